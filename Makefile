@@ -1,0 +1,43 @@
+# Two commands: `make up` runs the stack, `make test` proves it. Each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/
+UV_VERSION := 0.13.7
+
+.PHONY: up test lint types unit contract long setup clean
+
+setup: $(VENV)/.synced
+
+$(VENV)/bin/uv:
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, found " + sys.version'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)python -m pip install --quiet "uv==$(UV_VERSION)"
+
+$(VENV)/.synced: $(VENV)/bin/uv pyproject.toml uv.lock
+	UV_PROJECT_ENVIRONMENT=$(VENV) $(RUN)uv sync --frozen --inexact --quiet
+	@touch $@
+
+up: setup
+	$(RUN)spinney up $(ARGS)
+
+test: lint types unit contract
+
+lint: setup
+	$(RUN)ruff check .
+	$(RUN)ruff format --check .
+	$(RUN)lint-imports
+
+types: setup
+	$(RUN)mypy
+
+unit: setup
+	$(RUN)pytest tests/unit -n 2 $(PYTEST_ARGS)
+
+contract: setup
+	$(RUN)pytest tests --ignore=tests/unit -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+long: setup
+	$(RUN)pytest tests -m long $(PYTEST_ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,233 @@
+"""How fast the client folds a watch into its cache, and how long it holds up the loop while caching many pods.
+
+`python -m benchmarks.client` prints the figures. Events are made in memory, so that nothing but the client is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
+from typing import Any
+
+from spinney.api.builtin.pod import Pod
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.cache import Cache
+from spinney.drive.client.codec import codec_for
+from spinney.drive.client.garbage import QuietCollector
+from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.transport import Response, Stream
+from spinney.drive.client.watch import DuringList, Watcher
+
+PODS = ResourcePath("", "v1", "pods")
+
+_CHUNK = 256 << 10
+
+
+def pod(number: int, version: int) -> dict[str, Any]:
+    """A bound GPU pod as a cluster has it, about 3.9 kB of JSON."""
+    name = f"inference-decode-{number:06d}"
+    env = [{"name": f"VARIABLE_{i}", "value": f"value-of-variable-{i}-for-{number % 997}"} for i in range(24)]
+    mounts = [{"name": f"volume-{i}", "mountPath": f"/var/lib/volume-{i}", "readOnly": True} for i in range(4)]
+    tolerations = [
+        {"key": f"example.com/taint-{i}", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 300}
+        for i in range(3)
+    ]
+    conditions = [
+        {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": "2026-11-15T10:00:00Z"}
+        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ]
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": name,
+            "namespace": f"team-{number % 20}",
+            "uid": f"00000000-0000-4000-8000-{number:012d}",
+            "resourceVersion": str(version),
+            "creationTimestamp": "2026-11-15T10:00:00Z",
+            "labels": {f"example.com/label-{i}": f"value-{i}-{number % 50}" for i in range(6)},
+            "annotations": {f"example.com/annotation-{i}": f"some longer value {i} of {number % 50}" for i in range(4)},
+            "ownerReferences": [
+                {
+                    "apiVersion": "grove.io/v1alpha1",
+                    "kind": "PodClique",
+                    "name": f"clique-{number // 8}",
+                    "uid": f"10000000-0000-4000-8000-{number // 8:012d}",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "nodeName": f"node-{number % 5000:05d}",
+            "schedulerName": "kai-scheduler",
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "registry.example.com/team/inference:1.2.3",
+                    "env": env,
+                    "volumeMounts": mounts,
+                    "resources": {
+                        "requests": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"},
+                        "limits": {"nvidia.com/gpu": "1"},
+                    },
+                }
+            ],
+            "tolerations": tolerations,
+            "volumes": [{"name": f"volume-{i}", "emptyDir": {}} for i in range(4)],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": conditions,
+            "podIP": "10.0.0.1",
+            "startTime": "2026-11-15T10:00:00Z",
+            "containerStatuses": [
+                {
+                    "name": "main",
+                    "ready": True,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": "2026-11-15T10:00:00Z"}},
+                }
+            ],
+        },
+    }
+
+
+def event(kind: str, number: int, version: int) -> bytes:
+    return _bytes({"type": kind, "object": pod(number, version)}) + b"\n"
+
+
+class _Script:
+    """A server that has pods in pages of 500, and one watch with prepared chunks."""
+
+    def __init__(self, pages: list[bytes], chunks: list[bytes]) -> None:
+        self._pages = pages
+        self._chunks = chunks
+
+    async def request(self, method: str, path: str, *, query: Mapping[str, str] | None = None, **_: Any) -> Response:
+        page = int((query or {}).get("continue", "0"))
+        return Response(200, {}, self._pages[page])
+
+    @asynccontextmanager
+    async def stream(self, path: str, **_: Any) -> AsyncIterator[Stream]:
+        yield _Chunks(self._chunks)
+
+    async def close(self) -> None:
+        pass
+
+
+class _Chunks:
+    status = 200
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+        await asyncio.Event().wait()
+
+    async def read(self) -> bytes:
+        return b"".join(self._chunks)
+
+
+class _PauseMeter:
+    """The longest time in which the loop did not get round to a task that is always ready."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+
+    async def run(self) -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0)
+            now = time.perf_counter()
+            self.longest_s = max(self.longest_s, now - last)
+            last = now
+
+
+def watch_rate(events: int = 40_000, pods: int = 10_000) -> dict[str, float]:
+    """Events per second from chunks of a watch into the cache, each one changing a pod that is there."""
+    lines = b"".join(event("MODIFIED", i % pods, pods + 1 + i) for i in range(events))
+    chunks = [lines[start : start + _CHUNK] for start in range(0, len(lines), _CHUNK)]
+    script = _Script(_pages(pods), chunks)
+
+    async def measure() -> float:
+        cache: Cache[Pod] = Cache(PODS, indexes={"node": lambda each: (each.spec.node_name or "",)})
+        async with _running(script, cache):
+            await cache.wait_synced()
+            began = time.perf_counter()
+            await cache.wait_for(str(pods + events))
+            return time.perf_counter() - began
+
+    took_s = asyncio.run(measure())
+    return {
+        "events": events,
+        "bytes_per_event": round(len(lines) / events),
+        "events_per_s": round(events / took_s),
+    }
+
+
+def caching_pause(pods: int = 100_000) -> dict[str, float]:
+    """The longest pause of the loop while a first list of so many pods is cached, and how long all of it takes."""
+    script = _Script(_pages(pods), [])
+    meter = _PauseMeter()
+
+    async def measure() -> float:
+        cache: Cache[Pod] = Cache(PODS, indexes={"node": lambda each: (each.spec.node_name or "",)})
+        metering = asyncio.create_task(meter.run())
+        began = time.perf_counter()
+        async with _running(script, cache, QuietCollector()):
+            await cache.wait_synced()
+            await asyncio.sleep(0.1)
+        metering.cancel()
+        return time.perf_counter() - began - 0.1
+
+    gc.collect()
+    gc.freeze()
+    took_s = asyncio.run(measure())
+    gc.unfreeze()
+    return {"pods": pods, "longest_pause_ms": round(meter.longest_s * 1000, 1), "list_s": round(took_s, 2)}
+
+
+@asynccontextmanager
+async def _running(script: _Script, cache: Cache[Pod], during_list: DuringList = nullcontext) -> AsyncIterator[None]:
+    dice = random.Random(1)
+    client = ApiClient(script, dice)
+    watcher = Watcher(client, Selection(PODS), codec_for(Pod), cache, dice, during_list=during_list)
+    task = asyncio.create_task(watcher.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def _pages(pods: int, size: int = 500) -> list[bytes]:
+    pages = []
+    for start in range(0, pods, size):
+        more = start + size < pods
+        meta = {"resourceVersion": str(pods), "continue": str(start // size + 1) if more else ""}
+        items = [pod(i, i + 1) for i in range(start, min(start + size, pods))]
+        pages.append(_bytes({"kind": "PodList", "apiVersion": "v1", "metadata": meta, "items": items}))
+    return pages
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def main() -> None:
+    for name, figures in (("watch rate", watch_rate()), ("caching pause", caching_pause())):
+        print(name, " ".join(f"{key}={value}" for key, value in figures.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The words: typed objects, units, CRDs, labels and names, errors."""

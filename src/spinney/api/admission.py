@@ -1,0 +1,59 @@
+"""The question "may it enter?" and its answer, as values that every layer can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from spinney.api.field_errors import FieldError
+
+Object = dict[str, Any]
+"""A Kubernetes object as plain JSON values."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """One write, as an admission rule sees it. The objects must not be changed by the rule."""
+
+    uid: str
+    operation: str  # CREATE | UPDATE | DELETE | CONNECT
+    group: str
+    version: str
+    kind: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    user: str
+    groups: tuple[str, ...]
+    object: Object | None
+    old_object: Object | None
+    dry_run: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer: allowed or not, what is wrong where, what to warn of, and the object as it should be stored."""
+
+    allowed: bool = True
+    object: Object | None = None  # the changed object; None means unchanged
+    errors: tuple[FieldError, ...] = ()
+    message: str = ""  # used where a refusal is not about fields
+    code: int = 0  # HTTP status of a refusal; 0 means 422 with field errors, else 403
+    warnings: tuple[str, ...] = ()
+
+
+Lookup = Callable[[str, str, str, str], Object | None]
+"""Read-only view for rules: (group, plural, namespace, name) to the object or None."""
+
+
+class AdmissionPlugin(Protocol):
+    """Rules in process. `handles` is asked first and must be cheap."""
+
+    def handles(self, request: AdmissionRequest) -> bool: ...
+
+    def mutate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict: ...
+
+    def validate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict: ...

@@ -1,0 +1,100 @@
+"""What surrounds the pods: namespaces, services, leases, events, configuration."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from spinney.api.markers import Slim
+from spinney.api.meta import ObjectMeta
+
+
+class NamespaceStatus(Slim, frozen=True):
+    phase: str = ""
+
+
+class Namespace(Slim, frozen=True):
+    metadata: ObjectMeta
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class ConfigMap(Slim, frozen=True):
+    metadata: ObjectMeta
+    data: dict[str, str] = field(default_factory=dict)
+    immutable: bool = False
+
+
+class Secret(Slim, frozen=True):
+    """Only that it exists and of which type; its content is never cached."""
+
+    metadata: ObjectMeta
+    type: str = ""
+
+
+class ServiceAccount(Slim, frozen=True):
+    metadata: ObjectMeta
+
+
+class ServicePort(Slim, frozen=True):
+    name: str = ""
+    port: int = 0
+    protocol: str = "TCP"
+    target_port: int | str | None = None
+
+
+class ServiceSpec(Slim, frozen=True):
+    cluster_ip: str = field(default="", name="clusterIP")
+    selector: dict[str, str] = field(default_factory=dict)
+    publish_not_ready_addresses: bool = False
+    ports: tuple[ServicePort, ...] = ()
+    type: str = ""
+
+
+class Service(Slim, frozen=True):
+    metadata: ObjectMeta
+    spec: ServiceSpec = ServiceSpec()
+
+
+class LeaseSpec(Slim, frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+
+
+class Lease(Slim, frozen=True):
+    metadata: ObjectMeta
+    spec: LeaseSpec = LeaseSpec()
+
+
+class ObjectReference(Slim, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class EventSource(Slim, frozen=True):
+    component: str = ""
+    host: str = ""
+
+
+class Event(Slim, frozen=True):
+    """A v1 Event, old and new style together."""
+
+    metadata: ObjectMeta
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    action: str = ""
+    count: int = 0
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+    reporting_instance: str = ""
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None

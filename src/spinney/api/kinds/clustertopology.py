@@ -1,0 +1,112 @@
+"""ClusterTopology: which node label stands for which level of the network (T2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from spinney.api.domains import DOMAINS
+from spinney.api.markers import (
+    QUALIFIED_NAME_PATTERN,
+    Count,
+    Generation,
+    Message,
+    Name,
+    Rule,
+    Slim,
+    doc,
+    listed,
+    one_of,
+    text,
+)
+from spinney.api.meta import Condition, Conditions, ObjectMeta
+
+
+class TopologyLevel(Slim, frozen=True):
+    domain: Annotated[str, one_of("What constraints call the level.", *DOMAINS)]
+    key: Annotated[
+        str,
+        text(
+            "The node label whose value names the domain a node is in.",
+            least=1,
+            most=63,
+            pattern=QUALIFIED_NAME_PATTERN,
+        ),
+    ]
+
+
+class ClusterTopologySpec(Slim, frozen=True):
+    levels: Annotated[
+        tuple[TopologyLevel, ...],
+        listed(
+            "The levels, broad to narrow; any other order is put right on entry.",
+            least=1,
+            most=len(DOMAINS),
+            rules=(
+                Rule(
+                    "self.all(x, self.filter(y, y.domain == x.domain).size() == 1)",
+                    "domain must be unique across all levels",
+                ),
+                Rule(
+                    "self.all(x, self.filter(y, y.key == x.key).size() == 1)",
+                    "key must be unique across all levels",
+                ),
+            ),
+        ),
+    ]
+
+    def key_of(self, domain: str) -> str | None:
+        """The node label of a domain, if it is a level here."""
+        return next((level.key for level in self.levels if level.domain == domain), None)
+
+
+class SchedulerTopologyStatus(Slim, frozen=True, kw_only=True):
+    """The twin of this topology in one scheduler."""
+
+    scheduler_name: Annotated[Name, doc("The scheduler.")]
+    topology_reference: Annotated[Name, doc("The name of its topology object.")]
+    in_sync: Annotated[bool, doc("Whether its levels are the same.")]
+    scheduler_backend_topology_observed_generation: Annotated[
+        Generation, doc("The generation of its topology object that was compared.")
+    ] = 0
+    message: Annotated[Message, doc("What differs.")] = ""
+
+
+class LevelStatus(Slim, frozen=True):
+    """What the nodes say about one level."""
+
+    domain: Annotated[str, one_of("The level.", *DOMAINS)]
+    key: Annotated[str, text("Its node label.", most=63)]
+    nodes: Annotated[Count, doc("Nodes that carry the label.")] = 0
+    nodes_missing: Annotated[Count, doc("Nodes that do not.")] = 0
+    domains: Annotated[Count, doc("Different values, each within its broader domain.")] = 0
+    not_nested: Annotated[
+        tuple[Annotated[str, text(most=63)], ...],
+        listed("Values that occur in more than one domain of the level above; at most 16 are listed.", most=16),
+    ] = ()
+
+
+class ClusterTopologyStatus(Slim, frozen=True):
+    observed_generation: Annotated[Generation, doc("The generation that every scheduler has.")] = 0
+    conditions: Annotated[Conditions, doc("Observations, among them SchedulerTopologyDrift.")] = ()
+    scheduler_topology_statuses: Annotated[
+        tuple[SchedulerTopologyStatus, ...],
+        listed("The twins of this topology in the schedulers.", most=16, keys=("schedulerName",)),
+    ] = ()
+    levels: Annotated[
+        tuple[LevelStatus, ...],
+        listed("What the nodes say about each level.", most=len(DOMAINS), keys=("domain",)),
+    ] = ()
+
+    def condition(self, kind: str) -> Condition | None:
+        return next((one for one in self.conditions if one.type == kind), None)
+
+
+class ClusterTopology(Slim, frozen=True):
+    """The levels of the network and the node labels that name their domains."""
+
+    GROUP: ClassVar = "grove.io"
+    VERSION: ClassVar = "v1alpha1"
+
+    metadata: ObjectMeta
+    spec: Annotated[ClusterTopologySpec, doc("The levels.")]
+    status: Annotated[ClusterTopologyStatus, doc("What schedulers and nodes make of them.")] = ClusterTopologyStatus()

@@ -1,0 +1,156 @@
+"""Every label, annotation, finalizer, gate and environment variable that is part of an interface.
+
+Constants only; a key is spelled here and nowhere else.
+"""
+
+from __future__ import annotations
+
+# Kubernetes' own
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+APP_NAME = "app.kubernetes.io/name"
+APP_COMPONENT = "app.kubernetes.io/component"
+APP_MANAGED_BY = "app.kubernetes.io/managed-by"
+APP_PART_OF = "app.kubernetes.io/part-of"
+JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_NAME = "batch.kubernetes.io/job-name"
+
+MANAGED_BY_OPERATOR = "grove-operator"
+
+COMPONENT_HEADLESS_SERVICE = "pcs-headless-service"
+COMPONENT_POD_ROLE = "pod-role"
+COMPONENT_POD_ROLE_BINDING = "pod-role-binding"
+COMPONENT_POD_SERVICE_ACCOUNT = "pod-service-account"
+COMPONENT_POD_TOKEN_SECRET = "pod-sa-token-secret"
+COMPONENT_SCALING_GROUP = "pcs-podcliquescalinggroup"
+COMPONENT_AUTOSCALER = "pcs-hpa"
+COMPONENT_PODGANG = "podgang"
+COMPONENT_PODCLIQUE = "pcs-podclique"
+COMPONENT_SCALING_GROUP_PODCLIQUE = "pcsg-podclique"
+COMPONENT_RESOURCE_CLAIM = "resource-claim"
+
+# grove.io labels
+PODCLIQUE = "grove.io/podclique"
+PODGANG = "grove.io/podgang"
+BASE_PODGANG = "grove.io/base-podgang"
+PODCLIQUESET_REPLICA_INDEX = "grove.io/podcliqueset-replica-index"
+SCALING_GROUP = "grove.io/podcliquescalinggroup"
+SCALING_GROUP_REPLICA_INDEX = "grove.io/podcliquescalinggroup-replica-index"
+POD_INDEX = "grove.io/podclique-pod-index"
+POD_TEMPLATE_HASH = "grove.io/pod-template-hash"
+SCHEDULER_NAME = "grove.io/scheduler-name"
+MNNVL_GROUP = "grove.io/mnnvl-group"
+
+# grove.io keys that are a label on the set (P8) and an annotation on the gang (G7)
+TOPOLOGY_NAME = "grove.io/topology-name"
+
+# grove.io annotations
+DISABLE_PROTECTION = "grove.io/disable-managed-resource-protection"
+RECONCILE_TRIGGER = "grove.io/reconcile-trigger"
+GROVE_IGNORE = "grove.io/ignore"
+GROVE_PREFIX = "grove.io/"
+
+# finalizers
+FINALIZER_CLUSTERTOPOLOGY = "grove.io/clustertopology"
+FINALIZER_PODCLIQUESET = "grove.io/podcliqueset.grove.io"
+FINALIZER_PODCLIQUE = "grove.io/podclique.grove.io"
+FINALIZER_SCALING_GROUP = "grove.io/podcliquescalinggroup.grove.io"
+FINALIZER_COMPUTE_DOMAIN = "grove.io/computedomain-finalizer"
+FINALIZER_DYNAMO = "nvidia.com/finalizer"
+
+# scheduling gates
+GATE_PODGANG_PENDING = "grove.io/podgang-pending-creation"
+
+# environment of grove pods
+ENV_PCS_NAME = "GROVE_PCS_NAME"
+ENV_PCS_INDEX = "GROVE_PCS_INDEX"
+ENV_PCLQ_NAME = "GROVE_PCLQ_NAME"
+ENV_HEADLESS_SERVICE = "GROVE_HEADLESS_SERVICE"
+ENV_PCLQ_POD_INDEX = "GROVE_PCLQ_POD_INDEX"
+ENV_PCSG_NAME = "GROVE_PCSG_NAME"
+ENV_PCSG_INDEX = "GROVE_PCSG_INDEX"
+ENV_PCSG_TEMPLATE_NUM_PODS = "GROVE_PCSG_TEMPLATE_NUM_PODS"
+ENV_INIT_CONTAINER_IMAGE = "GROVE_INIT_CONTAINER_IMAGE"
+ENV_OPERATOR_SERVICE_ACCOUNT = "GROVE_OPERATOR_SERVICE_ACCOUNT_NAME"
+
+INIT_CONTAINER = "grove-initc"
+POD_INFO_PATH = "/var/grove/pod-info"
+MNNVL_CLAIM = "mnnvl-claim"
+
+# kai.scheduler
+KAI_QUEUE = "kai.scheduler/queue"
+KAI_TOPOLOGY = "kai.scheduler/topology"
+KAI_TOPOLOGY_REQUIRED = "kai.scheduler/topology-required-placement"
+KAI_TOPOLOGY_PREFERRED = "kai.scheduler/topology-preferred-placement"
+KAI_SEGMENT_SIZE = "kai.scheduler/segment-size"
+KAI_SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
+KAI_SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
+KAI_PREEMPTIBILITY = "kai.scheduler/preemptibility"
+KAI_NODE_POOL = "kai.scheduler/node-pool"
+KAI_SUBGROUP_NAME = "kai.scheduler/subgroup-name"
+KAI_TOP_OWNER_METADATA = "kai.scheduler/top-owner-metadata"
+KAI_TASK_PRIORITY = "kai.scheduler/task-priority"
+KAI_SKIP_PODGROUPER = "kai.scheduler/skip-podgrouper"
+KAI_IGNORE_WORKLOAD_API = "kai.scheduler/ignore-workload-api"
+KAI_STALE_TIMESTAMP = "kai.scheduler/stale-podgroup-timestamp"
+KAI_LAST_START_TIMESTAMP = "kai.scheduler/last-start-timestamp"
+POD_GROUP_NAME = "pod-group-name"
+SKIP_PODGROUPER = "skip-podgrouper"
+PROJECT = "project"
+PRIORITY_CLASS_NAME = "priorityClassName"
+USER = "user"
+SELECTED_NODE = "selected-node"
+RECEIVED_RESOURCE_TYPE = "received-resource-type"
+GPU_FRACTION = "gpu-fraction"
+GPU_MEMORY = "gpu-memory"
+GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
+GPU_FRACTION_CONTAINER = "gpu-fraction-container-name"
+GPU_GROUP = "runai-gpu-group"
+KUBEFLOW_JOB_ROLE = "training.kubeflow.org/job-role"
+RAY_NODE_TYPE = "ray.io/node-type"
+RAY_PRIORITY_CLASS_NAME = "ray.io/priority-class-name"
+
+DEFAULT_QUEUE = "default-queue"
+DEFAULT_PARENT_QUEUE = "default-parent-queue"
+
+SCHEDULER_KAI = "kai-scheduler"
+SCHEDULER_DEFAULT = "default-scheduler"
+
+# nvidia.com, on DynamoGraphDeployments and what they generate
+DYNAMO_SPEC_LEFTOVERS = "nvidia.com/dgd-spec"
+DYNAMO_STATUS_LEFTOVERS = "nvidia.com/dgd-status"
+DYNAMO_ENABLE_GROVE = "nvidia.com/enable-grove"
+DYNAMO_WORKLOAD_PROVIDER = "nvidia.com/workload-provider"
+DYNAMO_KAI_QUEUE = "nvidia.com/kai-scheduler-queue"
+DYNAMO_VOLCANO_QUEUE = "nvidia.com/volcano-queue"
+DYNAMO_UPDATE_STRATEGY = "nvidia.com/grove-update-strategy"
+DYNAMO_ORIGIN_VERSION = "nvidia.com/dynamo-operator-origin-version"
+DYNAMO_VLLM_EXECUTOR = "nvidia.com/vllm-distributed-executor-backend"
+DYNAMO_DISCOVERY_BACKEND = "nvidia.com/dynamo-discovery-backend"
+DYNAMO_DISCOVERY_ENABLED = "nvidia.com/dynamo-discovery-enabled"
+DYNAMO_DISCOVERY_MODE = "nvidia.com/dynamo-kube-discovery-mode"
+DYNAMO_ENABLE_METRICS = "nvidia.com/enable-metrics"
+DYNAMO_METRICS_ENABLED = "nvidia.com/metrics-enabled"
+DYNAMO_GRAPH_DEPLOYMENT = "nvidia.com/dynamo-graph-deployment-name"
+DYNAMO_COMPONENT = "nvidia.com/dynamo-component"
+DYNAMO_COMPONENT_TYPE = "nvidia.com/dynamo-component-type"
+DYNAMO_COMPONENT_CLASS = "nvidia.com/dynamo-component-class"
+DYNAMO_SUB_COMPONENT_TYPE = "nvidia.com/dynamo-sub-component-type"
+DYNAMO_NAMESPACE = "nvidia.com/dynamo-namespace"
+DYNAMO_SELECTOR = "nvidia.com/selector"
+DYNAMO_WORKER_HASH = "nvidia.com/dynamo-worker-hash"
+DYNAMO_RESTART_AT = "nvidia.com/restartAt"
+DYNAMO_LAST_APPLIED_HASH = "nvidia.com/last-applied-hash"
+DYNAMO_LAST_APPLIED_GENERATION = "nvidia.com/last-applied-generation"
+GPU_RESOURCE = "nvidia.com/gpu"
+
+# spinney.dev: ours
+PLAN = "spinney.dev/plan"
+EPOCH = "spinney.dev/epoch"
+TIED_TO = "spinney.dev/tied-to"
+RANK = "spinney.dev/rank"
+DOMAIN = "spinney.dev/domain"
+SEGMENT = "spinney.dev/segment"
+NUMA_ZONE = "spinney.dev/zone"
+SPINNEY_PREFIX = "spinney.dev/"

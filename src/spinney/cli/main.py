@@ -1,0 +1,54 @@
+"""The command line: names, options and help; everything heavy is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+import click
+
+from spinney import __version__
+
+_COMMANDS = {
+    "up": ("spinney.cli.up", "up", "Run the whole stack on this machine: API server, simulated nodes."),
+    "manifests": ("spinney.cli.manifests", "manifests", "Print the manifests that a cluster needs."),
+    "bench": ("spinney.cli.bench", "bench", "Run the benchmarks and print their figures."),
+}
+
+
+class _Lazy(click.Group):
+    """Knows the commands by name and loads one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Try: spinney up, and then in another terminal: kubectl --kubeconfig .spinney/kubeconfig get nodes",
+)
+@click.version_option(__version__, prog_name="spinney")
+def cli() -> None:
+    """Topology-aware gang scheduling for Kubernetes GPU clusters."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of `spinney` and `kubectl-spinney`."""
+    cli.main(args=list(arguments) if arguments is not None else None, prog_name="spinney")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The thinking: pure decisions, no I/O, no clock, no async."""

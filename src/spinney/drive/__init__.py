@@ -1,0 +1,1 @@
+"""The doing: client, the one door for writes, loops."""

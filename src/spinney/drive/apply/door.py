@@ -1,0 +1,258 @@
+"""The one door for writes: nothing else in Spinney changes anything on an API server.
+
+Never writes without a stated precondition (or an explicit ANY), never repeats a write that may have happened unless
+twice is the same as once, and never forgets an own write: caches are told what they have to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from spinney.api.clock import Dice
+from spinney.drive.apply.outcome import Deleted, NotNow, Outcome, Refused, Stale, Unknown, Written, read_outcome
+from spinney.drive.apply.write import (
+    ANY,
+    Given,
+    Object,
+    Precondition,
+    Verb,
+    Write,
+    delete_options,
+    with_metadata,
+)
+from spinney.drive.client.call import Call, Patience, carry_out
+from spinney.drive.client.errors import NotSent, TransportError
+from spinney.drive.client.own_writes import Ledger, OwnWrites
+from spinney.drive.client.paths import Key, Ref, ResourcePath
+from spinney.drive.client.transport import Transport
+
+_JSON = "application/json"
+_APPLY = "application/apply-patch+yaml"
+_JSON_PATCH = "application/json-patch+json"
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+class Witness(Protocol):
+    """Sees every write, before and after; may count them, and may stop the world by raising."""
+
+    def before_write(self, write: Write) -> None: ...
+
+    def after_write(self, write: Write, outcome: Outcome) -> None: ...
+
+
+class _Nobody:
+    def before_write(self, write: Write) -> None:
+        pass
+
+    def after_write(self, write: Write, outcome: Outcome) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    content: Any
+    media_type: str
+
+
+class Door:
+    """Writes for one field manager. `may_write` is asked before each write and raises when leadership is lost."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        dice: Dice,
+        *,
+        field_manager: str,
+        own_writes: OwnWrites | None = None,
+        patience: Patience | None = None,
+        may_write: Callable[[], None] = lambda: None,
+        witness: Witness | None = None,
+    ) -> None:
+        self.own_writes = own_writes or OwnWrites()
+        self._transport = transport
+        self._dice = dice
+        self._field_manager = field_manager
+        self._patience = patience or Patience()
+        self._may_write = may_write
+        self._witness: Witness = witness or _Nobody()
+
+    async def create(self, ref: Ref, body: Object, *, dry_run: bool = False) -> Outcome:
+        """The object, new. Its precondition is that there is none of its name: `Exists` otherwise.
+
+        A reference without a name stands for `generateName` in the body; such a create of unknown fate leaves no trace.
+        """
+        write = Write(Verb.CREATE, ref, ANY, dry_run=dry_run)
+        path = _parent(ref).collection(ref.namespace)
+        return await self._post(write, path, with_metadata(body, ref, ANY))
+
+    async def apply(
+        self, ref: Ref, body: Object, given: Given, *, subresource: str = "", force: bool = True, dry_run: bool = False
+    ) -> Outcome:
+        """Server-side apply: the fields of the body are ours from now on, those we no longer name are given up.
+
+        With ANY it creates what is not there. A version alone would not prevent that: a precondition names the uid.
+        """
+        if isinstance(given, Precondition) and not given.uid:
+            raise ValueError(f"apply {ref}: found a precondition without uid, expected one with it")
+        write = Write(Verb.APPLY, ref, given, subresource, dry_run)
+        content = _Body(with_metadata(body, ref, given), _APPLY)
+        return await self._patch(write, content, {"force": "true" if force else "false"})
+
+    async def json_patch(
+        self, ref: Ref, operations: Sequence[Object], given: Given, *, subresource: str = "", dry_run: bool = False
+    ) -> Outcome:
+        """RFC 6902 operations, in order, all or none."""
+        write = Write(Verb.JSON_PATCH, ref, given, subresource, dry_run)
+        guards = [{"op": "replace", "path": f"/metadata/{k}", "value": v} for k, v in given.metadata().items()]
+        return await self._patch(write, _Body([*guards, *operations], _JSON_PATCH))
+
+    async def merge_patch(
+        self, ref: Ref, body: Object, given: Given, *, subresource: str = "", dry_run: bool = False
+    ) -> Outcome:
+        """RFC 7386: the fields of the body replace those of the object, null removes."""
+        write = Write(Verb.MERGE_PATCH, ref, given, subresource, dry_run)
+        guarded = {**body, "metadata": {**body.get("metadata", {}), **given.metadata()}} if given.metadata() else body
+        return await self._patch(write, _Body(guarded, _MERGE_PATCH))
+
+    async def status(self, ref: Ref, status: Object, given: Given, *, dry_run: bool = False) -> Outcome:
+        """The fields of a status, merged into what is there."""
+        return await self.merge_patch(ref, {"status": status}, given, subresource="status", dry_run=dry_run)
+
+    async def scale(self, ref: Ref, replicas: int, given: Given, *, dry_run: bool = False) -> Outcome:
+        """The number of replicas, through the scale subresource; the answer is a `Scale`."""
+        body = {"spec": {"replicas": replicas}}
+        return await self.merge_patch(ref, body, given, subresource="scale", dry_run=dry_run)
+
+    async def bind(
+        self, ref: Ref, node: str, given: Precondition, *, annotations: Mapping[str, str] | None = None
+    ) -> Outcome:
+        """A pod to its node, for ever. The pod is named by its uid, so that one recreated inherits nothing."""
+        write = Write(Verb.BIND, ref, given, "binding")
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"annotations": dict(annotations)} if annotations else {},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        return await self._post(write, ref.path("binding"), with_metadata(body, ref, given))
+
+    async def evict(
+        self, ref: Ref, given: Precondition, *, grace_s: int | None = None, dry_run: bool = False
+    ) -> Outcome:
+        """A pod away from its node, if its disruption budgets allow: `NotNow` otherwise."""
+        write = Write(Verb.EVICT, ref, given, "eviction", dry_run)
+        body: Object = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "deleteOptions": delete_options(given, grace_s=grace_s),
+        }
+        return await self._post(write, ref.path("eviction"), with_metadata(body, ref, ANY))
+
+    async def delete(
+        self,
+        ref: Ref,
+        given: Given,
+        *,
+        propagation: str | None = None,
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Outcome:
+        """`Deleted` if it is gone, `Written` if it stays for finalizers or grace, `Gone` if it was not there."""
+        write = Write(Verb.DELETE, ref, given, dry_run=dry_run)
+        body = _Body(delete_options(given, propagation=propagation, grace_s=grace_s), _JSON)
+        return await self._send(write, self._call(write, "DELETE", ref.path(), body, {}))
+
+    async def _post(self, write: Write, path: str, content: Object) -> Outcome:
+        return await self._send(write, self._call(write, "POST", path, _Body(content, _JSON), {}))
+
+    async def _patch(self, write: Write, body: _Body, query: Mapping[str, str] | None = None) -> Outcome:
+        return await self._send(write, self._call(write, "PATCH", write.ref.path(write.subresource), body, query or {}))
+
+    def _call(self, write: Write, method: str, path: str, body: _Body, query: Mapping[str, str]) -> Call:
+        asked = dict(query)
+        if method != "DELETE":
+            asked["fieldManager"] = self._field_manager
+        if write.dry_run:
+            asked["dryRun"] = "All"
+        return Call(
+            method,
+            path,
+            query=asked,
+            headers={"accept": _JSON, "content-type": body.media_type},
+            body=msgspec.json.encode(body.content),
+            idempotent=_twice_is_once(write),
+            wait_when_busy=write.verb is not Verb.EVICT,
+        )
+
+    async def _send(self, write: Write, call: Call) -> Outcome:
+        self._may_write()
+        self._witness.before_write(write)
+        try:
+            outcome = await self._carry_out(write, call)
+        except BaseException:
+            self._record(write, None)
+            raise
+        self._record(write, outcome)
+        self._witness.after_write(write, outcome)
+        return outcome
+
+    async def _carry_out(self, write: Write, call: Call) -> Outcome:
+        try:
+            response = await carry_out(self._transport, call, self._patience, self._dice)
+        except NotSent as error:
+            return NotNow(error)
+        except TransportError as error:
+            return Unknown(error)
+        return _in_the_words_of(write, read_outcome(response))
+
+    def _record(self, write: Write, outcome: Outcome | None) -> None:
+        """What caches must show from now on. None: we were interrupted and do not know."""
+        key = write.ref.key
+        if not write.ref.name and isinstance(outcome, Written):
+            key = (write.ref.namespace, outcome.name)
+        if write.dry_run or not key[1]:
+            return
+        for ledger in self.own_writes.concerned(write.ref):
+            _enter(ledger, key, write, outcome)
+
+
+def _enter(ledger: Ledger, key: Key, write: Write, outcome: Outcome | None) -> None:
+    match outcome:
+        case Written(version=version) if version:
+            ledger.wrote(key, version)
+        case Written() if write.resource_version:
+            ledger.wrote_after(key, write.resource_version)
+        case Deleted(uid) if uid:
+            ledger.removed(key, uid)
+        case Written() | Deleted() | Unknown() | None:
+            ledger.unsure(key)
+        case _:
+            pass
+
+
+def _parent(ref: Ref) -> ResourcePath:
+    if ref.resource.namespaced and not ref.namespace:
+        raise ValueError(f"{ref}: found no namespace, expected one: the resource is namespaced")
+    return ref.resource
+
+
+def _twice_is_once(write: Write) -> bool:
+    """Whether a repetition after a lost answer ends in the same state and gives a true answer."""
+    if write.dry_run or write.verb is Verb.DELETE:
+        return True
+    return write.verb in (Verb.APPLY, Verb.MERGE_PATCH) and not write.resource_version
+
+
+def _in_the_words_of(write: Write, outcome: Outcome) -> Outcome:
+    """Answers whose meaning depends on the question."""
+    match outcome:
+        case Written(uid=uid, lingers=False) if write.verb is Verb.DELETE:
+            return Deleted(uid or write.uid)
+        case Refused(status) if write.uid and status.is_about("metadata.uid"):
+            return Stale(status)  # a patch with another object's uid is refused as an attempt to change it
+        case _:
+            return outcome

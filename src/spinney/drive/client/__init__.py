@@ -1,0 +1,1 @@
+"""API client, kubeconfig, watch cache, leases."""

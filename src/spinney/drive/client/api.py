@@ -1,0 +1,153 @@
+"""Reading from an API server: get, list in pages, watch; typed by Structs or as plain JSON values.
+
+Never writes: the only door for writes is `spinney.drive.apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, overload
+
+from spinney.api.clock import Dice
+from spinney.drive.client.call import Call, Patience, carry_out, retry_after_s
+from spinney.drive.client.codec import Codec, Page, codec_for, read_status
+from spinney.drive.client.errors import ApiStatusError, Gone, Undecodable, status_error
+from spinney.drive.client.paths import Ref, ResourcePath
+from spinney.drive.client.transport import Response, Stream, Transport
+
+T = TypeVar("T")
+Object = dict[str, Any]
+
+_ACCEPT = {"accept": "application/json"}
+_PAGE_LIMIT = 500
+_LIST_RESTARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a resource are meant: all, or those of a namespace and of selectors."""
+
+    resource: ResourcePath
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.resource.collection(self.namespace)
+
+    def query(self) -> dict[str, str]:
+        query = {"labelSelector": self.labels, "fieldSelector": self.fields}
+        return {name: value for name, value in query.items() if value}
+
+    def __str__(self) -> str:
+        parts = [str(self.resource), self.namespace, self.labels, self.fields]
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """All selected objects as they were at one version of the store."""
+
+    items: tuple[T, ...]
+    version: str
+
+
+class ApiClient:
+    """The reading half of a client; as good as its transport."""
+
+    def __init__(
+        self, transport: Transport, dice: Dice, *, patience: Patience | None = None, page_limit: int = _PAGE_LIMIT
+    ) -> None:
+        self.transport = transport
+        self._dice = dice
+        self._patience = patience or Patience()
+        self._page_limit = page_limit
+
+    @overload
+    async def get(self, ref: Ref) -> Object: ...
+
+    @overload
+    async def get(self, ref: Ref, kind: type[T]) -> T: ...
+
+    async def get(self, ref: Ref, kind: Any = dict) -> Any:
+        """The object as it is now. Raises `NotFound` and the rest of the tree."""
+        path = ref.path()
+        body = await self.read(path)
+        return codec_for(kind).one(body, f"GET {path}")
+
+    async def read(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The body of any path, for what is not an object: `/version`, `/readyz`, discovery, logs."""
+        call = Call("GET", path, query=query or {}, headers=_ACCEPT, idempotent=True)
+        response = await carry_out(self.transport, call, self._patience, self._dice)
+        return _accepted(response, str(call))
+
+    @overload
+    async def list(self, selection: Selection) -> Listing[Object]: ...
+
+    @overload
+    async def list(self, selection: Selection, kind: type[T]) -> Listing[T]: ...
+
+    async def list(self, selection: Selection, kind: Any = dict) -> Listing[Any]:
+        """Everything selected, read in pages of one version. An object of unexpected shape is an error here."""
+        items: list[Any] = []
+        version = ""
+        async for page in self.pages(selection, codec_for(kind)):
+            if page.broken:
+                broken = page.broken[0]
+                raise Undecodable(f"{selection.resource} {'/'.join(broken.key)}: {broken.problem}")
+            if page.first:
+                items.clear()
+            items.extend(page.items)
+            version = page.version
+        return Listing(tuple(items), version)
+
+    async def pages(self, selection: Selection, codec: Codec[T]) -> AsyncIterator[Page[T]]:
+        """The list page by page. When the server forgets the version in between, it starts again (`Page.first`)."""
+        token, restarts = "", 0
+        while True:
+            try:
+                page = await self._page(selection, codec, token)
+            except Gone:
+                if not token or restarts == _LIST_RESTARTS:
+                    raise
+                token, restarts = "", restarts + 1
+                continue
+            yield replace(page, first=not token)
+            token = page.next_token
+            if not token:
+                return
+
+    @asynccontextmanager
+    async def watch(self, selection: Selection, version: str, timeout_s: int) -> AsyncIterator[Stream]:
+        """Changes after a version, with bookmarks, for at most so long. Raises `Gone` if the version is too old."""
+        query = selection.query() | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(timeout_s),
+        }
+        async with self.transport.stream(selection.path, query=query, headers=_ACCEPT) as stream:
+            if stream.status != 200:
+                raise _refusal(Response(stream.status, stream.headers, await stream.read()), f"WATCH {selection.path}")
+            yield stream
+
+    async def _page(self, selection: Selection, codec: Codec[T], token: str) -> Page[T]:
+        query = selection.query() | {"limit": str(self._page_limit)}
+        if token:
+            query["continue"] = token
+        body = await self.read(selection.path, query)
+        return codec.page(body, f"LIST {selection.path}")
+
+
+def _accepted(response: Response, about: str) -> bytes:
+    if 200 <= response.status < 300:
+        return response.body
+    raise _refusal(response, about)
+
+
+def _refusal(response: Response, about: str) -> ApiStatusError:
+    status = read_status(response.status, response.body)
+    return status_error(status, about=about, retry_after_s=retry_after_s(response))

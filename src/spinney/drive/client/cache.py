@@ -1,0 +1,301 @@
+"""A view of one resource, kept by folding a list and the changes after it; many readers share it.
+
+Never goes back in time: what is older than what is known is ignored. Never holds on to the loop: long work is cut in
+pieces. Only a watcher folds; everybody else reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from spinney.drive.client.codec import Broken, WatchEvent
+from spinney.drive.client.errors import StaleView
+from spinney.drive.client.identity import Identify, identify, version_number
+from spinney.drive.client.own_writes import Ledger, Pending
+from spinney.drive.client.paths import Key, ResourcePath
+
+T = TypeVar("T")
+
+_PIECE = 500
+_TOMBSTONES = 4096
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """Added (no old), deleted (no new) or changed. An object that was recreated is deleted, then added."""
+
+    key: Key
+    old: T | None
+    new: T | None
+
+
+Subscriber = Callable[[Change[T]], None]
+IndexKeys = Callable[[T], Iterable[str]]
+
+
+class StaleList(StaleView):
+    """A list older than the view it should renew."""
+
+
+class Cache(Generic[T]):
+    """Objects by (namespace, name), with indexes and subscribers."""
+
+    def __init__(
+        self,
+        resource: ResourcePath,
+        *,
+        indexes: Mapping[str, IndexKeys[T]] | None = None,
+        ledger: Ledger | None = None,
+        identity: Identify[T] = identify,
+    ) -> None:
+        self.resource = resource
+        self.synced = False
+        self.broken: dict[Key, str] = {}
+        self.ledger = ledger or Ledger()
+        self._identity = identity
+        self._items: dict[Key, T] = {}
+        self._index_keys: dict[str, IndexKeys[T]] = {}
+        self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
+        self._subscribers: list[Subscriber[T]] = []
+        self._settled = 0  # everything up to this version is in the view
+        self._latest = 0  # the newest version seen
+        self._tombstones: dict[Key, int] = {}
+        self._listed: set[Key] = set()
+        self._renewing = False  # the server's history began anew: versions of old and new cannot be compared
+        self._waiters: list[asyncio.Future[None]] = []
+        for name, keys_of in (indexes or {}).items():
+            self.add_index(name, keys_of)
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items.values())
+
+    def get(self, key: Key) -> T | None:
+        return self._items.get(key)
+
+    def uid_of(self, key: Key) -> str:
+        """The uid of the object in the view; empty if there is none."""
+        item = self._items.get(key)
+        return self._identity(item)[2] if item is not None else ""
+
+    def keys(self) -> list[Key]:
+        return sorted(self._items)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects that an index lists under a value, in the order of their keys."""
+        keys = self._indexes[index].get(value, {})
+        return [self._items[key] for key in sorted(keys)]
+
+    def add_index(self, name: str, keys_of: IndexKeys[T]) -> None:
+        """List objects under the values that a function gives for them; the same name means the same function."""
+        if name in self._index_keys:
+            return
+        self._index_keys[name] = keys_of
+        index: dict[str, dict[Key, None]] = {}
+        self._indexes[name] = index
+        for key, item in self._items.items():
+            _list_under(index, set(keys_of(item)), key)
+
+    @property
+    def resource_version(self) -> str:
+        """The version to continue a watch from."""
+        return str(self._latest) if self._latest else ""
+
+    def subscribe(self, subscriber: Subscriber[T]) -> Callable[[], None]:
+        """Tell about every change from now on, and about what is there already as added. Returns how to stop it."""
+        for key in self.keys():
+            subscriber(Change(key, None, self._items[key]))
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    # Waiting
+
+    async def wait_synced(self) -> None:
+        await self._until(lambda: self.synced)
+
+    async def wait_for(self, version: str) -> None:
+        """Until the view is synced and at least as new as this version."""
+        number = version_number(version)
+        await self._until(lambda: self.synced and self._latest >= number)
+
+    def unseen(self) -> dict[Key, Pending]:
+        """Own writes that the view does not show yet; what it shows is forgotten."""
+        for key, pending in list(self.ledger.pending.items()):
+            if self.shows(key, pending):
+                self.ledger.forget(key, pending)
+        return dict(self.ledger.pending)
+
+    async def wait_shown(self, writes: Mapping[Key, Pending]) -> None:
+        """Until the view shows these own writes; later ones do not prolong the wait."""
+        await self._until(lambda: self.synced and all(self.shows(key, pending) for key, pending in writes.items()))
+
+    def shows(self, key: Key, pending: Pending) -> bool:
+        if pending.unsure:
+            return False
+        item = self._items.get(key)
+        _, _, uid, version = self._identity(item) if item is not None else ("", "", "", "")
+        known = max(version_number(version), self._tombstones.get(key, 0), self._settled)
+        return known >= pending.at_least and not (pending.absent_uid and uid == pending.absent_uid)
+
+    # Folding
+
+    def begin_list(self, version: str, *, renew: bool = False) -> None:
+        """Start a list. One older than the view is refused, unless the server's history is known to begin anew."""
+        if not renew and 0 < version_number(version) < self._latest:
+            raise StaleList(f"{self.resource}: list is of version {version}, the view of {self._latest}")
+        self.synced = False
+        self._listed = set()
+        self._renewing = renew
+
+    def fold_page(self, items: Sequence[T], broken: Sequence[Broken] = ()) -> None:
+        for item in items:
+            namespace, name, uid, version = self._identity(item)
+            key = (namespace, name)
+            self._listed.add(key)
+            self._put(key, item, uid, version_number(version))
+        for thing in broken:
+            self._listed.add(thing.key)
+            self.broken[thing.key] = thing.problem
+
+    async def end_list(self, version: str) -> None:
+        """Delete what the list did not have, in pieces; then the view is that of the list."""
+        missing = sorted(key for key in self._items if key not in self._listed)
+        for start in range(0, len(missing), _PIECE):
+            for key in missing[start : start + _PIECE]:
+                self._remove(key)
+            await asyncio.sleep(0)
+        self.broken = {key: problem for key, problem in self.broken.items() if key in self._listed}
+        if self._renewing:
+            self.ledger.pending.clear()
+        self._listed = set()
+        self._renewing = False
+        self._tombstones.clear()
+        self._settled = self._latest = version_number(version)
+        self.synced = True
+        self._wake()
+
+    def fold(self, events: Sequence[WatchEvent[T]]) -> None:
+        """Changes in any order, also repeated ones: only what is newer than what is known counts."""
+        identity = self._identity
+        settled = self._settled
+        for event in events:
+            item = event.object
+            namespace, name, uid, version = identity(item)
+            number = version_number(version)
+            if number:
+                if number <= settled:
+                    continue
+                if number > self._latest:
+                    self._latest = number
+            if event.type == "DELETED":
+                self._bury((namespace, name), number)
+            else:
+                self._put((namespace, name), item, uid, number)
+        self._wake()
+
+    def fold_broken(self, things: Sequence[Broken]) -> None:
+        """Objects of unexpected shape: their last good state stays, and they are named in `broken`."""
+        for thing in things:
+            number = version_number(thing.version)
+            self._latest = max(self._latest, number)
+            if thing.deleted:
+                self._bury(thing.key, number)
+            elif number > self._known(thing.key):
+                self.broken[thing.key] = thing.problem
+        self._wake()
+
+    def bookmark(self, version: str) -> None:
+        """Everything up to this version has been told."""
+        number = version_number(version)
+        if number > self._settled:
+            self._settled = number
+            self._latest = max(self._latest, number)
+            self._tombstones = {key: dead for key, dead in self._tombstones.items() if dead > number}
+        self._wake()
+
+    # Inside
+
+    def _put(self, key: Key, item: T, uid: str, number: int) -> None:
+        old = self._items.get(key)
+        if old is None:
+            if self._tombstones and 0 < number <= self._tombstones.get(key, 0) and not self._renewing:
+                return
+        else:
+            _, _, old_uid, old_version = self._identity(old)
+            if 0 < number <= version_number(old_version) and not self._renewing:
+                return
+            if old_uid != uid:
+                self._remove(key)
+                old = None
+        self._items[key] = item
+        if self.broken:
+            self.broken.pop(key, None)
+        if self._index_keys:
+            self._reindex(key, old, item)
+        if self._subscribers:
+            self._tell(Change(key, old, item))
+
+    def _bury(self, key: Key, number: int) -> None:
+        if 0 < number < self._known(key):
+            return
+        self._tombstones.pop(key, None)
+        self._tombstones[key] = number
+        if len(self._tombstones) > _TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
+        self._remove(key)
+
+    def _known(self, key: Key) -> int:
+        item = self._items.get(key)
+        if item is None:
+            return self._tombstones.get(key, 0)
+        return version_number(self._identity(item)[3])
+
+    def _remove(self, key: Key) -> None:
+        self.broken.pop(key, None)
+        old = self._items.pop(key, None)
+        if old is None:
+            return
+        self._reindex(key, old, None)
+        self._tell(Change(key, old, None))
+
+    def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
+        for name, keys_of in self._index_keys.items():
+            index = self._indexes[name]
+            before = set(keys_of(old)) if old is not None else set()
+            after = set(keys_of(new)) if new is not None else set()
+            for value in before - after:
+                del index[value][key]
+                if not index[value]:
+                    del index[value]
+            _list_under(index, after - before, key)
+
+    def _tell(self, change: Change[T]) -> None:
+        for subscriber in tuple(self._subscribers):
+            subscriber(change)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _until(self, condition: Callable[[], Any]) -> None:
+        while not condition():
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+
+def _list_under(index: dict[str, dict[Key, None]], values: set[str], key: Key) -> None:
+    for value in values:
+        index.setdefault(value, {})[key] = None

@@ -1,0 +1,202 @@
+"""From the server's bytes to objects: single ones, pages, and lines of a watch.
+
+Never lets one object of an unexpected shape hide the others: it is reported as broken, the rest is decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar, cast
+
+import msgspec
+
+from spinney.drive.client.errors import Status, Undecodable
+from spinney.drive.client.paths import Key
+
+T = TypeVar("T")
+
+
+class WatchEvent(msgspec.Struct, Generic[T], gc=False):
+    """One change of one object."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED"]
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """An object that exists but could not be decoded."""
+
+    key: Key
+    version: str
+    deleted: bool
+    problem: str
+
+
+@dataclass(slots=True)
+class Batch(Generic[T]):
+    """What some lines of a watch said; the bookmark counts after the events, the failure ends the watch."""
+
+    events: list[WatchEvent[T]] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
+    bookmark: str = ""
+    failure: Status | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list. `first` starts a list, also when an earlier attempt had to be given up."""
+
+    items: tuple[T, ...]
+    version: str
+    next_token: str
+    broken: tuple[Broken, ...] = ()
+    first: bool = False
+
+
+class _ListMeta(msgspec.Struct, gc=False, rename={"resource_version": "resourceVersion", "next_token": "continue"}):
+    resource_version: str = ""
+    next_token: str = ""
+
+
+class _List(msgspec.Struct, Generic[T], gc=False, rename="camel"):
+    metadata: _ListMeta
+    items: tuple[T, ...] | None = None
+    kind: str = ""
+    api_version: str = ""
+
+
+class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Headed(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+_ENVELOPES = msgspec.json.Decoder(_Envelope)
+_HEADS = msgspec.json.Decoder(_Headed)
+_RAW_LISTS = msgspec.json.Decoder(_List[msgspec.Raw])
+_STATUSES = msgspec.json.Decoder(Status)
+
+
+_CODECS: dict[type[Any], Codec[Any]] = {}
+
+
+class Codec(Generic[T]):
+    """Decoders for one kind, made once."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._objects: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+        self._lists: msgspec.json.Decoder[_List[T]] = msgspec.json.Decoder(_List[kind])  # type: ignore[valid-type]
+        self._events: msgspec.json.Decoder[WatchEvent[T]] = msgspec.json.Decoder(WatchEvent[kind])  # type: ignore[valid-type]
+
+    def one(self, body: bytes, about: str) -> T:
+        try:
+            return self._objects.decode(body)
+        except msgspec.MsgspecError as error:
+            raise Undecodable(f"{about}: {error}") from error
+
+    def page(self, body: bytes, about: str) -> Page[T]:
+        try:
+            read = self._lists.decode(body)
+        except msgspec.ValidationError:
+            return self._page_by_item(body, about)
+        except msgspec.DecodeError as error:
+            raise Undecodable(f"{about}: {error}") from error
+        items = read.items or ()
+        if items and isinstance(items[0], dict):
+            _name_kinds(cast(tuple[dict[str, Any], ...], items), read.kind, read.api_version)
+        return Page(items, read.metadata.resource_version, read.metadata.next_token)
+
+    def events(self, lines: bytes, about: str) -> Batch[T]:
+        """Whole lines of a watch. Bookmarks and errors make the fast decoder refuse; then each line is looked at."""
+        try:
+            return Batch(self._events.decode_lines(lines))
+        except msgspec.ValidationError:
+            return self._events_by_line(lines, about)
+        except msgspec.DecodeError as error:
+            raise Undecodable(f"{about}: {error}") from error
+
+    def _page_by_item(self, body: bytes, about: str) -> Page[T]:
+        try:
+            read = _RAW_LISTS.decode(body)
+        except msgspec.MsgspecError as error:
+            raise Undecodable(f"{about}: {error}") from error
+        items: list[T] = []
+        broken: list[Broken] = []
+        for raw in read.items or ():
+            found = self._object_or_broken(raw, about, deleted=False)
+            if isinstance(found, Broken):
+                broken.append(found)
+            else:
+                items.append(found)
+        return Page(tuple(items), read.metadata.resource_version, read.metadata.next_token, tuple(broken))
+
+    def _events_by_line(self, lines: bytes, about: str) -> Batch[T]:
+        batch: Batch[T] = Batch()
+        try:
+            envelopes = _ENVELOPES.decode_lines(lines)
+            for envelope in envelopes:
+                self._add_envelope(batch, envelope, about)
+        except msgspec.MsgspecError as error:
+            raise Undecodable(f"{about}: {error}") from error
+        return batch
+
+    def _add_envelope(self, batch: Batch[T], envelope: _Envelope, about: str) -> None:
+        match envelope.type:
+            case "BOOKMARK":
+                batch.bookmark = _HEADS.decode(envelope.object).metadata.resource_version
+            case "ERROR":
+                batch.failure = batch.failure or _STATUSES.decode(envelope.object)
+            case "ADDED" | "MODIFIED" | "DELETED" as change:
+                found = self._object_or_broken(envelope.object, about, deleted=change == "DELETED")
+                if isinstance(found, Broken):
+                    batch.broken.append(found)
+                else:
+                    batch.events.append(WatchEvent(change, found))
+            case other:
+                raise Undecodable(f"{about}: watch event type: found {other!r}, expected one that Kubernetes has")
+
+    def _object_or_broken(self, raw: msgspec.Raw, about: str, *, deleted: bool) -> T | Broken:
+        try:
+            return self._objects.decode(raw)
+        except msgspec.ValidationError as error:
+            try:
+                meta = _HEADS.decode(raw).metadata
+            except msgspec.ValidationError:
+                raise Undecodable(f"{about}: {error}") from error
+            return Broken((meta.namespace, meta.name), meta.resource_version, deleted, str(error))
+
+
+def codec_for(kind: type[T]) -> Codec[T]:
+    """The decoders of a kind, made once; `dict` gives plain JSON values."""
+    found = _CODECS.get(kind)
+    if found is None:
+        found = _CODECS[kind] = Codec(cast(type[Any], dict[str, Any]) if kind is dict else kind)
+    return found
+
+
+def read_status(code: int, body: bytes) -> Status:
+    """The server's Status, or one made up from an answer that has none (a proxy's page, an empty body)."""
+    try:
+        status = _STATUSES.decode(body)
+    except msgspec.MsgspecError:
+        return Status(code=code, message=body[:200].decode("utf-8", "replace").strip())
+    return status if status.code else msgspec.structs.replace(status, code=code)
+
+
+def _name_kinds(items: tuple[dict[str, Any], ...], list_kind: str, api_version: str) -> None:
+    """Items of built-in lists carry neither kind nor apiVersion; objects read one by one do."""
+    kind = list_kind.removesuffix("List")
+    for item in items:
+        item.setdefault("kind", kind)
+        item.setdefault("apiVersion", api_version)

@@ -1,0 +1,68 @@
+"""The smallest seam between us and an API server: one request, one stream.
+
+Real, in-process and faulty transports are plugs of equal rank. A transport never retries, never interprets a
+status code and never follows a redirect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from spinney.drive.client.errors import NotSent, TransportError, TransportTimeout
+
+__all__ = ["NotSent", "Response", "Stream", "Transport", "TransportError", "TransportTimeout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A whole answer; header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Stream(Protocol):
+    """An answer that is still coming; header names are lower case."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Raw chunks, split anywhere."""
+        ...
+
+    async def read(self) -> bytes:
+        """The rest of the body at once; used for refusals."""
+        ...
+
+
+class Transport(Protocol):
+    """Carries requests. Raises `TransportError` (or `TransportTimeout`, or `NotSent`) and nothing else."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response: ...
+
+    def stream(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AbstractAsyncContextManager[Stream]: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,242 @@
+"""List, then watch, for ever: a state machine written as a table (`step`), and the hands that drive it.
+
+Never loses a delete: after a gap it lists again and the cache deletes what is no longer there. Never decides how long
+to wait by itself: clock and dice are given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from spinney.api.clock import Dice
+from spinney.drive.backoff import Backoff
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.cache import Cache, StaleList
+from spinney.drive.client.codec import Codec
+from spinney.drive.client.errors import ClientError, Gone, TransportTimeout, status_error
+from spinney.drive.client.lines import LineBuffer
+
+T = TypeVar("T")
+
+_WATCH_S = 240
+_WATCH_SPREAD_S = 60
+_OVERTIME_S = 30
+_ABRUPT_S = 1.0
+_STALE_LISTS = 3
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Nothing is known, or what is known has a gap: list."""
+
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Everything up to a version is known: open a watch from there."""
+
+    version: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """A watch is open; everything up to a version is known."""
+
+    version: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The list came to its end."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The server accepted the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Changes or a bookmark came in."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The server ended the watch, as it does every few minutes; `abrupt` if at once and without a word."""
+
+    abrupt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The version is older than the server's history (410)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Anything else."""
+
+    reason: str
+
+
+State = Empty | Listed | Watching
+Outcome = Complete | Opened | Received | Closed | Expired | Failed
+
+
+def step(state: State, outcome: Outcome) -> State:
+    """The table. Failures are counted for the backoff; progress forgives them."""
+    match state, outcome:
+        case Empty(), Complete(version):
+            return Listed(version)
+        case Empty(failures), Expired() | Failed():
+            return Empty(failures + 1)
+        case Listed(version, failures), Opened():
+            return Watching(version, failures)
+        case Listed(version, failures), Failed():
+            return Listed(version, failures + 1)
+        case Watching(), Received(version):
+            return Watching(version)
+        case Watching(version, failures), Closed(abrupt):
+            return Listed(version, failures + 1 if abrupt else 0)
+        case Watching(version, failures), Failed():
+            return Listed(version, failures + 1)
+        case Listed(_, failures) | Watching(_, failures), Expired():
+            return Empty(failures + 1)
+    raise AssertionError(f"{outcome} cannot follow {state}")
+
+
+DuringList = Callable[[], AbstractContextManager[None]]
+
+
+class Watcher(Generic[T]):
+    """Keeps one cache up to date. `trouble` says what is wrong at the moment, if anything is."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        selection: Selection,
+        codec: Codec[T],
+        cache: Cache[T],
+        dice: Dice,
+        *,
+        backoff: Backoff | None = None,
+        during_list: DuringList = nullcontext,
+    ) -> None:
+        self.trouble = ""
+        self._client = client
+        self._selection = selection
+        self._codec = codec
+        self._cache = cache
+        self._dice = dice
+        self._backoff = backoff or Backoff(base_s=0.5, cap_s=30.0)
+        self._during_list = during_list
+        self._stale_lists = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        state: State = Empty()
+        while True:
+            if state.failures:
+                await asyncio.sleep(self._backoff.delay_s(state.failures - 1, self._dice))
+            state = await self._advance(state)
+
+    async def _advance(self, state: State) -> State:
+        match state:
+            case Empty():
+                return step(state, await self._list())
+            case Listed():
+                return await self._watch(state)
+            case Watching():
+                raise AssertionError(f"{self._selection}: a watch is left only through step")
+
+    async def _list(self) -> Outcome:
+        try:
+            with self._during_list():
+                version = await self._fold_list()
+        except ClientError as error:
+            return self._failure(error)
+        self.trouble = ""
+        return Complete(version)
+
+    async def _fold_list(self) -> str:
+        version = ""
+        async for page in self._client.pages(self._selection, self._codec):
+            if page.first:
+                self._begin_list(page.version)
+            self._cache.fold_page(page.items, page.broken)
+            self._report(len(page.broken))
+            version = page.version
+            await asyncio.sleep(0)
+        await self._cache.end_list(version)
+        return version
+
+    def _begin_list(self, version: str) -> None:
+        """A list may come late and be old once or twice; if it stays old, the server's history began anew."""
+        try:
+            self._cache.begin_list(version, renew=self._stale_lists >= _STALE_LISTS)
+        except StaleList:
+            self._stale_lists += 1
+            raise
+        self._stale_lists = 0
+
+    async def _watch(self, state: Listed) -> State:
+        timeout_s = _WATCH_S + int(_WATCH_SPREAD_S * self._dice.random())
+        loop = asyncio.get_running_loop()
+        now: State = state
+        began, lines = loop.time(), LineBuffer()
+        try:
+            async with (
+                asyncio.timeout(timeout_s + _OVERTIME_S),
+                self._client.watch(self._selection, state.version, timeout_s) as stream,
+            ):
+                now = step(now, Opened())
+                self.trouble = ""
+                async for chunk in stream:
+                    for piece in lines.feed(chunk):
+                        now = step(now, self._fold_lines(piece))
+                        await asyncio.sleep(0)
+                abrupt = self._cache.resource_version == state.version and loop.time() - began < _ABRUPT_S
+                return step(now, Closed(abrupt))
+        except TimeoutError:
+            return step(now, self._failure(TransportTimeout(f"WATCH {self._selection}: silent past its end")))
+        except ClientError as error:
+            return step(now, self._failure(error))
+
+    def _fold_lines(self, lines: bytes) -> Received:
+        batch = self._codec.events(lines, f"WATCH {self._selection}")
+        self._cache.fold(batch.events)
+        if batch.broken:
+            self._cache.fold_broken(batch.broken)
+            self._report(len(batch.broken))
+        if batch.bookmark:
+            self._cache.bookmark(batch.bookmark)
+        if batch.failure is not None:
+            raise status_error(batch.failure, about=f"WATCH {self._selection}")
+        return Received(self._cache.resource_version)
+
+    def _failure(self, error: Exception) -> Outcome:
+        if isinstance(error, Gone):
+            _log.info("watch expired, listing again", resource=str(self._selection))
+            return Expired()
+        self.trouble = str(error)
+        _log.warning("watch failed", resource=str(self._selection), error=str(error))
+        return Failed(str(error))
+
+    def _report(self, broken: int) -> None:
+        if broken:
+            _log.error("objects of unexpected shape", resource=str(self._selection), count=broken)

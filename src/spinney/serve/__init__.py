@@ -1,0 +1,1 @@
+"""The listening: API server, webhooks, pages."""

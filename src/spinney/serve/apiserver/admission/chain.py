@@ -1,0 +1,80 @@
+"""The way of a write through admission: rules in process first, then webhooks.
+
+First everybody may change the object, then everybody judges it; in between the server validates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spinney.api.admission import AdmissionPlugin, AdmissionRequest, Lookup, Object, Verdict
+from spinney.serve.apiserver.admission import refusal
+from spinney.serve.apiserver.admission.webhooks import Rounds, WebhookCaller
+
+Warn = Callable[[str], None]
+Ask = Callable[[AdmissionRequest, Lookup], Verdict]
+
+
+class AdmissionChain:
+    """Raises ApiError for what is refused; plug-ins may raise it themselves or return a verdict."""
+
+    def __init__(self, plugins: Sequence[AdmissionPlugin], webhooks: WebhookCaller | None, lookup: Lookup) -> None:
+        self._plugins = tuple(plugins)
+        self._webhooks = webhooks
+        self._lookup = lookup
+
+    def set_configurations(
+        self, mutating: Sequence[Mapping[str, Any]], validating: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Call on every change of a webhook configuration; they are compiled here, once."""
+        if self._webhooks is not None:
+            self._webhooks.set_configurations(mutating, validating)
+
+    def is_idle(self, request: AdmissionRequest) -> bool:
+        """Nothing would be called, so the server may skip both steps (and the copies they need)."""
+        if any(plugin.handles(request) for plugin in self._plugins):
+            return False
+        return self._webhooks is None or self._webhooks.is_idle(request)
+
+    async def mutate(self, request: AdmissionRequest, warn: Warn) -> Object | None:
+        """The object to store, or None where nobody changed it (a deletion has none)."""
+        after = await self._mutated(self._by_plugins(request, warn), warn)
+        return None if after is request.object else after
+
+    async def _mutated(self, request: AdmissionRequest, warn: Warn) -> Object | None:
+        if self._webhooks is None:
+            return request.object
+        rounds = Rounds()
+        obj, changed = await self._webhooks.mutate(request, warn, rounds)
+        if not changed:
+            return obj
+        request = self._by_plugins(replace(request, object=obj), warn)
+        if request.object != obj:
+            rounds.changed()
+        obj, _ = await self._webhooks.mutate(request, warn, rounds, again=True)
+        return obj
+
+    async def validate(self, request: AdmissionRequest, warn: Warn) -> None:
+        for plugin in self._plugins:
+            if plugin.handles(request):
+                self._verdict(plugin.validate, request, warn)
+        if self._webhooks is not None:
+            await self._webhooks.validate(request, warn)
+
+    def _by_plugins(self, request: AdmissionRequest, warn: Warn) -> AdmissionRequest:
+        for plugin in self._plugins:
+            if plugin.handles(request):
+                verdict = self._verdict(plugin.mutate, request, warn)
+                if verdict.object is not None:
+                    request = replace(request, object=verdict.object)
+        return request
+
+    def _verdict(self, ask: Ask, request: AdmissionRequest, warn: Warn) -> Verdict:
+        verdict = ask(request, self._lookup)
+        for warning in verdict.warnings:
+            warn(warning)
+        if not verdict.allowed:
+            raise refusal.of_verdict(request, verdict)
+        return verdict

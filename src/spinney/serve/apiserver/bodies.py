@@ -1,0 +1,45 @@
+"""Request bodies: JSON, YAML or protobuf bytes to an object, or a clear refusal."""
+
+from __future__ import annotations
+
+from spinney.serve.apiserver.errors import bad_request, too_large, unsupported_media_type
+from spinney.serve.apiserver.kernel import Call
+from spinney.serve.apiserver.protobuf import decode as decode_protobuf
+from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.schema.decode import decode_body
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_READABLE = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+
+def media_type(content_type: str) -> str:
+    return content_type.split(";", 1)[0].strip().lower()
+
+
+def read_object(call: Call, body: bytes, *, empty: bool = False) -> Object:
+    """The object in a body; `empty` allows that there is none (options of a deletion)."""
+    if len(body) > MAX_BODY_BYTES:
+        raise too_large(MAX_BODY_BYTES)
+    if not body and empty:
+        return {}
+    media = media_type(call.content_type) or "application/json"
+    if media == PROTOBUF:
+        return decode_protobuf(body)
+    if media not in ("application/json", "application/yaml", "text/json", "*/*"):
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {_READABLE}"
+        )
+    return decode_body(call, body, media)
+
+
+def check_kind(call: Call, obj: Object, group_version: str, kind: str) -> None:
+    """Kind and version, where a body names them, must be those of the endpoint."""
+    found_version, found_kind = obj.get("apiVersion") or "", obj.get("kind") or ""
+    if (found_version and found_version != group_version) or (found_kind and found_kind != kind):
+        raise bad_request(
+            f"the API version in the data ({found_version}) does not match the expected API version ({group_version})"
+            if found_kind == kind
+            else f"{found_kind} in version \"{found_version.split('/')[-1]}\" cannot be handled as a {kind}: "
+            f"no kind \"{found_kind}\" is registered for version \"{found_version}\""
+        )

@@ -1,0 +1,109 @@
+"""Checks of resource requirements: names, quantities, and requests against limits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from spinney.api import names, quantity
+from spinney.api.field_errors import FieldError, invalid, required
+from spinney.serve.apiserver.builtins.metadata import key_complaints
+from spinney.serve.apiserver.builtins.values import check_quantity, not_found
+from spinney.serve.apiserver.resource import Object
+
+_CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
+_OTHER_STANDARD = frozenset(
+    "pods services replicationcontrollers resourcequotas secrets configmaps persistentvolumeclaims services.nodeports "
+    "services.loadbalancers storage requests.storage requests.cpu requests.memory limits.cpu limits.memory "
+    "requests.ephemeral-storage limits.ephemeral-storage".split()
+)
+_NATIVE = "kubernetes.io/"
+_HUGE = "hugepages-"
+
+
+def is_native(name: str) -> bool:
+    """Whether Kubernetes itself counts this resource (and not a device plugin)."""
+    return "/" not in name or _NATIVE in name
+
+
+def is_extended(name: str) -> bool:
+    return not is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
+
+
+@lru_cache(maxsize=1024)
+def _name_complaints(name: str) -> tuple[str, ...]:
+    """What is wrong with the name of a container resource."""
+    complaints = key_complaints(name)
+    if complaints:
+        return complaints
+    if "/" not in name:
+        if name in _CONTAINER or name.startswith(_HUGE):
+            return ()
+        standard = "must be a standard resource for containers"
+        known = name in _OTHER_STANDARD
+        return (standard,) if known else ("must be a standard resource type or fully qualified", standard)
+    if not is_native(name) and not is_extended(name):
+        return ("doesn't follow extended resource name standard",)
+    return ()
+
+
+def check_requirements(path: str, resources: Object, pod_claims: frozenset[str]) -> list[FieldError]:
+    """Limits, requests and claims of a container."""
+    limits, requests = resources.get("limits"), resources.get("requests")
+    errors: list[FieldError] = []
+    for name, value in (limits or {}).items():
+        errors += _check_amount(f"{path}.limits", name, value)
+    for name, value in (requests or {}).items():
+        errors += _check_amount(f"{path}.requests", name, value)
+        errors += _check_against_limit(path, name, value, limits or {})
+    if "claims" in resources:
+        errors += _check_claims(f"{path}.claims", resources["claims"], pod_claims)
+    return errors
+
+
+def _check_amount(path: str, name: str, value: str) -> list[FieldError]:
+    return [invalid(path, name, text) for text in _name_complaints(name)] + check_resource_value(
+        f"{path}[{name}]", name, value
+    )
+
+
+@lru_cache(maxsize=4096)
+def _fine(name: str, value: str) -> bool:
+    if quantity.compare(value, "0") < 0:
+        return False
+    return not is_extended(name) or quantity.milli(value) % 1000 == 0
+
+
+def check_resource_value(path: str, name: str, value: str) -> list[FieldError]:
+    """A quantity that must not be negative, and whole where the resource is counted in devices."""
+    if _fine(name, value):
+        return []
+    errors = check_quantity(path, value)
+    if is_extended(name) and quantity.milli(value) % 1000:
+        errors.append(invalid(path, value, "must be an integer"))
+    return errors
+
+
+def _check_against_limit(path: str, name: str, value: str, limits: dict[str, str]) -> list[FieldError]:
+    limit = limits.get(name)
+    overcommits = is_native(name) and not name.startswith(_HUGE)
+    if limit is None:
+        return [] if overcommits else [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
+    if value == limit:
+        return []
+    order = quantity.compare(value, limit)
+    if not overcommits and order:
+        return [invalid(f"{path}.requests", value, f"must be equal to {name} limit of {limit}")]
+    if order > 0:
+        return [invalid(f"{path}.requests", value, f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def _check_claims(path: str, claims: list[Object], pod_claims: frozenset[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, claim in enumerate(claims):
+        name = claim.get("name", "")
+        if not name:
+            errors.append(required(f"{path}[{index}]"))
+        elif name not in pod_claims:
+            errors.append(not_found(f"{path}[{index}]", name))
+    return errors

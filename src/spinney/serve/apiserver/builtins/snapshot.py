@@ -1,0 +1,74 @@
+"""The snapshot of Kubernetes' built-in kinds: their schemas, and the facts of their Go types.
+
+It is read once, on first use, and never changed afterwards. Written by `tools/openapi_snapshot.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from spinney.serve.apiserver.builtins.descriptions import DESCRIPTIONS
+from spinney.serve.apiserver.schema.model import Compiler, Raw, Schema
+
+GoField = tuple[str, str, Any]
+"""Go type, `o` for omitempty and `z` for omitzero, protobuf number (or `[outer, inner, struct]` when embedded)."""
+
+
+class _Snapshot(msgspec.Struct):
+    components: dict[str, Raw]
+    fields: dict[str, dict[str, GoField]]
+
+
+@cache
+def _snapshot() -> _Snapshot:
+    packed = resources.files(__package__).joinpath("openapi.json.gz").read_bytes()
+    snapshot = msgspec.json.decode(gzip.decompress(packed), type=_Snapshot)
+    _describe(snapshot.components)
+    return snapshot
+
+
+def _describe(components: dict[str, Raw]) -> None:
+    """Put our own words where kubectl explain looks for them."""
+    for key, text in DESCRIPTIONS.items():
+        name, _, field = key.partition("#")
+        target = components[name]["properties"][field] if field else components[name]
+        target["description"] = text
+
+
+def components() -> dict[str, Raw]:
+    """All component schemas by name, in OpenAPI form."""
+    return _snapshot().components
+
+
+def go_fields(component: str) -> dict[str, GoField]:
+    """The fields of a component's Go struct; empty for a component that is no struct."""
+    return _snapshot().fields.get(component, {})
+
+
+@cache
+def _compiler() -> Compiler:
+    return Compiler(components())
+
+
+def schema(component: str) -> Schema:
+    """The compiled schema of a component."""
+    return _compiler().named(component)
+
+
+@cache
+def _by_kind() -> dict[tuple[str, str, str], str]:
+    return {
+        (one["group"], one["version"], one["kind"]): name
+        for name, raw in components().items()
+        for one in raw.get("x-kubernetes-group-version-kind", ())
+    }
+
+
+def component_of(group: str, version: str, kind: str) -> str | None:
+    """The component of a kind that the snapshot knows, or None."""
+    return _by_kind().get((group, version, kind))

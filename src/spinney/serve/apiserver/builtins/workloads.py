@@ -1,0 +1,56 @@
+"""What ReplicaSets, Deployments, StatefulSets and DaemonSets have in common."""
+
+from __future__ import annotations
+
+from spinney.api.field_errors import FieldError, forbidden, invalid, required
+from spinney.serve.apiserver.builtins.pod_spec import check_template
+from spinney.serve.apiserver.builtins.values import check_not_negative, check_selector, selector_matches, unsupported
+from spinney.serve.apiserver.resource import Object
+
+
+def check_workload_selector(spec: Object, kind: str) -> list[FieldError]:
+    """A selector that is there, is valid and selects something."""
+    selector = spec.get("selector")
+    if selector is None:
+        return [required("spec.selector")]
+    errors = check_selector("spec.selector", selector)
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {kind}"))
+    return errors
+
+
+def check_workload_template(spec: Object) -> list[FieldError]:
+    """A template whose labels the selector finds, and whose pods run for ever."""
+    template, selector = spec["template"], spec.get("selector")
+    labels = template["metadata"].get("labels") or {}
+    errors: list[FieldError] = []
+    if selector and not check_selector("", selector) and not selector_matches(selector, labels):
+        detail = "`selector` does not match template `labels`"
+        errors.append(invalid("spec.template.metadata.labels", labels or None, detail))
+    errors += check_template(template)
+    policy = template["spec"].get("restartPolicy", "")
+    if policy != "Always":
+        errors.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
+    return errors
+
+
+def check_no_deadline(spec: Object, kind: str) -> list[FieldError]:
+    if "activeDeadlineSeconds" not in spec["template"]["spec"]:
+        return []
+    path = "spec.template.spec.activeDeadlineSeconds"
+    return [forbidden(path, f"activeDeadlineSeconds in {kind} is not Supported")]
+
+
+def check_counts(status: Object, names: tuple[str, ...]) -> list[FieldError]:
+    """Counts of a status: none negative."""
+    return [error for name in names for error in check_not_negative(f"status.{name}", status.get(name))]
+
+
+def check_within_replicas(status: Object, names: tuple[str, ...]) -> list[FieldError]:
+    """Counts of a status that are parts of `replicas`."""
+    total = status.get("replicas", 0)
+    return [
+        invalid(f"status.{name}", status[name], "cannot be greater than status.replicas")
+        for name in names
+        if status.get(name, 0) > total
+    ]

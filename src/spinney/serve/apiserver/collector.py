@@ -1,0 +1,165 @@
+"""Garbage collection by ownerReferences: background, foreground and orphan.
+
+The collector only acts on what the store says now; an event merely tells it where to look. An owner that cannot be found is
+looked for by uid, never by name alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from spinney.serve.apiserver.deletion import FOREGROUND, ORPHAN
+from spinney.serve.apiserver.housekeeping import Hands
+from spinney.serve.apiserver.kernel import Kernel
+from spinney.serve.apiserver.resource import Object, Resource
+from spinney.serve.apiserver.store import Event, Key, Record
+
+Place = tuple[str, Key]
+"""A collection and a key in it."""
+
+
+class Collector:
+    """Places to look at; `work` looks at them until none is left."""
+
+    def __init__(self, kernel: Kernel, hands: Hands) -> None:
+        self._kernel = kernel
+        self._hands = hands
+        self._places: deque[Place] = deque()
+        self._known: set[Place] = set()
+
+    def note(self, collection: str, event: Event) -> bool:
+        """Remember what an event concerns; whether there is work now."""
+        store = self._kernel.store
+        if event.new is None:
+            gone = event.last or event.old
+            if gone is not None:
+                for place in sorted(store.dependents.get(gone.uid, ())):
+                    self._add(place)
+                for uid in gone.owners:
+                    self._add_owner(uid)
+        else:
+            if event.new.deleting or (event.new.owners and self._owners_changed(event)):
+                self._add((collection, event.new.key))
+            if event.new.deleting:
+                for uid in event.new.owners:
+                    self._add_owner(uid)
+        return bool(self._places)
+
+    @staticmethod
+    def _owners_changed(event: Event) -> bool:
+        return event.old is None or event.new is None or event.old.owners != event.new.owners
+
+    def _add_owner(self, uid: str) -> None:
+        place = self._kernel.store.by_uid.get(uid)
+        if place is not None:
+            self._add(place)
+
+    def _add(self, place: Place) -> None:
+        if place not in self._known:
+            self._known.add(place)
+            self._places.append(place)
+
+    async def work(self) -> None:
+        while self._places:
+            place = self._places.popleft()
+            self._known.discard(place)
+            await self._look(place)
+
+    async def _look(self, place: Place) -> None:
+        collection, key = place
+        record = self._kernel.store.get(collection, *key)
+        resource = self._hands.resource_of(collection)
+        if record is None or resource is None:
+            return
+        obj = self._kernel.decode(record, resource)
+        finalizers = obj["metadata"].get("finalizers") or ()
+        if record.deleting and ORPHAN in finalizers:
+            await self._orphan(resource, record)
+        elif record.deleting and FOREGROUND in finalizers:
+            await self._foreground(resource, record)
+        elif record.owners:
+            await self._check_owners(resource, record, obj)
+
+    async def _orphan(self, resource: Resource, record: Record) -> None:
+        """Cut the ties of all dependents, then let the owner go."""
+        for collection, key in sorted(self._kernel.store.dependents.get(record.uid, ())):
+            kind = self._hands.resource_of(collection)
+            if kind is not None:
+                await self._hands.change(kind, key, lambda obj: _without_owners(obj, {record.uid}))
+        await self._hands.change(resource, record.key, lambda obj: _without_finalizer(obj, ORPHAN))
+
+    async def _foreground(self, resource: Resource, record: Record) -> None:
+        """Delete what blocks first; the owner goes when nothing blocks any more."""
+        blocking = False
+        for collection, key in sorted(self._kernel.store.dependents.get(record.uid, ())):
+            kind = self._hands.resource_of(collection)
+            dependent = self._kernel.store.get(collection, *key)
+            if kind is None or dependent is None:
+                continue
+            if _blocks(self._kernel.decode(dependent, kind), record.uid):
+                blocking = True
+            if not dependent.deleting:
+                await self._check_owners(kind, dependent, self._kernel.decode(dependent, kind))
+        if not blocking:
+            await self._hands.change(resource, record.key, lambda obj: _without_finalizer(obj, FOREGROUND))
+
+    async def _check_owners(self, resource: Resource, record: Record, obj: Object) -> None:
+        """A dependent lives while one of its owners does; ties to those that are gone are cut."""
+        if record.deleting:
+            return
+        solid, waiting, absent = set(), set(), set()
+        for ref in obj["metadata"].get("ownerReferences") or ():
+            owner = self._owner(ref, record.namespace)
+            if owner is None:
+                absent.add(ref["uid"])
+            elif self._waits_for_dependents(owner):
+                waiting.add(ref["uid"])
+            else:
+                solid.add(ref["uid"])
+        if solid and (absent or waiting):
+            await self._hands.change(resource, record.key, lambda obj: _without_owners(obj, absent | waiting))
+        elif not solid and (absent or waiting):
+            policy = "Foreground" if waiting and self._kernel.store.dependents.get(record.uid) else "Background"
+            await self._hands.remove(resource, record, policy)
+
+    def _owner(self, ref: dict[str, Any], namespace: str) -> Record | None:
+        """The living owner: right uid, right kind, and in the same namespace or in none."""
+        place = self._kernel.store.by_uid.get(ref["uid"])
+        if place is None:
+            return None
+        collection, key = place
+        resource = self._hands.resource_of(collection)
+        if resource is None or resource.kind != ref.get("kind") or key[1] != ref.get("name"):
+            return None
+        if key[0] not in ("", namespace):
+            return None
+        return self._kernel.store.get(collection, *key)
+
+    def _waits_for_dependents(self, owner: Record) -> bool:
+        return owner.deleting and b'"%s"' % FOREGROUND.encode() in owner.body
+
+
+def _blocks(obj: Object, uid: str) -> bool:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return any(ref["uid"] == uid and ref.get("blockOwnerDeletion") for ref in references)
+
+
+def _without_owners(obj: Object, uids: set[str]) -> Object:
+    meta = obj["metadata"]
+    kept = [ref for ref in meta.get("ownerReferences") or () if ref["uid"] not in uids]
+    if kept:
+        meta["ownerReferences"] = kept
+    else:
+        meta.pop("ownerReferences", None)
+    return obj
+
+
+def _without_finalizer(obj: Object, name: str) -> Object:
+    meta = obj["metadata"]
+    kept = [one for one in meta.get("finalizers") or () if one != name]
+    if kept:
+        meta["finalizers"] = kept
+    else:
+        meta.pop("finalizers", None)
+    return obj

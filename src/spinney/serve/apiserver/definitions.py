@@ -1,0 +1,129 @@
+"""The life of CustomResourceDefinitions: what they define is served while they are there, and cleaned up when they go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spinney.serve.apiserver.customresources import established, resources
+from spinney.serve.apiserver.errors import ApiError
+from spinney.serve.apiserver.housekeeping import Hands
+from spinney.serve.apiserver.kernel import Kernel
+from spinney.serve.apiserver.registry import Converter, collection_of
+from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.store import Event, Record
+
+DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class DefinitionKeeper:
+    """Keeps the registry in step with the stored definitions, and their status in step with the registry."""
+
+    def __init__(self, kernel: Kernel, hands: Hands, converters: Mapping[tuple[str, str], Converter]) -> None:
+        self._kernel = kernel
+        self._hands = hands
+        self._converters = converters
+        self._due: set[str] = set()
+        self._served: dict[str, object] = {}
+
+    def note(self, collection: str, event: Event) -> bool:
+        """Serve a definition the moment it is stored; its status follows. Whether there is work now."""
+        if collection == DEFINITIONS:
+            record = event.new
+            if record is None:
+                self._withdraw(event.old)
+            else:
+                self._serve(record)
+                self._due.add(record.name)
+            return bool(self._due)
+        if event.new is None and self._has_dying_definition(collection):
+            return True
+        return bool(self._due)
+
+    def load(self) -> None:
+        """Serve every definition that a journal brought back."""
+        for record in self._kernel.store.collection(DEFINITIONS).after(None):
+            self._serve(record)
+
+    def _serve(self, record: Record) -> None:
+        crd = self._decode(record)
+        spec = crd["spec"]
+        if self._served.get(record.name) == (spec, record.deleting):
+            return
+        self._served[record.name] = (spec, record.deleting)
+        group, plural = spec["group"], spec["names"]["plural"]
+        converter = self._converters.get((group, spec["names"]["kind"]))
+        self._kernel.registry.replace(group, plural, resources(crd), converter)
+
+    def _withdraw(self, record: Record | None) -> None:
+        if record is None:
+            return
+        spec = self._decode(record)["spec"]
+        self._served.pop(record.name, None)
+        self._kernel.registry.replace(spec["group"], spec["names"]["plural"], (), None)
+
+    def _decode(self, record: Record) -> Object:
+        resource = self._hands.resource_of(DEFINITIONS)
+        assert resource is not None, "definitions are built in"
+        return self._kernel.decode(record, resource)
+
+    def _has_dying_definition(self, collection: str) -> bool:
+        group, _, plural = collection.partition("/")
+        record = self._kernel.store.get(DEFINITIONS, "", f"{plural}.{group}")
+        if record is not None and record.deleting:
+            self._due.add(record.name)
+            return True
+        return False
+
+    async def work(self) -> None:
+        while self._due:
+            name = self._due.pop()
+            record = self._kernel.store.get(DEFINITIONS, "", name)
+            if record is None:
+                continue
+            if record.deleting:
+                await self._clean_up(record)
+            else:
+                await self._report(record)
+
+    async def _report(self, record: Record) -> None:
+        """Write accepted names and conditions, and hold on to the definition until its objects are gone."""
+        resource = self._hands.resource_of(DEFINITIONS)
+        assert resource is not None, "definitions are built in"
+        now = self._kernel.timestamp()
+
+        def transform(crd: Object) -> Object:
+            meta = crd["metadata"]
+            if CLEANUP not in (meta.get("finalizers") or ()):
+                meta["finalizers"] = [*(meta.get("finalizers") or ()), CLEANUP]
+            crd["status"] = established(crd, self._kernel.registry.all(), now)
+            return crd
+
+        await self._hands.change(resource, record.key, transform)
+
+    async def _clean_up(self, record: Record) -> None:
+        crd = self._decode(record)
+        if CLEANUP not in (crd["metadata"].get("finalizers") or ()):
+            return
+        collection = f"{crd['spec']['group']}/{crd['spec']['names']['plural']}"
+        custom = self._hands.resource_of(collection)
+        if custom is not None and self._kernel.store.collection(collection_of(custom)).records:
+            for instance in list(self._kernel.store.collection(collection).after(None)):
+                if not instance.deleting:
+                    try:
+                        await self._hands.remove(custom, instance, "Background")
+                    except ApiError:
+                        continue  # refused by a rule; the next deletion in the collection brings us back
+            if self._kernel.store.collection(collection).records:
+                return
+        resource = self._hands.resource_of(DEFINITIONS)
+        assert resource is not None, "definitions are built in"
+        await self._hands.change(resource, record.key, _without_cleanup)
+
+
+def _without_cleanup(crd: Object) -> Object:
+    meta = crd["metadata"]
+    meta["finalizers"] = [one for one in meta.get("finalizers") or () if one != CLEANUP]
+    if not meta["finalizers"]:
+        del meta["finalizers"]
+    return crd

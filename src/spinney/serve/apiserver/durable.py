@@ -1,0 +1,62 @@
+"""A journal in SQLite: what was acknowledged is there after a kill -9.
+
+Every write is committed before it becomes visible. Nothing is ever read from here but at start.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from spinney.serve.apiserver.store import Key, Record
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS objects (
+  collection TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
+  PRIMARY KEY (collection, namespace, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_PUT = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)"
+_DROP = "DELETE FROM objects WHERE collection = ? AND namespace = ? AND name = ?"
+_REVISION = "INSERT OR REPLACE INTO state VALUES ('revision', ?)"
+
+
+class SqliteJournal:
+    """One file in a directory of its own; a second process on the same file is refused."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._db = sqlite3.connect(directory / "objects.db", isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
+        try:
+            self._db.executescript(_SCHEMA)
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise RuntimeError(f"{directory}: another process is using this data directory ({error})") from error
+
+    def write(self, collection: str, record: Record) -> None:
+        self._db.execute("BEGIN")
+        row = (collection, record.namespace, record.name, record.revision, record.body)
+        self._db.execute(_PUT, row)
+        self._db.execute(_REVISION, (record.revision,))
+        self._db.execute("COMMIT")
+
+    def erase(self, collection: str, key: Key, revision: int) -> None:
+        self._db.execute("BEGIN")
+        self._db.execute(_DROP, (collection, *key))
+        self._db.execute(_REVISION, (revision,))
+        self._db.execute("COMMIT")
+
+    def replay(self, load: Callable[[str, bytes], None]) -> int:
+        """Hand over every object; the last revision is returned."""
+        for collection, body in self._db.execute("SELECT collection, body FROM objects ORDER BY revision"):
+            load(collection, body)
+        row = self._db.execute("SELECT value FROM state WHERE key = 'revision'").fetchone()
+        return int(row[0]) if row else 0
+
+    def close(self) -> None:
+        self._db.close()

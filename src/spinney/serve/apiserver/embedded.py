@@ -1,0 +1,65 @@
+"""The embedded server put together for use: tokens, durability, our converters and rules."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spinney.api.admission import AdmissionPlugin
+from spinney.api.clock import Clock, Dice
+from spinney.serve.apiserver.access.identity import Authenticator, Identity, Nobody, StaticTokens
+from spinney.serve.apiserver.access.tokens import ServiceAccountTokens, create_key
+from spinney.serve.apiserver.durable import SqliteJournal
+from spinney.serve.apiserver.registry import Converter
+from spinney.serve.apiserver.server import ApiServer
+
+
+class WallClock:
+    """The machine's time."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """How to build a server. Without tokens, whoever reaches it over loopback is its admin."""
+
+    tokens: Mapping[str, Identity] | None = None
+    nobody: Nobody = Nobody.ADMIN_ON_LOOPBACK
+    data_dir: Path | None = None
+    plugins: Sequence[AdmissionPlugin] = ()
+    converters: Mapping[tuple[str, str], Converter] | None = None
+
+
+def build(options: Embedded, clock: Clock | None = None, dice: Dice | None = None) -> ApiServer:
+    """A server that is not started yet."""
+    accounts = ServiceAccountTokens(_signing_key(options.data_dir), "https://kubernetes.default.svc")
+    sources = (StaticTokens(options.tokens or {}), accounts)
+    return ApiServer(
+        clock or WallClock(),
+        dice or random.SystemRandom(),
+        plugins=options.plugins,
+        converters=options.converters,
+        authenticator=Authenticator(sources, options.nobody),
+        journal=SqliteJournal(options.data_dir) if options.data_dir is not None else None,
+        tokens=accounts,
+    )
+
+
+def _signing_key(data_dir: Path | None) -> bytes:
+    """Kept beside the data, so that tokens outlive a restart as the objects do."""
+    if data_dir is None:
+        return create_key()
+    data_dir.mkdir(parents=True, exist_ok=True)
+    path = data_dir / "service-account.key"
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_bytes(create_key())
+    return path.read_bytes()

@@ -1,0 +1,48 @@
+"""Writes that the server makes by itself, by the same way as those of clients but without asking webhooks."""
+
+from __future__ import annotations
+
+from spinney.serve.apiserver.access.identity import Identity
+from spinney.serve.apiserver.deletion import DeleteOptions, delete
+from spinney.serve.apiserver.errors import ApiError
+from spinney.serve.apiserver.kernel import Call, Kernel
+from spinney.serve.apiserver.registry import collection_of
+from spinney.serve.apiserver.resource import Resource
+from spinney.serve.apiserver.store import Key, Record
+from spinney.serve.apiserver.target import Target
+from spinney.serve.apiserver.writing import Transform, settle
+
+CONTROLLER = Identity("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
+
+
+class Hands:
+    """Change and remove objects on the server's own behalf."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def resource_of(self, collection: str) -> Resource | None:
+        group, _, plural = collection.partition("/")
+        return self._kernel.registry.of_collection(group, plural)
+
+    def call(self, resource: Resource, key: Key) -> Call:
+        target = Target(resource.group, resource.version, resource.plural, key[0], key[1])
+        return Call(resource, target, {}, CONTROLLER, "kube-controller-manager")
+
+    async def change(self, resource: Resource, key: Key, transform: Transform) -> None:
+        """Rewrite an object if it is still there; not being there is no mistake."""
+        record = self._kernel.store.get(collection_of(resource), *key)
+        if record is None:
+            return
+        old = self._kernel.decode(record, resource)
+        new = transform(self._kernel.decode(record, resource))
+        settle(self._kernel, self.call(resource, key), new, old)
+
+    async def remove(self, resource: Resource, record: Record, policy: str) -> None:
+        """Delete an object if it is still the same one."""
+        options = DeleteOptions(uid=record.uid, propagation=policy)
+        try:
+            await delete(self._kernel, self.call(resource, record.key), options)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise

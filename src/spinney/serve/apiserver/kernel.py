@@ -1,0 +1,119 @@
+"""What every verb works with: store, registry, admission, time and dice; and how an object becomes a record.
+
+The kernel decides nothing: it reads, stamps and stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spinney.api.clock import Clock, Dice
+from spinney.serve.apiserver.access.identity import Identity
+from spinney.serve.apiserver.admission.chain import AdmissionChain
+from spinney.serve.apiserver.errors import not_found
+from spinney.serve.apiserver.http import decode_json, encode_json
+from spinney.serve.apiserver.registry import Registry, collection_of
+from spinney.serve.apiserver.resource import Context, Object, Resource
+from spinney.serve.apiserver.stamps import rfc3339
+from spinney.serve.apiserver.store import Record, Store
+from spinney.serve.apiserver.target import Target
+
+
+@dataclass(slots=True)
+class Call:
+    """One request after routing: who asks for what, and how."""
+
+    resource: Resource
+    target: Target
+    query: dict[str, str]
+    identity: Identity
+    user_agent: str = ""
+    content_type: str = ""
+    accept: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def dry_run(self) -> bool:
+        return "dryRun" in self.query and self.query["dryRun"] == "All"
+
+    @property
+    def field_manager(self) -> str:
+        """The name under which fields are owned: as given, else the program of the user agent."""
+        given = self.query.get("fieldManager")
+        return given if given else self.user_agent.split("/", 1)[0][:128] or "unknown"
+
+    def warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+@dataclass(slots=True)
+class Kernel:
+    store: Store
+    registry: Registry
+    admission: AdmissionChain
+    clock: Clock
+    dice: Dice
+
+    def context(self) -> Context:
+        return Context(self.clock.now())
+
+    def timestamp(self) -> str:
+        return rfc3339(self.clock.now())
+
+    def record(self, resource: Resource, namespace: str, name: str) -> Record | None:
+        return self.store.get(collection_of(resource), namespace, name)
+
+    def existing(self, resource: Resource, namespace: str, name: str) -> Record:
+        found = self.record(resource, namespace, name)
+        if found is None:
+            raise not_found(resource.group, resource.plural, name)
+        return found
+
+    def decode(self, record: Record, resource: Resource) -> Object:
+        """A fresh copy of the object, in the version of the resource."""
+        obj: Object = decode_json(record.body)
+        return self.registry.convert(obj, resource, resource.version)
+
+    def lookup(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        """The object as stored, for rules that may look but not touch."""
+        record = self.store.get(f"{group}/{plural}", namespace, name)
+        return decode_json(record.body) if record is not None else None
+
+    def save(self, resource: Resource, obj: Object) -> Object:
+        """Store an object that has passed every rule; returns it with its new version."""
+        record = self.to_record(resource, obj)
+        self.store.write(collection_of(resource), record)
+        return obj
+
+    def erase(self, resource: Resource, obj: Object) -> None:
+        """Remove an object; watchers see its last state at the revision of the removal."""
+        record = self.to_record(resource, obj)
+        self.store.erase(collection_of(resource), record)
+
+    def restored(self, obj: Object, body: bytes, fields: dict[str, str]) -> Record:
+        """A record of an object as a journal kept it, at the version it had."""
+        return _record(obj, body, int(obj["metadata"]["resourceVersion"]), fields)
+
+    def to_record(self, resource: Resource, obj: Object) -> Record:
+        """The record of an object at the next revision, in the version in which its kind is stored."""
+        revision = self.store.next_revision()
+        obj["metadata"]["resourceVersion"] = str(revision)
+        stored = self.registry.convert(obj, resource, resource.storage_version or resource.version)
+        return _record(stored, encode_json(stored), revision, resource.strategy.selectable(obj))
+
+
+def _record(obj: Object, body: bytes, revision: int, fields: dict[str, str]) -> Record:
+    meta = obj["metadata"]
+    owners = meta.get("ownerReferences")
+    return Record(
+        body=body,
+        revision=revision,
+        uid=meta["uid"],
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        labels=meta.get("labels") or {},
+        fields=fields,
+        owners=tuple(dict.fromkeys(ref["uid"] for ref in owners)) if owners else (),
+        deleting="deletionTimestamp" in meta,
+    )

@@ -1,0 +1,71 @@
+"""The life of namespaces: content goes first, then the namespace."""
+
+from __future__ import annotations
+
+from spinney.serve.apiserver.errors import ApiError
+from spinney.serve.apiserver.housekeeping import Hands
+from spinney.serve.apiserver.kernel import Kernel
+from spinney.serve.apiserver.registry import collection_of
+from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.store import Event
+
+NAMESPACES = "/namespaces"
+
+
+class NamespaceKeeper:
+    """Empties namespaces that are being deleted, and finalizes them when nothing is left."""
+
+    def __init__(self, kernel: Kernel, hands: Hands) -> None:
+        self._kernel = kernel
+        self._hands = hands
+        self._dying: set[str] = set()
+
+    def note(self, collection: str, event: Event) -> bool:
+        """Remember namespaces that die; whether there is work now."""
+        if collection == NAMESPACES:
+            if event.new is not None and event.new.deleting:
+                self._dying.add(event.new.name)
+            elif event.new is None and event.old is not None:
+                self._dying.discard(event.old.name)
+            return bool(self._dying)
+        return event.new is None and event.old is not None and event.old.namespace in self._dying
+
+    async def work(self) -> None:
+        for name in sorted(self._dying):
+            await self._empty(name)
+
+    async def _empty(self, namespace: str) -> None:
+        left = False
+        for resource in self._kernel.registry.stored():
+            if not resource.namespaced:
+                continue
+            collection = self._kernel.store.collections.get(collection_of(resource))
+            if collection is None:
+                continue
+            for record in [r for r in collection.after(None) if r.namespace == namespace]:
+                if not record.deleting:
+                    try:
+                        await self._hands.remove(resource, record, "Background")
+                    except ApiError:
+                        left = True  # a webhook refused; the next event in the namespace brings us back
+                left = left or self._kernel.record(resource, namespace, record.name) is not None
+        if not left:
+            await self._finish(namespace)
+
+    async def _finish(self, name: str) -> None:
+        resource = self._hands.resource_of(NAMESPACES)
+        record = self._kernel.store.get(NAMESPACES, "", name)
+        if resource is None or record is None or not record.deleting:
+            self._dying.discard(name)
+            return
+        await self._hands.change(resource, ("", name), _finalized)
+
+
+def _finalized(obj: Object) -> Object:
+    spec = obj.setdefault("spec", {})
+    kept = [one for one in spec.get("finalizers") or () if one != "kubernetes"]
+    if kept:
+        spec["finalizers"] = kept
+    else:
+        spec.pop("finalizers", None)
+    return obj

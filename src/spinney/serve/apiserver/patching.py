@@ -1,0 +1,86 @@
+"""Patch: the four ways to say a change, and server-side apply among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinney.api.field_errors import forbidden, required
+from spinney.serve.apiserver import ownership
+from spinney.serve.apiserver.apply import apply as apply_server_side
+from spinney.serve.apiserver.bodies import MAX_BODY_BYTES, media_type
+from spinney.serve.apiserver.errors import bad_request, invalid, too_large, unsupported_media_type
+from spinney.serve.apiserver.http import is_true
+from spinney.serve.apiserver.kernel import Call, Kernel
+from spinney.serve.apiserver.patch import json_patch, merge_patch, strategic_merge_patch
+from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.schema.decode import decode_value
+from spinney.serve.apiserver.writing import Transform, create, update
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+async def patch(kernel: Kernel, call: Call, body: bytes, subresource: str) -> tuple[Object, bool]:
+    """The changed object, and whether it is new (only an apply creates)."""
+    if len(body) > MAX_BODY_BYTES:
+        raise too_large(MAX_BODY_BYTES)
+    kind = media_type(call.content_type)
+    _check(call, kind)
+    if kind == APPLY_PATCH:
+        return await _apply(kernel, call, body, subresource)
+    transform = transformation(call, kind, decode_value(body, "application/json"))
+    return await update(kernel, call, transform, subresource=subresource, retry=True), False
+
+
+def transformation(call: Call, kind: str, change: Any) -> Transform:
+    """The patch as a function from the current object to the wanted one."""
+    if kind == JSON_PATCH:
+        return lambda obj: _object(json_patch(obj, change))
+    if kind == MERGE_PATCH:
+        return lambda obj: merge_patch(obj, change)
+    return lambda obj: strategic_merge_patch(obj, change, call.resource.schema)
+
+
+def _object(value: Any) -> Object:
+    if not isinstance(value, dict):
+        raise bad_request("the patch does not leave an object behind")
+    return value
+
+
+def _check(call: Call, kind: str) -> None:
+    allowed = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
+    if call.resource.builtin:
+        allowed.insert(2, STRATEGIC_PATCH)
+    if kind not in allowed:
+        raise unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: " + ", ".join(allowed)
+        )
+    if kind == APPLY_PATCH and not call.query.get("fieldManager"):
+        error = required("fieldManager", "is required for apply patch")
+        raise invalid("meta.k8s.io", "PatchOptions", "", [error])
+    if kind != APPLY_PATCH and "force" in call.query:
+        error = forbidden("force", "may not be specified for non-apply patch")
+        raise invalid("meta.k8s.io", "PatchOptions", "", [error])
+
+
+async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> tuple[Object, bool]:
+    config = decode_value(body, "application/yaml")
+    if not isinstance(config, dict):
+        raise bad_request("error decoding YAML: expected an object")
+    resource, target = call.resource, call.target
+    scope = ownership.scope(call, subresource)
+    force = is_true(call.query.get("force"))
+    meta = config.setdefault("metadata", {})
+    if isinstance(meta, dict):
+        meta.setdefault("name", target.name)
+        if resource.namespaced:
+            meta.setdefault("namespace", target.namespace)
+
+    def applied(live: Object | None) -> Object:
+        return apply_server_side(scope, live, config, call.field_manager, kernel.timestamp(), force=force)[0]
+
+    if kernel.record(resource, target.namespace, target.name) is None and not subresource:
+        return await create(kernel, call, applied(None), owned=True), True
+    return await update(kernel, call, applied, subresource=subresource, own=ownership.applied, retry=True), False

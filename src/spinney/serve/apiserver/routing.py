@@ -1,0 +1,327 @@
+"""From a request to the verb that answers it: who asks, for what, and may they?"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from spinney.serve.apiserver import discovery
+from spinney.serve.apiserver.access.attributes import on_path, on_resource
+from spinney.serve.apiserver.access.identity import Authenticator, Identity
+from spinney.serve.apiserver.access.impersonation import impersonated
+from spinney.serve.apiserver.access.rbac import Authorizer
+from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
+from spinney.serve.apiserver.binding import bind
+from spinney.serve.apiserver.bodies import check_kind, read_object
+from spinney.serve.apiserver.deletion import delete, parse_options
+from spinney.serve.apiserver.errors import ApiError, bad_request, method_not_allowed, no_such_path
+from spinney.serve.apiserver.eviction import evict
+from spinney.serve.apiserver.http import HttpReply, HttpRequest, is_true, json_reply, parse_query
+from spinney.serve.apiserver.kernel import Call, Kernel
+from spinney.serve.apiserver.openapi import Documents
+from spinney.serve.apiserver.patching import patch, transformation
+from spinney.serve.apiserver.reading import get, list_objects, object_reply, selection
+from spinney.serve.apiserver.registry import collection_of
+from spinney.serve.apiserver.resource import Object, Resource
+from spinney.serve.apiserver.reviewing import Reviewer
+from spinney.serve.apiserver.scaling import scale_of, set_scale
+from spinney.serve.apiserver.target import Target, parse_target
+from spinney.serve.apiserver.watching import watch
+from spinney.serve.apiserver.writing import create, update
+
+Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
+
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.3+spinney",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "python",
+}
+_HEALTH = ("/healthz", "/livez", "/readyz")
+_MAX_WARNING = 256
+
+
+class Router:
+    """Knows every path; knows nothing of sockets."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        tokens: ServiceAccountTokens | None,
+    ) -> None:
+        self._kernel = kernel
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._reviewer = Reviewer(kernel, authorizer, authenticator, tokens)
+        self._documents = Documents(kernel.registry)
+
+    async def route(self, request: HttpRequest) -> HttpReply:
+        identity = self._identify(request)
+        target = parse_target(request.path)
+        if target is None:
+            return self._page(request, identity)
+        resource = self._kernel.registry.find(target.group, target.version, target.plural)
+        if resource is None:
+            raise no_such_path()
+        headers = request.headers
+        call = Call(
+            resource,
+            target,
+            parse_query(request.query),
+            identity,
+            headers.get("user-agent", ""),
+            headers.get("content-type", ""),
+            headers.get("accept", ""),
+        )
+        self._check_scope(resource, target)
+        verb = _verb(request.method, target, call.query)
+        if not identity.is_master:
+            self._authorize(call, verb)
+        reply = await self._answer(call, verb, request.body)
+        if call.warnings:
+            reply.headers.extend(("Warning", _warning(text)) for text in call.warnings)
+        if resource.deprecated:
+            reply.headers.append(("Warning", _warning(resource.deprecated)))
+        return reply
+
+    def _identify(self, request: HttpRequest) -> Identity:
+        if request.identity is not None:
+            return request.identity
+        who = self._authenticator.identify(
+            request.headers.get("authorization"), loopback=request.loopback, now_s=self._kernel.clock.now()
+        )
+        return impersonated(who, request.headers, self._authorizer)
+
+    @staticmethod
+    def _check_scope(resource: Resource, target: Target) -> None:
+        if target.namespace and not resource.namespaced:
+            raise no_such_path()
+        if target.name and resource.namespaced and not target.namespace:
+            raise no_such_path()
+        if target.subresource and target.subresource not in resource.subresources:
+            raise no_such_path()
+
+    def _authorize(self, call: Call, verb: str) -> None:
+        target = call.target
+        asked = on_resource(verb, target.group, target.plural, target.subresource, target.namespace, target.name)
+        self._authorizer.check(call.identity, asked)
+
+    async def _answer(self, call: Call, verb: str, body: bytes) -> HttpReply:
+        resource, target = call.resource, call.target
+        if target.subresource:
+            return await self._subresource(call, verb, body)
+        if verb not in resource.verbs or (verb == "create" and resource.namespaced and not target.namespace):
+            raise method_not_allowed()
+        match verb:
+            case "get":
+                return get(self._kernel, call)
+            case "list":
+                return list_objects(self._kernel, call)
+            case "watch":
+                return watch(self._kernel, call)
+            case "create":
+                return await self._create(call, body)
+            case "update":
+                return await self._update(call, body, "")
+            case "patch":
+                obj, new = await patch(self._kernel, call, body, "")
+                return object_reply(self._kernel, call, obj, 201 if new else 200)
+            case "delete":
+                return await self._delete(call, body)
+            case _:
+                return await self._delete_collection(call, body)
+
+    async def _create(self, call: Call, body: bytes) -> HttpReply:
+        resource = call.resource
+        obj = read_object(call, body)
+        check_kind(call, obj, resource.group_version, resource.kind)
+        if self._reviewer.answers(resource):
+            return json_reply(self._reviewer.review(call, obj), 201)
+        if resource.kind == "Binding" and not resource.group:
+            return json_reply(self._bind(call, (obj.get("metadata") or {}).get("name", ""), obj), 201)
+        return object_reply(self._kernel, call, await create(self._kernel, call, obj), 201)
+
+    def _bind(self, call: Call, name: str, binding: Object) -> Object:
+        pods = self._kernel.registry.find("", "v1", "pods")
+        assert pods is not None, "pods are built in"
+        call.resource = pods
+        return bind(self._kernel, call, name, binding)
+
+    async def _update(self, call: Call, body: bytes, subresource: str) -> HttpReply:
+        resource = call.resource
+        obj = read_object(call, body)
+        check_kind(call, obj, resource.group_version, resource.kind)
+        # A body is used once; a lost race is the client's to repeat.
+        return object_reply(self._kernel, call, await update(self._kernel, call, lambda _: obj, subresource=subresource))
+
+    async def _delete(self, call: Call, body: bytes) -> HttpReply:
+        options = parse_options(call.query, read_object(call, body, empty=True))
+        obj, gone = await delete(self._kernel, call, options)
+        if not gone or call.resource.returns_deleted:
+            return object_reply(self._kernel, call, obj)
+        return json_reply(_deleted(call, obj))
+
+    async def _delete_collection(self, call: Call, body: bytes) -> HttpReply:
+        options = parse_options(call.query, read_object(call, body, empty=True))
+        chosen = selection(call)
+        resource, target = call.resource, call.target
+        records = [r for r in self._kernel.store.collection(collection_of(resource)).after(None) if chosen.holds(r)]
+        shown = []
+        for record in records:
+            one = Target(target.group, target.version, target.plural, record.namespace, record.name)
+            try:
+                obj, _ = await delete(self._kernel, Call(resource, one, call.query, call.identity), options)
+            except ApiError as error:
+                if error.code == 404:
+                    continue
+                raise
+            shown.append(obj)
+        kind = resource.list_kind or f"{resource.kind}List"
+        meta = {"resourceVersion": str(self._kernel.store.revision)}
+        return json_reply({"kind": kind, "apiVersion": resource.group_version, "metadata": meta, "items": shown})
+
+    async def _subresource(self, call: Call, verb: str, body: bytes) -> HttpReply:
+        kernel, target = self._kernel, call.target
+        match target.subresource, verb:
+            case "status", "get":
+                return get(kernel, call)
+            case "status" | "finalize" | "ephemeralcontainers" | "resize" | "approval", "update":
+                return await self._update(call, body, target.subresource)
+            case "status", "patch":
+                obj, _ = await patch(kernel, call, body, "status")
+                return object_reply(kernel, call, obj)
+            case "scale", _:
+                return await self._scale(call, verb, body)
+            case "binding", "create":
+                return json_reply(bind(kernel, call, target.name, read_object(call, body)), 201)
+            case "eviction", "create":
+                return json_reply(await evict(kernel, call, read_object(call, body)), 201)
+            case "token", "create":
+                return json_reply(self._reviewer.issue(call, read_object(call, body)), 201)
+            case "log", "get":
+                return self._log(call)
+            case _:
+                raise method_not_allowed()
+
+    async def _scale(self, call: Call, verb: str, body: bytes) -> HttpReply:
+        kernel = self._kernel
+        record = kernel.existing(call.resource, call.target.namespace, call.target.name)
+        shown = scale_of(call, kernel.decode(record, call.resource))
+        if verb == "get":
+            return json_reply(shown)
+        if verb == "update":
+            return json_reply(await set_scale(kernel, call, read_object(call, body), retry=False))
+        if verb == "patch":
+            from spinney.serve.apiserver.bodies import media_type
+            from spinney.serve.apiserver.schema.decode import decode_value
+
+            change = decode_value(body, "application/json")
+            changed = transformation(call, media_type(call.content_type), change)(shown)
+            return json_reply(await set_scale(kernel, call, changed, retry=True))
+        raise method_not_allowed()
+
+    def _log(self, call: Call) -> HttpReply:
+        """A simulated pod prints nothing; what it would have run is said instead."""
+        pod = self._kernel.decode(
+            self._kernel.existing(call.resource, call.target.namespace, call.target.name), call.resource
+        )
+        names = [one["name"] for one in pod["spec"].get("containers") or ()]
+        wanted = call.query.get("container") or (names[0] if names else "")
+        known = names + [one["name"] for one in pod["spec"].get("initContainers") or ()]
+        if wanted not in known:
+            raise bad_request(f"container {wanted} is not valid for pod {call.target.name}")
+        node = pod["spec"].get("nodeName")
+        if not node:
+            raise bad_request(f"pod {call.target.name} does not have a host assigned")
+        text = f"simulated container {wanted} of pod {call.target.name} on node {node}: it prints nothing\n"
+        return HttpReply(200, text.encode(), content_type="text/plain")
+
+    def _page(self, request: HttpRequest, identity: Identity) -> HttpReply:
+        """Paths that are no resources: discovery, health, version, schemas."""
+        path = request.path.rstrip("/") or "/"
+        if not identity.is_master:
+            self._authorizer.check(identity, on_path(request.method, path))
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed() if self._document(path, "") is not None else no_such_path()
+        if path in _HEALTH or path.startswith(tuple(f"{one}/" for one in _HEALTH)):
+            return HttpReply(200, b"ok", content_type="text/plain; charset=utf-8")
+        found = self._document(path, request.headers.get("accept", ""))
+        if found is None:
+            raise no_such_path()
+        return found
+
+    def _document(self, path: str, accept: str) -> HttpReply | None:
+        registry = self._kernel.registry
+        if path in ("/api", "/apis"):
+            core = path == "/api"
+            if "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
+                reply = json_reply(discovery.aggregated(registry, core))
+                reply.content_type = discovery.AGGREGATED_V2
+                return reply
+            return json_reply(discovery.api_versions() if core else discovery.api_groups(registry))
+        if path == "/version":
+            return json_reply(VERSION)
+        if path == "/openapi/v3":
+            return json_reply(self._documents.index())
+        if path.startswith("/openapi/v3/"):
+            body = self._documents.document(path.removeprefix("/openapi/v3/"))
+            return HttpReply(200, body) if body is not None else None
+        return self._group(path)
+
+    def _group(self, path: str) -> HttpReply | None:
+        registry = self._kernel.registry
+        match path.split("/"):
+            case ["", "api", version]:
+                group = ""
+            case ["", "apis", group]:
+                known = group in registry.groups() and group
+                return json_reply(discovery.api_group(registry, group)) if known else None
+            case ["", "apis", group, version]:
+                pass
+            case ["", ""]:
+                return json_reply({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]})
+            case _:
+                return None
+        if version not in registry.groups().get(group, ()):
+            return None
+        return json_reply(discovery.api_resources(registry, group, version))
+
+
+def _verb(method: str, target: Target, query: dict[str, str]) -> str:
+    match method:
+        case "GET" | "HEAD":
+            if is_true(query.get("watch")) and not target.subresource:
+                return "watch"
+            return "get" if target.name else "list"
+        case "POST":
+            if target.name and not target.subresource:
+                raise method_not_allowed()
+            return "create"
+        case "PUT" if target.name:
+            return "update"
+        case "PATCH" if target.name:
+            return "patch"
+        case "DELETE":
+            return "delete" if target.name else "deletecollection"
+        case _:
+            raise method_not_allowed()
+
+
+def _deleted(call: Call, obj: Object) -> dict[str, Any]:
+    meta = obj["metadata"]
+    details = {"name": meta["name"], "kind": call.resource.plural, "uid": meta["uid"]}
+    if call.resource.group:
+        details["group"] = call.resource.group
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _warning(text: str) -> str:
+    shown = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    return f'299 - "{shown}"'

@@ -1,0 +1,1 @@
+"""Schemas of objects: compiled form, pruning, defaulting, validation, CEL."""

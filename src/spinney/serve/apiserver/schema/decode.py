@@ -1,0 +1,223 @@
+"""Bytes of a request to an object: JSON or YAML, with duplicate keys found and malformed bodies refused in Go's words.
+
+The content is not judged here: a decoded object may still be of a wrong kind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from spinney.serve.apiserver.errors import ApiError, bad_request
+from spinney.serve.apiserver.schema.decode_yaml import YamlError, decode_yaml
+
+MAX_DEPTH = 300
+"""Nesting that every walk over an object can follow; real objects stay far below."""
+
+_TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+_GO_NAMES: dict[type, str] = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+
+
+class _Kind(Protocol):
+    @property
+    def kind(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+
+
+class _Call(Protocol):
+    @property
+    def resource(self) -> _Kind: ...
+    @property
+    def query(self) -> dict[str, str]: ...
+    def warn(self, text: str) -> None: ...
+
+
+class TooDeep(ValueError):
+    """Nested deeper than any object is."""
+
+
+def decode_body(call: _Call, body: bytes, media: str) -> dict[str, Any]:
+    """The object in a body. By the wish of the client, duplicate keys are an error, a warning or nothing."""
+    mode = call.query.get("fieldValidation") or "Warn"
+    kind = call.resource.kind
+    obj, duplicates = decode(body, media, kind, duplicates=mode != "Ignore")
+    if duplicates and mode == "Strict":
+        raise strict_error(kind, call.resource.version, duplicates)
+    if duplicates and mode == "Warn":
+        for words in duplicates:
+            call.warn(words)
+    return obj
+
+
+def strict_error(kind: str, version: str, problems: list[str]) -> ApiError:
+    """What the strict decoder does not take: duplicate and unknown fields."""
+    words = ", ".join(problems)
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {words}')
+
+
+def decode(body: bytes, media: str, kind: str, duplicates: bool = True) -> tuple[dict[str, Any], list[str]]:
+    """The object, and the duplicate fields in the words of the decoder (looked for only where asked)."""
+    if media == "application/yaml":
+        return _from_yaml(body, kind)
+    try:
+        value = decode_json(body)
+        keys = _count_keys(value)
+    except UnicodeDecodeError:
+        return decode(body.decode(errors="replace").encode(), media, kind, duplicates)
+    except (msgspec.DecodeError, TooDeep, RecursionError) as error:
+        raise unrecognized(kind, f"couldn't get version/kind; json parse error: {_words(body, error)}", body) from None
+    obj = _object(value, body, kind)
+    if duplicates and keys != body.count(b'":'):
+        return obj, _duplicates(body)
+    return obj, []
+
+
+def unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {why} ({_shown(body)})")
+
+
+def require_type(obj: Mapping[str, Any], body: bytes, kind: str) -> None:
+    """A custom object must name its kind and version itself; raises the refusal."""
+    for field, shown in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not obj.get(field):
+            text = body.decode(errors="replace")
+            raise unrecognized(kind, f"Object '{shown}' is missing in '{text}'", body)
+
+
+def _number(text: str) -> float | int:
+    """A whole float is an integer: Go writes both the same."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+
+
+_decoder = msgspec.json.Decoder(float_hook=_number)
+decode_json: Callable[[bytes], Any] = _decoder.decode
+
+
+def _from_yaml(body: bytes, kind: str) -> tuple[dict[str, Any], list[str]]:
+    try:
+        value, duplicates = decode_yaml(body, MAX_DEPTH)
+    except YamlError as error:
+        raise unrecognized(kind, f"yaml: {error}", body) from None
+    return _object(value, body, kind), duplicates
+
+
+def _object(value: Any, body: bytes, kind: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        for field in ("apiVersion", "kind"):
+            found = value.get(field)
+            if found is not None and not isinstance(found, str):
+                why = f"json: cannot unmarshal {_go_name(found)} into Go struct field .{field} of type string"
+                raise unrecognized(kind, f"couldn't get version/kind; json parse error: {why}", body)
+        return value
+    if value is None:
+        raise unrecognized(kind, f"Object 'Kind' is missing in '{body.decode(errors='replace')}'", body)
+    why = f"json: cannot unmarshal {_go_name(value)} into Go value of type {_TYPE_META}"
+    raise unrecognized(kind, f"couldn't get version/kind; json parse error: {why}", body)
+
+
+def _go_name(value: Any) -> str:
+    return _GO_NAMES.get(type(value), "object")
+
+
+def _count_keys(value: Any, depth: int = 0) -> int:
+    if depth > MAX_DEPTH:
+        raise TooDeep
+    keys = 0
+    if value.__class__ is dict:
+        keys, value = len(value), value.values()
+    elif value.__class__ is not list:
+        return 0
+    for child in value:
+        if child.__class__ is dict or child.__class__ is list:
+            keys += _count_keys(child, depth + 1)
+    return keys
+
+
+def _duplicates(body: bytes) -> list[str]:
+    """`duplicate field "spec.x"` for every key that is set again, in the order of the body."""
+    found: list[str] = []
+    _name_duplicates(json.loads(body, object_pairs_hook=_Pairs), "", found)
+    return [f'duplicate field "{path}"' for path in dict.fromkeys(found)]
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The pairs of an object, duplicates included."""
+
+
+def _name_duplicates(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, child in value:
+            name = f"{path}.{key}" if path else key
+            if key in seen:
+                found.append(name)
+            seen.add(key)
+            _name_duplicates(child, name, found)
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            _name_duplicates(child, f"{path}[{index}]", found)
+
+
+def _shown(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    more = " ..." if len(body) > 30 else ""
+    start = body[:30]
+    return (start.decode(errors="replace") if start.lstrip()[:1] == b"{" else start.hex()) + more
+
+
+_CONTEXTS = (
+    ("Expecting property name", "looking for beginning of object key string"),
+    ("Expecting ':'", "after object key"),
+    ("Expecting value", "looking for beginning of value"),
+    ("Extra data", "after top-level value"),
+    ("Invalid control character", "in string literal"),
+    ("Invalid \\\\escape", "in string escape code"),
+    ("Illegal trailing comma", "looking for beginning of value"),
+)
+
+
+def _words(body: bytes, error: Exception) -> str:
+    """The complaint of Go's decoder about a body."""
+    if isinstance(error, (TooDeep, RecursionError)):
+        return "invalid character '{' exceeded max depth"
+    if str(error).startswith("json:"):
+        return str(error).partition(" - at ")[0]
+    text = body.decode(errors="replace")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as found:
+        at, said = found.pos, found.msg
+    except RecursionError:
+        return "invalid character '{' exceeded max depth"
+    else:
+        return f"invalid character {re.sub('^.*?: ', '', str(error))}"
+    if at >= len(text) or said.startswith("Unterminated"):
+        return "unexpected end of JSON input"
+    context = next((words for start, words in _CONTEXTS if said.startswith(start)), "")
+    if said.startswith("Expecting ','"):
+        context = "after object key:value pair" if _inside_object(text[:at]) else "after array element"
+    return f"invalid character {_quoted(text[at])} {context}"
+
+
+def _quoted(char: str) -> str:
+    return {"'": "'\\''", '"': "'\"'", "\n": "'\\n'", "\t": "'\\t'"}.get(char, f"'{char}'")
+
+
+def _inside_object(text: str) -> bool:
+    depth: list[str] = []
+    for token in re.findall(r'"(?:[^"\\]|\\.)*"|[][{}]', text):
+        if token in "[{":
+            depth.append(token)
+        elif token in "]}" and depth:
+            depth.pop()
+    return bool(depth) and depth[-1] == "{"

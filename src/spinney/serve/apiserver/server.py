@@ -1,0 +1,168 @@
+"""The embedded Kubernetes API server: one entry for every request, and what happens by itself behind it.
+
+It opens no socket: `handle` takes a request value and gives a reply value. Sockets are the shell's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from spinney.api.admission import AdmissionPlugin, AdmissionRequest
+from spinney.api.clock import Clock, Dice
+from spinney.serve.apiserver.access.escalation import NoEscalation
+from spinney.serve.apiserver.access.identity import Authenticator
+from spinney.serve.apiserver.access.rbac import Authorizer
+from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
+from spinney.serve.apiserver.admission.builtin import BuiltinRules
+from spinney.serve.apiserver.admission.callout import HttpsPost, Post
+from spinney.serve.apiserver.admission.chain import AdmissionChain
+from spinney.serve.apiserver.admission.webhooks import WebhookCaller
+from spinney.serve.apiserver.bootstrap import bootstrap
+from spinney.serve.apiserver.builtins import builtin_resources
+from spinney.serve.apiserver.collector import Collector
+from spinney.serve.apiserver.definitions import DefinitionKeeper
+from spinney.serve.apiserver.durable import SqliteJournal
+from spinney.serve.apiserver.errors import ApiError, internal
+from spinney.serve.apiserver.housekeeping import Hands
+from spinney.serve.apiserver.http import HttpReply, HttpRequest, decode_json, error_reply
+from spinney.serve.apiserver.kernel import Kernel
+from spinney.serve.apiserver.namespaces import NamespaceKeeper
+from spinney.serve.apiserver.registry import Converter, Registry, ServedVersions
+from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.routing import Router
+from spinney.serve.apiserver.schema.cel import compile as compile_cel
+from spinney.serve.apiserver.shaping import shape
+from spinney.serve.apiserver.stamps import new_uid
+from spinney.serve.apiserver.store import Event, Store
+
+log = structlog.get_logger("apiserver")
+
+_WEBHOOKS = "admissionregistration.k8s.io"
+
+
+class ApiServer:
+    """Build it, `start` it, `handle` requests, `stop` it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        dice: Dice,
+        *,
+        plugins: Sequence[AdmissionPlugin] = (),
+        converters: Mapping[tuple[str, str], Converter] | None = None,
+        authenticator: Authenticator | None = None,
+        journal: SqliteJournal | None = None,
+        post: Post | None = None,
+        tokens: ServiceAccountTokens | None = None,
+    ) -> None:
+        self._journal = journal
+        store = Store(journal)
+        registry = Registry(builtin_resources())
+        self.kernel = Kernel(store, registry, AdmissionChain((), None, _nothing), clock, dice)
+        hands = Hands(self.kernel)
+        self.authorizer = Authorizer(self._listing)
+        self._rules = BuiltinRules(self._listing)
+        self._post = post or HttpsPost()
+        caller = WebhookCaller(
+            self._post,
+            compile_cel,
+            lambda: new_uid(dice),
+            self.kernel.lookup,
+            versions=ServedVersions(registry),
+            normalise=self._normalise,
+        )
+        self.kernel.admission = AdmissionChain(
+            (self._rules, NoEscalation(self.authorizer), *plugins), caller, self.kernel.lookup
+        )
+        self._definitions = DefinitionKeeper(self.kernel, hands, converters or {})
+        self._keepers = (self._definitions, Collector(self.kernel, hands), NamespaceKeeper(self.kernel, hands))
+        self._router = Router(self.kernel, authenticator or Authenticator(), self.authorizer, tokens)
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Bring back what a journal kept, make sure of the objects every cluster has, and begin to keep house."""
+        if self._journal is not None:
+            self._replay(self._journal)
+        self.kernel.store.listeners.append(self._seen)
+        self._definitions.load()
+        await bootstrap(self.kernel)
+        self._refresh_webhooks()
+        self._task = asyncio.create_task(self._keep_house(), name="apiserver-housekeeping")
+
+    def _replay(self, journal: SqliteJournal) -> None:
+        def load(collection: str, body: bytes) -> None:
+            obj = decode_json(body)
+            group, _, plural = collection.partition("/")
+            found = self.kernel.registry.versions_of(group, plural)
+            fields = found[0].strategy.selectable(obj) if found else {}
+            self.kernel.store.load(collection, self.kernel.restored(obj, body, fields))
+
+        self.kernel.store.start_at(journal.replay(load))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        for collection in self.kernel.store.collections.values():
+            for watcher in collection.watchers:
+                watcher.close()
+        if isinstance(self._post, HttpsPost):
+            await self._post.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    def _normalise(self, request: AdmissionRequest, obj: Object) -> Object:
+        """What reading a body does to an object, once more after a webhook has changed it."""
+        resource = self.kernel.registry.find(request.group, request.version, request.resource)
+        if resource is not None and not request.subresource:
+            shape(resource, obj)
+            resource.strategy.default(obj)
+        return obj
+
+    async def handle(self, request: HttpRequest) -> HttpReply:
+        """Answer one request; whatever goes wrong becomes a Status."""
+        try:
+            return await self._router.route(request)
+        except ApiError as error:
+            return error_reply(error)
+        except Exception:
+            log.exception("a request failed by our own fault", method=request.method, path=request.path)
+            return error_reply(internal("the server could not process the request; its log says why"))
+
+    def _seen(self, collection: str, event: Event) -> None:
+        group, _, plural = collection.partition("/")
+        self.authorizer.changed(group, plural)
+        self._rules.changed(group, plural)
+        if group == _WEBHOOKS:
+            self._refresh_webhooks()
+        work = [keeper.note(collection, event) for keeper in self._keepers]
+        if any(work):
+            self._wake.set()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            for keeper in self._keepers:
+                try:
+                    await keeper.work()
+                except Exception:
+                    log.exception("housekeeping failed", part=type(keeper).__name__)
+
+    def _refresh_webhooks(self) -> None:
+        self.kernel.admission.set_configurations(
+            self._listing(_WEBHOOKS, "mutatingwebhookconfigurations"),
+            self._listing(_WEBHOOKS, "validatingwebhookconfigurations"),
+        )
+
+    def _listing(self, group: str, plural: str) -> list[Object]:
+        return [decode_json(record.body) for record in self.kernel.store.collection(f"{group}/{plural}").after(None)]
+
+
+def _nothing(group: str, plural: str, namespace: str, name: str) -> None:
+    return None

@@ -1,0 +1,38 @@
+"""Brings the body of a write into the shape of its kind, and says what did not belong there."""
+
+from __future__ import annotations
+
+from spinney.serve.apiserver.builtins import decode
+from spinney.serve.apiserver.errors import bad_request
+from spinney.serve.apiserver.kernel import Call
+from spinney.serve.apiserver.resource import Object, Resource
+from spinney.serve.apiserver.schema.prune import prune
+
+
+def shape(resource: Resource, obj: Object) -> None:
+    """Drop what does not belong, silently: for objects that did not come from a client."""
+    if resource.builtin:
+        decode.conform(obj, resource.schema_name)
+    else:
+        prune(obj, resource.schema)
+
+
+def conform(call: Call, obj: Object) -> None:
+    """Check types and drop unknown fields; by the wish of the client they are an error, a warning or nothing."""
+    resource = call.resource
+    mode = call.query.get("fieldValidation") or "Warn"
+    if resource.builtin:
+        findings = decode.conform(obj, resource.schema_name)
+        error = decode.refusal(findings, resource.version, resource.kind, strict=mode == "Strict")
+        if error is not None:
+            raise error
+        unknown: tuple[str, ...] | list[str] = findings.unknown
+    else:
+        unknown = prune(obj, resource.schema)
+        if unknown and mode == "Strict":
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise bad_request(f"{resource.kind} in version \"{resource.version}\" cannot be handled as a {resource.kind}: "
+                              f"strict decoding error: {listed}")
+    if unknown and mode == "Warn":
+        for path in unknown:
+            call.warn(f'unknown field "{path}"')

@@ -1,0 +1,188 @@
+"""Watch: a stream of changes from a version on, in order, none twice and none left out.
+
+A watcher that cannot be served from history is told 410 and must list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from spinney.serve.apiserver.errors import bad_request, expired
+from spinney.serve.apiserver.http import HttpReply, encode_json, is_true
+from spinney.serve.apiserver.kernel import Call, Kernel
+from spinney.serve.apiserver.negotiation import Form, negotiate
+from spinney.serve.apiserver.reading import Selection, selection
+from spinney.serve.apiserver.registry import collection_of
+from spinney.serve.apiserver.store import Event, Expired, Record, Watcher
+from spinney.serve.apiserver.tables import metadata_only, table
+
+BOOKMARK_INTERVAL_S = 60.0
+DEFAULT_TIMEOUT_S = 3600.0
+_MAX_BATCH = 500
+_INITIAL_END = "k8s.io/initial-events-end"
+
+
+def watch(kernel: Kernel, call: Call) -> HttpReply:
+    """Check the request now, stream later: a refusal is a plain answer and not an event."""
+    chosen = selection(call)
+    initial = is_true(call.query.get("sendInitialEvents"))
+    asked = call.query.get("resourceVersion") or ""
+    if asked and not asked.isdigit():
+        raise bad_request(f'Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax')
+    start = int(asked) if asked else 0
+    session = _Session(kernel, call, chosen)
+    return HttpReply(200, stream=session.run(start, initial or start == 0))
+
+
+class _Session:
+    """One watch from its first event to its end."""
+
+    def __init__(self, kernel: Kernel, call: Call, chosen: Selection) -> None:
+        self._kernel = kernel
+        self._call = call
+        self._chosen = chosen
+        self._collection = collection_of(call.resource)
+        self._bookmarks = is_true(call.query.get("allowWatchBookmarks"))
+        wanted = negotiate(call.accept)
+        self._form = wanted.form
+        storage = call.resource.storage_version
+        self._plain = wanted.form is Form.OBJECT and storage in ("", call.resource.version)
+        self._columns_due = True
+        self._sent = 0
+
+    async def run(self, start: int, initial: bool) -> AsyncIterator[bytes]:
+        store = self._kernel.store
+        try:
+            watcher = store.watch(self._collection, None if initial else start)
+        except Expired:
+            yield self._error(f"too old resource version: {start} ({store.revision})")
+            return
+        try:
+            if initial:
+                self._sent = store.revision
+                for chunk in self._initial():
+                    yield chunk
+            else:
+                self._sent = start
+            async for chunk in self._follow(watcher):
+                yield chunk
+        finally:
+            store.unwatch(self._collection, watcher)
+
+    def _initial(self) -> list[bytes]:
+        collection = self._kernel.store.collection(self._collection)
+        lines = [self._line("ADDED", record) for record in collection.after(None) if self._chosen.holds(record)]
+        if self._bookmarks and is_true(self._call.query.get("sendInitialEvents")):
+            lines.append(self._bookmark({_INITIAL_END: "true"}))
+        return [b"".join(lines)] if lines else []
+
+    async def _follow(self, watcher: Watcher) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s()
+        next_bookmark = loop.time() + BOOKMARK_INTERVAL_S
+        while True:
+            until = min(deadline, next_bookmark) if self._bookmarks else deadline
+            if not watcher.pending and not await _wait(watcher, until - loop.time()):
+                if loop.time() >= deadline:
+                    if self._bookmarks:
+                        yield self._bookmark({})
+                    return
+                next_bookmark = loop.time() + BOOKMARK_INTERVAL_S
+                yield self._bookmark({})
+                continue
+            if watcher.overflow:
+                yield self._error("the watch fell too far behind")
+                return
+            chunk = self._drain(watcher)
+            if chunk:
+                yield chunk
+            if watcher.closed and not watcher.pending:
+                return
+
+    def _drain(self, watcher: Watcher) -> bytes:
+        lines: list[bytes] = []
+        pending = watcher.pending
+        while pending and len(lines) < _MAX_BATCH:
+            event = pending.popleft()
+            if event.revision <= self._sent:
+                continue
+            self._sent = event.revision
+            line = self._event(event)
+            if line:
+                lines.append(line)
+        if not pending:
+            watcher.wake.clear()
+            if watcher.closed:
+                watcher.wake.set()
+        return b"".join(lines)
+
+    def _event(self, event: Event) -> bytes:
+        """What a change is to this watcher: an object may enter or leave its selection."""
+        before = event.old is not None and self._chosen.holds(event.old)
+        after = event.new is not None and self._chosen.holds(event.new)
+        match before, after:
+            case False, False:
+                return b""
+            case False, True:
+                return self._line("ADDED", event.new)
+            case True, True:
+                return self._line("MODIFIED", event.new)
+            case _:
+                return self._line("DELETED", event.last or self._left(event))
+
+    def _left(self, event: Event) -> Record | None:
+        """An object that left the selection is shown as it was, at the version at which it left."""
+        if event.old is None:
+            return None
+        obj = self._kernel.decode(event.old, self._call.resource)
+        obj["metadata"]["resourceVersion"] = str(event.revision)
+        old = event.old
+        return Record(encode_json(obj), event.revision, old.uid, old.namespace, old.name, old.labels, old.fields)
+
+    def _line(self, kind: str, record: Record | None) -> bytes:
+        if record is None:
+            return b""
+        if self._plain:
+            return b'{"type":"%s","object":%s}\n' % (kind.encode(), record.body)
+        resource = self._call.resource
+        obj = self._kernel.decode(record, resource)
+        shown: Any = obj
+        if self._form is Form.TABLE:
+            include = self._call.query.get("includeObject", "Metadata")
+            meta = {"resourceVersion": str(record.revision)}
+            shown = table(resource, [obj], include, self._kernel.context(), meta, self._columns_due)
+            self._columns_due = False
+        elif self._form is Form.METADATA:
+            shown = metadata_only(obj)
+        return encode_json({"type": kind, "object": shown}) + b"\n"
+
+    def _bookmark(self, annotations: dict[str, str]) -> bytes:
+        resource = self._call.resource
+        meta: dict[str, Any] = {"resourceVersion": str(max(self._sent, self._kernel.store.revision)), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = annotations
+        shown: dict[str, Any] = {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": meta}
+        if self._form is Form.TABLE:
+            shown = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": None, "rows": None}
+        return encode_json({"type": "BOOKMARK", "object": shown}) + b"\n"
+
+    def _error(self, message: str) -> bytes:
+        return encode_json({"type": "ERROR", "object": expired(message).status()}) + b"\n"
+
+    def _timeout_s(self) -> float:
+        text = self._call.query.get("timeoutSeconds", "")
+        return float(text) if text.isdigit() and text != "0" else DEFAULT_TIMEOUT_S
+
+
+async def _wait(watcher: Watcher, timeout_s: float) -> bool:
+    """Whether something happened in time."""
+    if timeout_s <= 0:
+        return False
+    try:
+        async with asyncio.timeout(timeout_s):
+            await watcher.wake.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""A world in a box: simulated nodes, seeded clock, faults."""

@@ -1,0 +1,1 @@
+"""Small controllers for the workloads around gangs, where no kube-controller-manager runs."""

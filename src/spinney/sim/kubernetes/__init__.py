@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane on loopback: kube-apiserver, etcd, kube-controller-manager and kubectl."""

@@ -1,0 +1,157 @@
+"""A real control plane on loopback: etcd, kube-apiserver and kube-controller-manager as processes of ours.
+
+Never listens on anything but 127.0.0.1 and never leaves a process behind.
+"""
+
+from __future__ import annotations
+
+import http.client
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from spinney.sim.kubernetes.assets import Assets
+from spinney.sim.kubernetes.certificates import Certificates, write_certificates
+from spinney.sim.kubernetes.errors import StartFailed
+from spinney.sim.kubernetes.flags import apiserver_flags, controller_manager_flags, etcd_flags
+from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
+from spinney.sim.kubernetes.processes import Program, free_ports
+
+ADMIN = "admin"
+ADMIN_GROUP = "system:masters"
+DEFAULT_CONTROLLERS = (
+    "garbage-collector-controller",
+    "namespace-controller",
+    "job-controller",
+    "disruption-controller",
+)
+WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "statefulset-controller")
+SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+START_TIMEOUT_S = 60.0
+POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What may differ from one control plane to another."""
+
+    assets: Assets
+    directory: Path
+    controllers: tuple[str, ...] = DEFAULT_CONTROLLERS
+    users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Further users beside the administrator, each with the groups it is in."""
+    port: int = 0
+    """Where kube-apiserver listens; 0 is any free port."""
+
+
+class ControlPlane:
+    """Runs between `start` and `stop`; also a context manager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.url = ""
+        self.etcd_url = ""
+        self.tokens = {name: secrets.token_urlsafe(24) for name in (ADMIN, *settings.users)}
+        self._programs: list[Program] = []
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.settings.directory / "kubeconfig"
+
+    @property
+    def authority(self) -> Path:
+        return self.settings.directory / "ca.crt"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all three and return when the API server is ready and its own namespaces exist."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the programs in the reverse of the order in which they were started."""
+        while self._programs:
+            self._programs.pop().stop()
+
+    def ended(self) -> str | None:
+        """The name of a program that ended by itself, or None while all run."""
+        return next((program.name for program in self._programs if program.ended() is not None), None)
+
+    def _start(self) -> None:
+        directory = self.settings.directory
+        directory.mkdir(parents=True, exist_ok=True)
+        certificates = write_certificates(directory)
+        tokens = self._write_tokens()
+        etcd_port, peer_port, free_port = free_ports(3)
+        port = self.settings.port or free_port
+        self.url, self.etcd_url = f"https://127.0.0.1:{port}", f"http://127.0.0.1:{etcd_port}"
+        assets = self.settings.assets
+        self._launch("etcd", assets.etcd, etcd_flags(directory / "etcd", etcd_port, peer_port))
+        flags = apiserver_flags(self.etcd_url, port, certificates, tokens)
+        self._launch("kube-apiserver", assets.kube_apiserver, flags)
+        self._await_api(port, certificates)
+        write_kubeconfig(
+            self.kubeconfig,
+            name="spinney-real",
+            url=self.url,
+            authority=certificates.authority,
+            user=ADMIN,
+            token=self.tokens[ADMIN],
+        )
+        if self.settings.controllers:
+            flags = controller_manager_flags(self.kubeconfig, self.settings.controllers)
+            self._launch("kube-controller-manager", assets.kube_controller_manager, flags)
+
+    def _write_tokens(self) -> Path:
+        groups = {ADMIN: (ADMIN_GROUP,), **self.settings.users}
+        lines = [f'{self.tokens[name]},{name},{name},"{",".join(groups[name])}"\n' for name in self.tokens]
+        path = self.settings.directory / "tokens.csv"
+        path.touch(mode=0o600)
+        path.write_text("".join(lines))
+        return path
+
+    def _launch(self, name: str, executable: Path, flags: list[str]) -> None:
+        self._programs.append(Program(name, [str(executable), *flags], self.settings.directory / f"{name}.log"))
+
+    def _await_api(self, port: int, certificates: Certificates) -> None:
+        trust = ssl.create_default_context(cafile=certificates.authority)
+
+        def answers(path: str) -> bool:
+            connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trust)
+            try:
+                connection.request("GET", path, headers={"Authorization": f"Bearer {self.tokens[ADMIN]}"})
+                return connection.getresponse().status == http.HTTPStatus.OK
+            except (OSError, http.client.HTTPException):
+                return False
+            finally:
+                connection.close()
+
+        for path in ("/readyz", *(f"/api/v1/namespaces/{name}" for name in SYSTEM_NAMESPACES)):
+            self._await(path, answers)
+
+    def _await(self, path: str, answers: Callable[[str], bool]) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers(path):
+            for program in self._programs:
+                if program.ended() is not None:
+                    raise StartFailed(f"{program.name} ended with code {program.ended()}:\n{program.tail()}")
+            if time.monotonic() > deadline:
+                tails = "\n".join(f"{program.name}: {program.tail()}" for program in self._programs)
+                raise StartFailed(f"{self.url}{path} did not answer 200 within {START_TIMEOUT_S:.0f} s\n{tails}")
+            time.sleep(POLL_S)

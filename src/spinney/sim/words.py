@@ -1,0 +1,188 @@
+"""The parts of pods and nodes that the simulation reads, as slim frozen values.
+
+Never written back: what is not named here would be lost. Conditions are kept whole, for they are shared lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Json = dict[str, Any]
+
+START_DELAY = "spinney.dev/sim-start-delay"
+RUN_SECONDS = "spinney.dev/sim-run-seconds"
+EXIT_CODE = "spinney.dev/sim-exit-code"
+FAIL = "spinney.dev/sim-fail"
+STATE = "spinney.dev/sim-state"
+
+UNREACHABLE = "node.kubernetes.io/unreachable"
+NOT_READY = "node.kubernetes.io/not-ready"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+
+
+class Slim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Base of the read-only views: unknown fields are passed over, names are those of the API."""
+
+
+class OwnerReference(Slim, frozen=True, gc=False, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class Metadata(Slim, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the object."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Probe(Slim, frozen=True, gc=False, rename="camel"):
+    initial_delay_seconds: int = 0
+    period_seconds: int = 10
+    success_threshold: int = 1
+
+
+class Resources(Slim, frozen=True, gc=False, rename="camel"):
+    requests: dict[str, str | int | float] = {}
+
+
+class Container(Slim, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    restart_policy: str = ""
+    resources: Resources = Resources()
+    readiness_probe: Probe | None = None
+    startup_probe: Probe | None = None
+
+
+class Toleration(Slim, frozen=True, gc=False, rename="camel"):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class ReadinessGate(Slim, frozen=True, gc=False, rename="camel"):
+    condition_type: str = ""
+
+
+class SchedulingGate(Slim, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+
+
+class PodSpec(Slim, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+    scheduler_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    node_selector: dict[str, str] = {}
+    affinity: Json | None = None
+    overhead: dict[str, str | int | float] = {}
+    host_network: bool = False
+    restart_policy: str = "Always"
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    readiness_gates: tuple[ReadinessGate, ...] = ()
+
+
+class Running(Slim, frozen=True, gc=False, rename="camel"):
+    started_at: str | None = None
+
+
+class ContainerState(Slim, frozen=True, gc=False, rename="camel"):
+    running: Running | None = None
+
+
+class ContainerStatus(Slim, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    ready: bool = False
+    started: bool | None = None
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(Slim, frozen=True, gc=False, rename="camel"):
+    phase: str = "Pending"
+    start_time: str | None = None
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    conditions: tuple[Json, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Slim, frozen=True, gc=False, rename="camel"):
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.metadata.namespace, self.metadata.name
+
+    @property
+    def ready(self) -> bool:
+        return condition(self.status.conditions, "Ready") == "True"
+
+    @property
+    def leaving(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def finished(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+class NodeSpec(Slim, frozen=True, gc=False, rename="camel"):
+    unschedulable: bool = False
+    taints: tuple[Json, ...] = ()
+
+
+class Address(Slim, frozen=True, gc=False, rename="camel"):
+    type: str = ""
+    address: str = ""
+
+
+class NodeStatus(Slim, frozen=True, gc=False, rename="camel"):
+    capacity: dict[str, str] = {}
+    allocatable: dict[str, str] = {}
+    conditions: tuple[Json, ...] = ()
+    addresses: tuple[Address, ...] = ()
+
+
+class Node(Slim, frozen=True, gc=False, rename="camel"):
+    metadata: Metadata = Metadata()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+def condition(conditions: tuple[Json, ...], wanted: str) -> str:
+    """The status of a condition, empty where there is none."""
+    return next((str(each.get("status", "")) for each in conditions if each.get("type") == wanted), "")
+
+
+def merged(conditions: tuple[Json, ...], ours: list[Json]) -> list[Json]:
+    """Our conditions in place of those of the same type; those of others stay as they are."""
+    by_type = {each["type"]: each for each in ours}
+    kept = [by_type.pop(each.get("type", ""), each) for each in conditions]
+    return [*kept, *by_type.values()]

@@ -1,0 +1,1 @@
+"""What the contract, kubectl and client tests stand on: two API servers and raw access to them."""

@@ -1,0 +1,109 @@
+"""Two servers for the contract tests: the embedded one and a real kube-apiserver, each under the same fixtures."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cluster_kit.server import Server
+from cluster_kit.servers import embedded_server, real_server
+from cluster_kit.space import Space
+
+from spinney.sim.kubernetes.assets import find_or_build_assets
+from spinney.sim.kubernetes.errors import AssetsUnavailable
+
+UNAVAILABLE = pytest.StashKey[str]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the real control plane before the first test, where no test's timeout runs."""
+    if not any(item.get_closest_marker("real") for item in session.items):
+        return
+    try:
+        find_or_build_assets()
+    except AssetsUnavailable as unavailable:
+        session.config.stash[UNAVAILABLE] = str(unavailable)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    why = config.stash.get(UNAVAILABLE, "")
+    if why:
+        terminalreporter.write_line(f"NOTHING WAS TESTED AGAINST A REAL KUBE-APISERVER: {why}", red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory shared by all workers of this run."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def _real(pytestconfig: pytest.Config, run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    why = pytestconfig.stash.get(UNAVAILABLE, "")
+    if why and os.environ.get("CI") == "true":
+        pytest.fail(f"no real kube-apiserver: {why}", pytrace=False)
+    if why:
+        pytest.skip(f"no real kube-apiserver: {why}")
+    with real_server(run_directory / "real", tmp_path_factory.mktemp("real")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with embedded_server(tmp_path_factory.mktemp("embedded")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def server(request: pytest.FixtureRequest) -> Server:
+    return request.getfixturevalue(f"_{request.param}")
+
+
+@pytest.fixture
+def unique() -> str:
+    """A word no other test uses, fit for names of the cluster's scope."""
+    return f"t{secrets.token_hex(5)}"
+
+
+@pytest.fixture
+def cluster(server: Server) -> Iterator[Space]:
+    """The server without a namespace; what is created through it is deleted afterwards."""
+    space = Space(server, "")
+    yield space
+    space.clean()
+
+
+@pytest.fixture
+def space(server: Server, unique: str) -> Iterator[Space]:
+    """A fresh namespace; its deletion is asked for and not waited for."""
+    path = "/api/v1/namespaces"
+    server.http("POST", path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique}}).ok(201)
+    yield Space(server, unique)
+    server.http("DELETE", f"{path}/{unique}")
+
+
+@contextmanager
+def _history_lock(run_directory: Path, how: int) -> Iterator[None]:
+    with (run_directory / "history.lock").open("w") as lock:
+        fcntl.flock(lock, how)
+        yield
+
+
+@pytest.fixture
+def history_to_keep(run_directory: Path) -> Iterator[None]:
+    """Nobody makes a server forget old revisions while this test runs."""
+    with _history_lock(run_directory, fcntl.LOCK_SH):
+        yield
+
+
+@pytest.fixture
+def history_to_forget(run_directory: Path) -> Iterator[None]:
+    """This test may make the server forget: nobody who relies on old revisions runs."""
+    with _history_lock(run_directory, fcntl.LOCK_EX):
+        yield

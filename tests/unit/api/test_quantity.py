@@ -1,0 +1,110 @@
+"""Quantities: exact, canonical, and as strict as Kubernetes."""
+
+from __future__ import annotations
+
+from decimal import ROUND_UP, Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubernetes.utils.quantity import parse_quantity
+
+from spinney.api import quantity
+
+CANONICAL = {
+    "1000m": "1",
+    "1024Mi": "1Gi",
+    "1.5Gi": "1536Mi",
+    "0.5": "500m",
+    "1000": "1k",
+    "1024": "1024",
+    "100000": "100k",
+    "1e3": "1e3",
+    "1000e0": "1e3",
+    "12e-3": "12e-3",
+    "-1500m": "-1500m",
+    "0": "0",
+    "0Gi": "0",
+    "1023Ki": "1023Ki",
+    "512": "512",
+    "0.5Ki": "512",
+    "0.0001Ki": "102400u",
+    "0.1n": "1n",
+    "+5": "5",
+    ".5": "500m",
+    "5.": "5",
+    "9Ei": "9223372036854775807",
+    "1000E": "1000E",
+}
+
+
+@pytest.mark.parametrize(("text", "stored"), CANONICAL.items())
+def test_a_quantity_is_stored_in_one_spelling(text: str, stored: str) -> None:
+    assert quantity.canonical(text) == stored
+
+
+@pytest.mark.parametrize("text", sorted(CANONICAL))
+def test_the_canonical_spelling_is_its_own(text: str) -> None:
+    once = quantity.canonical(text)
+    assert quantity.canonical(once) == once
+    assert quantity.compare(once, text) == 0
+
+
+@pytest.mark.parametrize(("number", "stored"), [(2, "2"), (0.25, "250m"), (1500, "1500"), (1e3, "1k")])
+def test_numbers_are_quantities_too(number: float, stored: str) -> None:
+    assert quantity.canonical(number) == stored
+
+
+@pytest.mark.parametrize(
+    "text", ["1.5e2Mi", "", "abc", "1 Gi", "1GiB", "1i", "1.2.3", "1K", "0x1", "1e", "e3", "--1", "1e9999999999", "١"]
+)
+def test_what_kubernetes_refuses_is_refused(text: str) -> None:
+    with pytest.raises(quantity.QuantityError):
+        quantity.canonical(text)
+    assert not quantity.is_valid(text)
+
+
+def test_a_bool_is_not_a_quantity() -> None:
+    assert not quantity.is_valid(True)
+
+
+def test_demand_is_rounded_up_and_capacity_down() -> None:
+    assert quantity.base_units("1500m", round_up=True) == 2
+    assert quantity.base_units("1500m", round_up=False) == 1
+    assert quantity.base_units("-1500m", round_up=True) == -2
+    assert quantity.base_units("-1500m", round_up=False) == -1
+
+
+def test_less_than_a_milli_counts_as_one() -> None:
+    assert quantity.milli("1n") == 1
+
+
+def test_amounts_are_written_back_in_canonical_form() -> None:
+    assert quantity.format_milli(1500) == "1500m"
+    assert quantity.format_milli(2000) == "2"
+    assert quantity.format_bytes(2**30) == "1Gi"
+    assert quantity.format_bytes(1000) == "1000"
+
+
+numerals = st.tuples(
+    st.sampled_from(["", "-", "+"]), st.integers(0, 10**9).map(str), st.one_of(st.none(), st.integers(0, 999).map(str))
+).map(lambda parts: parts[0] + parts[1] + ("" if parts[2] is None else f".{parts[2]}"))
+suffixes = st.sampled_from(["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "e3", "E2", "e-2"])
+
+
+@given(numerals, suffixes)
+def test_every_valid_quantity_has_the_value_that_the_official_client_reads(number: str, suffix: str) -> None:
+    text = number + suffix
+    # The official client knows no exponents.
+    expected = Decimal(number) * Decimal(10) ** int(suffix[1:]) if suffix[:1] in ("e",) else None
+    if suffix == "E2":
+        expected = Decimal(number) * 100
+    if expected is None:
+        expected = parse_quantity(text)
+    milli = (expected * 1000).quantize(Decimal(1), rounding=ROUND_UP) if expected < 10**22 else expected * 1000
+    assert quantity.milli(text) == int(milli)
+
+
+@given(numerals, suffixes)
+def test_canonical_form_keeps_the_value(number: str, suffix: str) -> None:
+    assert quantity.compare(quantity.canonical(number + suffix), number + suffix) == 0
