@@ -4,7 +4,7 @@ Two sources of facts: the OpenAPI v3 documents of a running kube-apiserver (type
 and the struct tags of the matching Go modules (protobuf numbers, which empty values are left out). Descriptions are
 dropped: the project writes its own.
 
-    python tools/openapi_snapshot.py --server https://127.0.0.1:6443 --token T --ca ca.crt --modules "$(go env GOMODCACHE)"
+    python tools/openapi_snapshot.py --server URL --token TOKEN --ca ca.crt --modules "$(go env GOMODCACHE)"
 """
 
 from __future__ import annotations

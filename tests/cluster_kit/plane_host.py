@@ -13,10 +13,11 @@ import sys
 import time
 from pathlib import Path
 
+from cluster_kit.users import USERS
+
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.control_plane import ControlPlane, Settings
 
-USERS = {"alice": ("dev",), "bob": (), "carol": ("ops", "dev")}
 FIRST_WORKER_S = 60.0
 LAST_WORKER_S = 1.0
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import urllib3
 from cluster_kit.server import Server
 from cluster_kit.shared_plane import attached
 
 from spinney.sim.kubernetes.assets import find_assets
+
+
+TESTS = Path(__file__).parent.parent
 
 
 def encoded(text: str) -> str:
@@ -54,5 +58,37 @@ def real_server(shared: Path, scratch: Path) -> Iterator[Server]:
 
 @contextmanager
 def embedded_server(scratch: Path) -> Iterator[Server]:
-    pytest.skip("the embedded server is not there yet")
-    yield
+    arguments = [sys.executable, "-m", "cluster_kit.embedded_host", str(scratch)]
+    with (
+        (scratch / "server.log").open("w") as log,
+        subprocess.Popen(
+            arguments, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
+        ) as host,
+    ):
+        assert host.stdin is not None
+        assert host.stdout is not None
+        orders, answers = host.stdin, host.stdout
+        line = answers.readline()
+        assert line, f"the embedded server did not start:\n{(scratch / 'server.log').read_text()[-4000:]}"
+        state = json.loads(line)
+
+        def forget(revision: int) -> None:
+            orders.write(f"forget {revision}\n")
+            assert answers.readline() == "done\n"
+
+        server = Server(
+            kind="embedded",
+            url=state["url"],
+            kubeconfig=Path(state["kubeconfig"]),
+            authority=Path(state["authority"]),
+            tokens=state["tokens"],
+            kubectl_program=kubectl_program(),
+            scratch=scratch,
+            expire_history=forget,
+        )
+        try:
+            yield server
+        finally:
+            server.close()
+            orders.close()
+            host.wait(20)

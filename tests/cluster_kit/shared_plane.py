@@ -42,7 +42,9 @@ def _start(directory: Path) -> socket.socket:
         (directory / stale).unlink(missing_ok=True)
     with (directory / "host.log").open("w") as log:
         host = subprocess.Popen(
-            [sys.executable, str(HOST), str(directory)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [sys.executable, "-m", "cluster_kit.plane_host", str(directory)],
+            cwd=HOST.parent.parent,
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     deadline = time.monotonic() + START_S
     while not (directory / "state.json").exists():

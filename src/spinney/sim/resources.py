@@ -6,6 +6,8 @@ from spinney.drive.client.paths import ResourcePath
 
 PODS = ResourcePath("", "v1", "pods")
 NODES = ResourcePath("", "v1", "nodes", namespaced=False)
+NAMESPACES = ResourcePath("", "v1", "namespaces", namespaced=False)
+SERVICE_ACCOUNTS = ResourcePath("", "v1", "serviceaccounts")
 CLAIMS = ResourcePath("", "v1", "persistentvolumeclaims")
 VOLUMES = ResourcePath("", "v1", "persistentvolumes", namespaced=False)
 LEASES = ResourcePath("coordination.k8s.io", "v1", "leases")

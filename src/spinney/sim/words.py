@@ -175,6 +175,10 @@ class Node(Slim, frozen=True, gc=False, rename="camel"):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return "", self.metadata.name
+
 
 def condition(conditions: tuple[Json, ...], wanted: str) -> str:
     """The status of a condition, empty where there is none."""

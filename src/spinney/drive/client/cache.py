@@ -7,7 +7,7 @@ pieces. Only a watcher folds; everybody else reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -33,7 +33,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 Subscriber = Callable[[Change[T]], None]
-IndexKeys = Callable[[T], Iterable[str]]
+IndexKeys = Callable[[T], tuple[str, ...]]
 
 
 class StaleList(StaleView):
@@ -270,14 +270,16 @@ class Cache(Generic[T]):
 
     def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
         for name, keys_of in self._index_keys.items():
+            before = keys_of(old) if old is not None else ()
+            after = keys_of(new) if new is not None else ()
+            if before == after:
+                continue
             index = self._indexes[name]
-            before = set(keys_of(old)) if old is not None else set()
-            after = set(keys_of(new)) if new is not None else set()
-            for value in before - after:
+            for value in set(before).difference(after):
                 del index[value][key]
                 if not index[value]:
                     del index[value]
-            _list_under(index, after - before, key)
+            _list_under(index, set(after).difference(before), key)
 
     def _tell(self, change: Change[T]) -> None:
         for subscriber in tuple(self._subscribers):

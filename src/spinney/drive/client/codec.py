@@ -117,7 +117,7 @@ class Codec(Generic[T]):
             _name_kinds(cast(tuple[dict[str, Any], ...], items), read.kind, read.api_version)
         return Page(items, read.metadata.resource_version, read.metadata.next_token)
 
-    def events(self, lines: bytes, about: str) -> Batch[T]:
+    def events(self, lines: bytes | memoryview, about: str) -> Batch[T]:
         """Whole lines of a watch. Bookmarks and errors make the fast decoder refuse; then each line is looked at."""
         try:
             return Batch(self._events.decode_lines(lines))
@@ -141,7 +141,7 @@ class Codec(Generic[T]):
                 items.append(found)
         return Page(tuple(items), read.metadata.resource_version, read.metadata.next_token, tuple(broken))
 
-    def _events_by_line(self, lines: bytes, about: str) -> Batch[T]:
+    def _events_by_line(self, lines: bytes | memoryview, about: str) -> Batch[T]:
         batch: Batch[T] = Batch()
         try:
             envelopes = _ENVELOPES.decode_lines(lines)

@@ -1,4 +1,7 @@
-"""Cutting a stream of chunks into whole lines, many at once; a line is never looked at twice."""
+"""Cutting a stream of chunks into whole lines, many at once.
+
+Never looks at a line twice, and copies only the one that a chunk cuts in two.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,20 @@ class LineBuffer:
         self._tail: list[bytes] = []
         self._tail_size = 0
 
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | memoryview]:
         """Pieces of whole lines, each about a megabyte at most so that decoding one is no pause."""
-        end = chunk.rfind(b"\n") + 1
-        start = 0
+        start, end = 0, chunk.rfind(b"\n") + 1
+        if self._tail and end:
+            start = chunk.find(b"\n") + 1
+            yield b"".join((*self._tail, chunk[:start]))
+            self._tail, self._tail_size = [], 0
+        view = memoryview(chunk)
         while start < end:
             cut = end if end - start <= _PIECE else chunk.find(b"\n", start + _PIECE, end) + 1 or end
-            piece = chunk[start:cut]
-            yield self._with_tail(piece)
+            yield view[start:cut]
             start = cut
         if end < len(chunk):
             self._keep(chunk[end:])
-
-    def _with_tail(self, piece: bytes) -> bytes:
-        if not self._tail:
-            return piece
-        whole = b"".join((*self._tail, piece))
-        self._tail, self._tail_size = [], 0
-        return whole
 
     def _keep(self, rest: bytes) -> None:
         self._tail.append(rest)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from spinney.api.clock import Dice
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.cache import Cache, IndexKeys
 from spinney.drive.client.codec import codec_for
+from spinney.drive.client.garbage import DuringList, undisturbed
 from spinney.drive.client.own_writes import OwnWrites
-from spinney.drive.client.watch import DuringList, Watcher
+from spinney.drive.client.watch import Watcher
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class SharedCaches:
     """Caches by selection and type. All of them must be asked for before `run`."""
 
     def __init__(
-        self, client: ApiClient, own_writes: OwnWrites, dice: Dice, *, during_list: DuringList = nullcontext
+        self, client: ApiClient, own_writes: OwnWrites, dice: Dice, *, during_list: DuringList = undisturbed
     ) -> None:
         self._client = client
         self._own_writes = own_writes

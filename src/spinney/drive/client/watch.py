@@ -7,8 +7,6 @@ to wait by itself: clock and dice are given.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,6 +18,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.cache import Cache, StaleList
 from spinney.drive.client.codec import Codec
 from spinney.drive.client.errors import ClientError, Gone, TransportTimeout, status_error
+from spinney.drive.client.garbage import DuringList, Tidy, undisturbed
 from spinney.drive.client.lines import LineBuffer
 
 T = TypeVar("T")
@@ -120,9 +119,6 @@ def step(state: State, outcome: Outcome) -> State:
     raise AssertionError(f"{outcome} cannot follow {state}")
 
 
-DuringList = Callable[[], AbstractContextManager[None]]
-
-
 class Watcher(Generic[T]):
     """Keeps one cache up to date. `trouble` says what is wrong at the moment, if anything is."""
 
@@ -135,7 +131,7 @@ class Watcher(Generic[T]):
         dice: Dice,
         *,
         backoff: Backoff | None = None,
-        during_list: DuringList = nullcontext,
+        during_list: DuringList = undisturbed,
     ) -> None:
         self.trouble = ""
         self._client = client
@@ -166,14 +162,14 @@ class Watcher(Generic[T]):
 
     async def _list(self) -> Outcome:
         try:
-            with self._during_list():
-                version = await self._fold_list()
+            with self._during_list() as tidy:
+                version = await self._fold_list(tidy)
         except ClientError as error:
             return self._failure(error)
         self.trouble = ""
         return Complete(version)
 
-    async def _fold_list(self) -> str:
+    async def _fold_list(self, tidy: Tidy) -> str:
         version = ""
         async for page in self._client.pages(self._selection, self._codec):
             if page.first:
@@ -181,6 +177,7 @@ class Watcher(Generic[T]):
             self._cache.fold_page(page.items, page.broken)
             self._report(len(page.broken))
             version = page.version
+            tidy()
             await asyncio.sleep(0)
         await self._cache.end_list(version)
         return version
@@ -217,7 +214,7 @@ class Watcher(Generic[T]):
         except ClientError as error:
             return step(now, self._failure(error))
 
-    def _fold_lines(self, lines: bytes) -> Received:
+    def _fold_lines(self, lines: bytes | memoryview) -> Received:
         batch = self._codec.events(lines, f"WATCH {self._selection}")
         self._cache.fold(batch.events)
         if batch.broken:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from spinney.serve.apiserver.errors import bad_request, too_large, unsupported_media_type
 from spinney.serve.apiserver.kernel import Call
-from spinney.serve.apiserver.protobuf import decode as decode_protobuf
 from spinney.serve.apiserver.resource import Object
-from spinney.serve.apiserver.schema.decode import decode_body
+from spinney.serve.apiserver.schema.decode import MAX_DEPTH, decode_body, decode_json
+from spinney.serve.apiserver.schema.decode_yaml import YamlError, decode_yaml
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -25,12 +29,48 @@ def read_object(call: Call, body: bytes, *, empty: bool = False) -> Object:
         return {}
     media = media_type(call.content_type) or "application/json"
     if media == PROTOBUF:
-        return decode_protobuf(body)
+        from spinney.serve.apiserver.protobuf import decode
+
+        return decode(body)
     if media not in ("application/json", "application/yaml", "text/json", "*/*"):
         raise unsupported_media_type(
             f"the body of the request was in an unknown format - accepted media types include: {_READABLE}"
         )
     return decode_body(call, body, media)
+
+
+def read_patch(body: bytes, *, yaml: bool = False) -> Any:
+    """Any JSON value, for patches; a configuration to apply may be YAML."""
+    if len(body) > MAX_BODY_BYTES:
+        raise too_large(MAX_BODY_BYTES)
+    try:
+        if yaml:
+            return decode_yaml(body, MAX_DEPTH)[0]
+        value = decode_json(body)
+    except YamlError as error:
+        raise bad_request(f"error decoding YAML: {error}") from None
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise bad_request(f"error decoding patch: {error}") from None
+    if _deeper_than(value, MAX_DEPTH):
+        raise bad_request("error decoding patch: exceeded max depth")
+    return value
+
+
+def _deeper_than(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [child for one in level for child in _children(one)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [child for child in value.values() if isinstance(child, (dict, list))]
+    if isinstance(value, list):
+        return [child for child in value if isinstance(child, (dict, list))]
+    return []
 
 
 def check_kind(call: Call, obj: Object, group_version: str, kind: str) -> None:

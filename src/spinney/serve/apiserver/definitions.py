@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spinney.serve.apiserver.customresources import established, resources
+from spinney.serve.apiserver.customresources.naming import established
+from spinney.serve.apiserver.customresources.serving import resources
 from spinney.serve.apiserver.errors import ApiError
 from spinney.serve.apiserver.housekeeping import Hands
 from spinney.serve.apiserver.kernel import Kernel

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from spinney.serve.apiserver.builtins import components_for
+from spinney.serve.apiserver.builtins import snapshot
 from spinney.serve.apiserver.http import encode_json
 from spinney.serve.apiserver.registry import Registry
 from spinney.serve.apiserver.resource import Resource
 
 _QUERY = ("dryRun", "fieldManager", "fieldValidation")
+_REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -63,7 +64,7 @@ def schema_name(resource: Resource) -> str:
 
 def _document(resources: list[Resource]) -> dict[str, Any]:
     names = [schema_name(resource) for resource in resources if resource.builtin]
-    schemas: dict[str, Any] = dict(components_for([*names, _META]))
+    schemas = _closure([*names, _META])
     paths: dict[str, Any] = {}
     for resource in resources:
         name = schema_name(resource)
@@ -81,6 +82,29 @@ def _document(resources: list[Resource]) -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas},
     }
+
+
+def _closure(names: list[str]) -> dict[str, Any]:
+    """The named components and all that they refer to."""
+    known = snapshot.components()
+    found: dict[str, Any] = {}
+    due = list(names)
+    while due:
+        name = due.pop()
+        if name in found or name not in known:
+            continue
+        found[name] = known[name]
+        due.extend(_references(known[name]))
+    return dict(sorted(found.items()))
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [str(value["$ref"]).removeprefix(_REF)] if isinstance(value.get("$ref"), str) else []
+        return own + [name for child in value.values() for name in _references(child)]
+    if isinstance(value, list):
+        return [name for child in value for name in _references(child)]
+    return []
 
 
 def _with_metadata(schema: dict[str, Any]) -> dict[str, Any]:

@@ -7,13 +7,12 @@ from typing import Any
 from spinney.api.field_errors import forbidden, required
 from spinney.serve.apiserver import ownership
 from spinney.serve.apiserver.apply import apply as apply_server_side
-from spinney.serve.apiserver.bodies import MAX_BODY_BYTES, media_type
-from spinney.serve.apiserver.errors import bad_request, invalid, too_large, unsupported_media_type
+from spinney.serve.apiserver.bodies import media_type, read_patch
+from spinney.serve.apiserver.errors import bad_request, invalid, unsupported_media_type
 from spinney.serve.apiserver.http import is_true
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.patch import json_patch, merge_patch, strategic_merge_patch
 from spinney.serve.apiserver.resource import Object
-from spinney.serve.apiserver.schema.decode import decode_value
 from spinney.serve.apiserver.writing import Transform, create, update
 
 JSON_PATCH = "application/json-patch+json"
@@ -24,13 +23,11 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 async def patch(kernel: Kernel, call: Call, body: bytes, subresource: str) -> tuple[Object, bool]:
     """The changed object, and whether it is new (only an apply creates)."""
-    if len(body) > MAX_BODY_BYTES:
-        raise too_large(MAX_BODY_BYTES)
     kind = media_type(call.content_type)
     _check(call, kind)
     if kind == APPLY_PATCH:
         return await _apply(kernel, call, body, subresource)
-    transform = transformation(call, kind, decode_value(body, "application/json"))
+    transform = transformation(call, kind, read_patch(body))
     return await update(kernel, call, transform, subresource=subresource, retry=True), False
 
 
@@ -66,7 +63,7 @@ def _check(call: Call, kind: str) -> None:
 
 
 async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> tuple[Object, bool]:
-    config = decode_value(body, "application/yaml")
+    config = read_patch(body, yaml=True)
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: expected an object")
     resource, target = call.resource, call.target

@@ -11,12 +11,12 @@ from spinney.serve.apiserver.access.identity import Authenticator, Identity
 from spinney.serve.apiserver.access.impersonation import impersonated
 from spinney.serve.apiserver.access.rbac import Authorizer
 from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
-from spinney.serve.apiserver.binding import bind
-from spinney.serve.apiserver.bodies import check_kind, read_object
+from spinney.serve.apiserver.binding import BOUND, bind
+from spinney.serve.apiserver.bodies import check_kind, media_type, read_object, read_patch
 from spinney.serve.apiserver.deletion import delete, parse_options
 from spinney.serve.apiserver.errors import ApiError, bad_request, method_not_allowed, no_such_path
 from spinney.serve.apiserver.eviction import evict
-from spinney.serve.apiserver.http import HttpReply, HttpRequest, is_true, json_reply, parse_query
+from spinney.serve.apiserver.http import HttpReply, HttpRequest, encode_json, is_true, json_reply, parse_query
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.openapi import Documents
 from spinney.serve.apiserver.patching import patch, transformation
@@ -27,7 +27,7 @@ from spinney.serve.apiserver.reviewing import Reviewer
 from spinney.serve.apiserver.scaling import scale_of, set_scale
 from spinney.serve.apiserver.target import Target, parse_target
 from spinney.serve.apiserver.watching import watch
-from spinney.serve.apiserver.writing import create, update
+from spinney.serve.apiserver.writing import admit, create, update
 
 Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
 
@@ -43,7 +43,7 @@ VERSION = {
     "platform": "python",
 }
 _HEALTH = ("/healthz", "/livez", "/readyz")
-_MAX_WARNING = 256
+_BOUND = encode_json(BOUND)
 
 
 class Router:
@@ -145,14 +145,17 @@ class Router:
         if self._reviewer.answers(resource):
             return json_reply(self._reviewer.review(call, obj), 201)
         if resource.kind == "Binding" and not resource.group:
-            return json_reply(self._bind(call, (obj.get("metadata") or {}).get("name", ""), obj), 201)
+            return await self._bind(call, (obj.get("metadata") or {}).get("name", ""), obj)
         return object_reply(self._kernel, call, await create(self._kernel, call, obj), 201)
 
-    def _bind(self, call: Call, name: str, binding: Object) -> Object:
-        pods = self._kernel.registry.find("", "v1", "pods")
-        assert pods is not None, "pods are built in"
-        call.resource = pods
-        return bind(self._kernel, call, name, binding)
+    async def _bind(self, call: Call, name: str, binding: Object) -> HttpReply:
+        if call.resource.plural != "pods":
+            pods = self._kernel.registry.find("", "v1", "pods")
+            assert pods is not None, "pods are built in"
+            call.resource = pods
+        await admit(self._kernel, call, name, "Binding", binding)
+        bind(self._kernel, call, name, binding)
+        return HttpReply(201, _BOUND)
 
     async def _update(self, call: Call, body: bytes, subresource: str) -> HttpReply:
         resource = call.resource
@@ -200,9 +203,11 @@ class Router:
             case "scale", _:
                 return await self._scale(call, verb, body)
             case "binding", "create":
-                return json_reply(bind(kernel, call, target.name, read_object(call, body)), 201)
+                return await self._bind(call, target.name, read_object(call, body))
             case "eviction", "create":
-                return json_reply(await evict(kernel, call, read_object(call, body)), 201)
+                eviction = read_object(call, body)
+                await admit(kernel, call, target.name, "Eviction", eviction)
+                return json_reply(await evict(kernel, call, eviction), 201)
             case "token", "create":
                 return json_reply(self._reviewer.issue(call, read_object(call, body)), 201)
             case "log", "get":
@@ -219,11 +224,7 @@ class Router:
         if verb == "update":
             return json_reply(await set_scale(kernel, call, read_object(call, body), retry=False))
         if verb == "patch":
-            from spinney.serve.apiserver.bodies import media_type
-            from spinney.serve.apiserver.schema.decode import decode_value
-
-            change = decode_value(body, "application/json")
-            changed = transformation(call, media_type(call.content_type), change)(shown)
+            changed = transformation(call, media_type(call.content_type), read_patch(body))(shown)
             return json_reply(await set_scale(kernel, call, changed, retry=True))
         raise method_not_allowed()
 

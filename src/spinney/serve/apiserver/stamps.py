@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 from spinney.api.clock import Dice
 
@@ -10,8 +11,13 @@ _NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED_PREFIX = 58
 
 
-def rfc3339(seconds: float) -> str:
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def rfc3339(seconds: float) -> str:
+    return _second(int(seconds))
 
 
 def new_uid(dice: Dice) -> str:

@@ -7,6 +7,7 @@ admission, store. Nothing is stored before the last step, and a write that raced
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from spinney.api.admission import AdmissionRequest
@@ -73,10 +74,8 @@ async def _create_once(kernel: Kernel, call: Call, obj: Object, owned: bool) -> 
         changed = await kernel.admission.mutate(request, call.warn)
         if changed is not None and changed is not obj:
             obj = changed
-            conform(call, obj)
-            strategy.default(obj)
             meta = obj["metadata"]
-            request = admission_request(kernel, call, "CREATE", obj, None)
+            request = replace(request, object=obj)
     errors = strategy.validate_create(obj)
     if not resource.builtin:
         errors = validate_metadata(obj, resource.namespaced, SUBDOMAIN) + errors
@@ -176,15 +175,13 @@ async def _update_once(
         changed = await kernel.admission.mutate(request, call.warn)
         if changed is not None and changed is not new:
             new = changed
-            conform(call, new)
-            strategy.default(new)
             _keep_metadata(new, old)
             if subresource == "status":
                 strategy.prepare_status_update(new, old, context)
             else:
                 strategy.prepare_update(new, old, context)
                 _set_generation(strategy.generation_changes(new, old), new, old)
-            request = admission_request(kernel, call, "UPDATE", new, old)
+            request = replace(request, object=new)
     check = strategy.validate_status_update if subresource == "status" else strategy.validate_update
     errors = check(new, old)
     if not resource.builtin:
@@ -296,6 +293,18 @@ def admission_request(
         dry_run=call.dry_run,
         options=_options(call, operation),
     )
+
+
+async def admit(kernel: Kernel, call: Call, name: str, kind: str, obj: Object) -> None:
+    """Ask the rules about an object that is sent to a subresource and not stored itself."""
+    resource, target = call.resource, call.target
+    request = AdmissionRequest(
+        "", "CREATE", resource.group, resource.version, kind, resource.plural, target.subresource, target.namespace,
+        name, call.identity.name, call.identity.groups, obj, None, call.dry_run,
+    )
+    if not kernel.admission.is_idle(request):
+        await kernel.admission.mutate(request, call.warn)
+        await kernel.admission.validate(request, call.warn)
 
 
 def _options(call: Call, operation: str) -> dict[str, Any]:

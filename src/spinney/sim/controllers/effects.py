@@ -6,6 +6,7 @@ the controller again.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
@@ -15,6 +16,8 @@ from spinney.drive.apply.outcome import Contested, Deleted, Exists, Gone, Outcom
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import Ref, ResourcePath
 from spinney.sim.words import Json
+
+_BREATH = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,11 @@ class Decision:
 
 async def carry_out(door: Door, effects: Iterable[Effect]) -> bool:
     """Do it. False where the view turned out to be old and the rest was left undone."""
-    for effect in effects:
+    for number, effect in enumerate(effects, 1):
         if not _settled(await _one(door, effect)):
             return False
+        if number % _BREATH == 0:
+            await asyncio.sleep(0)
     return True
 
 

@@ -13,7 +13,7 @@ from spinney.serve.apiserver import errors
 from spinney.serve.apiserver.access.attributes import Attributes
 from spinney.serve.apiserver.access.identity import Authenticator, Identity
 from spinney.serve.apiserver.access.rbac import Authorizer
-from spinney.serve.apiserver.access.rules import Rule
+from spinney.serve.apiserver.access.rules import Rule, quoted
 from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
 from spinney.serve.apiserver.errors import bad_request
 
@@ -87,10 +87,17 @@ def token_review(
         found = (who, common) if who is not None and (common or not wanted) else None
     answer = {**review, "metadata": _metadata(review)}
     if found is None:
-        answer["status"] = {"user": {}, "error": "[invalid bearer token, token lookup failed]"}
+        answer["status"] = {"user": {}, "error": _token_error(accounts.audiences_of(token) if accounts else [], wanted)}
     else:
         answer["status"] = {"authenticated": True, "user": user_info(found[0]), "audiences": found[1]}
     return answer
+
+
+def _token_error(issued_for: Sequence[str], wanted: Sequence[str]) -> str:
+    if not issued_for or set(issued_for) & set(wanted):
+        return "invalid bearer token"
+    targets = f"token audiences {quoted(issued_for)} is invalid for the target audiences {quoted(wanted)}"
+    return f"[invalid bearer token, {targets}]"
 
 
 def user_info(who: Identity) -> Object:

@@ -98,6 +98,11 @@ class ServiceAccountTokens:
         who = service_account(namespace, account["name"], account["uid"])
         return replace(who, extra={_CREDENTIAL: (f"JTI={claims['jti']}",)}), common
 
+    def audiences_of(self, token: str) -> list[str]:
+        """Whom a token of ours is for; empty where it is none of ours."""
+        claims = self._claims(token)
+        return list(claims["aud"]) if claims else []
+
     def _claims(self, token: str) -> dict[str, Any] | None:
         remembered = self._verified.get(token)
         if remembered is not None:
@@ -110,7 +115,7 @@ class ServiceAccountTokens:
         return claims
 
     def _sign(self, claims: dict[str, Any]) -> str:
-        header = {"alg": "ES256", "kid": self._key_id, "typ": "JWT"}
+        header = {"alg": "ES256", "kid": self._key_id}
         signed = f"{_encode(msgspec.json.encode(header))}.{_encode(msgspec.json.encode(claims))}"
         der = self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
         r, s = decode_dss_signature(der)

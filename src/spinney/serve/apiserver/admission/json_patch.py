@@ -1,6 +1,6 @@
 """JSON Patch (RFC 6902) with the texts and the leniency of the API server's own implementation.
 
-The document given is never changed.
+A member that is not there reads as null, so that replacing it adds it. The document given is never changed.
 """
 
 from __future__ import annotations
@@ -97,12 +97,7 @@ def _test(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     found = _find(holder, path)
     if found is None:
         raise PatchFailed(f"test operation does not apply: is missing path: {path}: {_MISSING}")
-    try:
-        value = _get(*found)
-    except PatchFailed as error:
-        if str(error) != _MISSING:
-            raise PatchFailed(f"error in test for path: '{path}': {error}") from error
-        value = None
+    value = _within(f"error in test for path: '{path}'", _get, *found)
     if not _same(value, operation.get("value")):
         raise PatchFailed(f"testing value {path} failed: test failed")
 
@@ -139,13 +134,9 @@ def _find(holder: dict[str, Any], path: str) -> tuple[Any, str] | None:
 
 
 def _get(container: Any, key: str) -> Any:
-    if isinstance(container, dict):
-        if key not in container:
-            raise PatchFailed(_MISSING)
-        return container[key]
     if isinstance(container, list):
         return container[_index(key, len(container))]
-    raise PatchFailed(_MISSING)
+    return container.get(key) if isinstance(container, dict) else None
 
 
 def _set(container: Any, key: str, value: Any) -> None:

@@ -198,4 +198,7 @@ def _options(request: AdmissionRequest) -> dict[str, Any] | None:
     kind = _OPTIONS.get(request.operation)
     if kind is None and not request.options:
         return None
-    return {"kind": kind, "apiVersion": "meta.k8s.io/v1", **request.options}
+    options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1", **request.options}
+    if request.dry_run:
+        options["dryRun"] = ["All"]
+    return options

@@ -16,8 +16,7 @@ from spinney.serve.apiserver.apply.fieldset import (
     recursive_difference,
     union,
 )
-from spinney.serve.apiserver.apply.shapes import has_parts, items_of, list_keys, part
-from spinney.serve.apiserver.schema.model import Schema
+from spinney.serve.apiserver.apply.layout import Layout
 
 _ABSENT = object()
 
@@ -44,26 +43,25 @@ class Changes:
         )
 
 
-def compare(old: dict[str, Any], new: dict[str, Any], schema: Schema) -> Changes:
+def compare(old: dict[str, Any], new: dict[str, Any], layout: Layout) -> Changes:
     """The changes from one state to another; parts that are equal are not walked."""
     found = Changes()
-    _compare_entries((), old, new, schema, found)
+    _compare_entries((), old, new, layout, found)
     return Changes(ordered(found.added), ordered(found.modified), ordered(found.removed))
 
 
-def _compare(path: Path, old: Any, new: Any, schema: Schema | None, found: Changes) -> None:
+def _compare(path: Path, old: Any, new: Any, layout: Layout, found: Changes) -> None:
     """Two values that are not equal."""
-    if _is_map(old) and _is_map(new) and (old or new) and has_parts(schema):
-        _compare_entries(path, old or {}, new or {}, schema, found)
+    if _is_map(old) and _is_map(new) and (old or new) and layout.parts:
+        _compare_entries(path, old or {}, new or {}, layout, found)
         return
-    keys = list_keys(schema)
-    if keys is not None and _is_list(old) and _is_list(new) and (old or new):
-        _compare_items(path, old or [], new or [], keys, items_of(schema), found)
+    if layout.keys is not None and _is_list(old) and _is_list(new) and (old or new):
+        _compare_items(path, old or [], new or [], layout.keys, layout, found)
         return
     insert(found.modified, path)
     if type(old) is not type(new):
-        _graft_parts(found.removed, path, old, schema)
-        _graft_parts(found.added, path, new, schema)
+        _graft_parts(found.removed, path, old, layout)
+        _graft_parts(found.added, path, new, layout)
 
 
 def _is_map(value: Any) -> bool:
@@ -74,33 +72,32 @@ def _is_list(value: Any) -> bool:
     return value is None or type(value) is list
 
 
-def _graft_parts(fields: FieldSet, path: Path, value: Any, schema: Schema | None) -> None:
-    below = parts(value, schema)
+def _graft_parts(fields: FieldSet, path: Path, value: Any, layout: Layout) -> None:
+    below = parts(value, layout)
     if below:
         graft(fields, path, below)
 
 
-def _compare_entries(
-    path: Path, old: dict[str, Any], new: dict[str, Any], schema: Schema | None, found: Changes
-) -> None:
+def _compare_entries(path: Path, old: dict[str, Any], new: dict[str, Any], layout: Layout, found: Changes) -> None:
     for name, value in new.items():
         before = old.get(name, _ABSENT)
         if before is value or before == value:
             continue
         below = (*path, "f:" + name)
         if before is _ABSENT:
-            graft(found.added, below, whole(value, part(schema, name)))
+            graft(found.added, below, whole(value, layout.entry(name)))
         else:
-            _compare(below, before, value, part(schema, name), found)
+            _compare(below, before, value, layout.entry(name), found)
     for name, value in old.items():
         if name not in new:
-            graft(found.removed, (*path, "f:" + name), whole(value, part(schema, name)))
+            graft(found.removed, (*path, "f:" + name), whole(value, layout.entry(name)))
 
 
 def _compare_items(
-    path: Path, old: list[Any], new: list[Any], keys: tuple[str, ...], items: Schema | None, found: Changes
+    path: Path, old: list[Any], new: list[Any], keys: tuple[str, ...], layout: Layout, found: Changes
 ) -> None:
-    before, after = _by_element(old, keys, items), _by_element(new, keys, items)
+    items = layout.item()
+    before, after = _by_element(old, keys, layout), _by_element(new, keys, layout)
     for element in before | after:
         left, right = before.get(element, []), after.get(element, [])
         if left == right:
@@ -119,8 +116,8 @@ def _compare_items(
             graft(found.added, below, whole(right[0], items) if len(right) == 1 else {})
 
 
-def _by_element(values: list[Any], keys: tuple[str, ...], items: Schema | None) -> dict[str, list[Any]]:
+def _by_element(values: list[Any], keys: tuple[str, ...], layout: Layout) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for value in values:
-        found.setdefault(item_element(value, keys, items), []).append(value)
+        found.setdefault(item_element(value, keys, layout.key_defaults), []).append(value)
     return found

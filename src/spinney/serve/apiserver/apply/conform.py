@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spinney.serve.apiserver.apply.elements import Unkeyed, item_element, text
-from spinney.serve.apiserver.apply.shapes import items_of, list_keys, part
+from spinney.serve.apiserver.apply.layout import key_defaults, list_keys
 from spinney.serve.apiserver.patch.wording import go_type, shown
 from spinney.serve.apiserver.schema.model import Schema, Shape
 
@@ -44,25 +44,25 @@ def _misfit_entries(path: str, value: dict[str, Any], schema: Schema) -> Iterato
         if name not in schema.properties and not open_ended:
             yield below, "field not declared in schema"
             return
-        yield from _misfits(below, value[name], part(schema, name))
+        yield from _misfits(below, value[name], schema.properties.get(name, schema.additional))
 
 
 def _misfit_items(path: str, value: list[Any], schema: Schema) -> Iterator[tuple[str, str]]:
-    keys, items = list_keys(schema), items_of(schema)
+    keys, defaults = list_keys(schema), key_defaults(schema)
     seen: set[str] = set()
     for index, item in enumerate(value):
         if keys is None:
-            yield from _misfits(f"{path}[{index}]", item, items)
+            yield from _misfits(f"{path}[{index}]", item, schema.items)
             continue
         try:
-            element = item_element(item, keys, items)
+            element = item_element(item, keys, defaults)
         except Unkeyed as error:
             yield path, f"element {index}: {error}"
             return
         if element in seen:
             yield path, f"duplicate entries for key {text(element)}"
         seen.add(element)
-        yield from _misfits(path + text(element), item, items)
+        yield from _misfits(path + text(element), item, schema.items)
 
 
 def _misfit_scalar(path: str, value: Any, schema: Schema) -> Iterator[tuple[str, str]]:

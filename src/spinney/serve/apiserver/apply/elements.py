@@ -7,13 +7,12 @@ their strings are, so every string here is in canonical form.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
 import msgspec
-
-from spinney.serve.apiserver.schema.model import Schema
 
 SELF = "."
 Order = tuple[int, Any]
@@ -31,11 +30,7 @@ class Unkeyed(ValueError):
     """A list item that has no identity."""
 
 
-def field_element(name: str) -> str:
-    return "f:" + name
-
-
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _string(text: str) -> str:
     """A JSON string as Go writes it."""
     quoted: str = encode_basestring(text)
@@ -52,7 +47,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _single_key(name: str, value: str) -> str:
     return f'k:{{"{name}":{_string(value)}}}'
 
@@ -61,7 +56,7 @@ def _key_element(pairs: list[tuple[str, Any]]) -> str:
     return "k:{" + ",".join(f"{_string(name)}:{_json(value)}" for name, value in sorted(pairs)) + "}"
 
 
-def item_element(item: Any, keys: tuple[str, ...], items: Schema | None) -> str:
+def item_element(item: Any, keys: tuple[str, ...], defaults: Mapping[str, Any]) -> str:
     """The element of an item of an associative list: by its keys, or by its value where the list has no keys."""
     if not keys:
         return _value_element(item)
@@ -73,12 +68,7 @@ def item_element(item: Any, keys: tuple[str, ...], items: Schema | None) -> str:
         value = item.get(keys[0])
         if type(value) is str:
             return _single_key(keys[0], value)
-    pairs = []
-    for key in keys:
-        if key in item:
-            pairs.append((key, item[key]))
-        elif items is not None and key in items.properties and items.properties[key].has_default:
-            pairs.append((key, items.properties[key].default))
+    pairs = [(key, item.get(key, defaults.get(key))) for key in keys if key in item or key in defaults]
     if not pairs:
         named = " ".join(f'"{key}"' for key in keys)
         raise Unkeyed(
@@ -98,7 +88,7 @@ def _value_element(item: Any) -> str:
     return "v:" + _json(item)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def canonical(element: str) -> str | None:
     """The canonical form of an element that a client wrote; None for a kind of element that is not known."""
     if len(element) < 2:
@@ -130,7 +120,7 @@ def _decoded(text: str) -> Any:
         raise MalformedElement(f"parsing key as path element: {error}") from error
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def order(element: str) -> Order:
     """Where an element stands among its siblings: itself, fields, keyed items, values, indices."""
     kind = element[:2]
@@ -175,4 +165,4 @@ def text(element: str) -> str:
 
 
 def _text_of(value: Any) -> str:
-    return _json(value)
+    return encode_basestring(value) if type(value) is str else _json(value)

@@ -39,8 +39,8 @@ def _still_applied(live: Object, scope: Scope) -> FieldSet:
         return {}
     if type(last) is not dict or last.get("apiVersion") != scope.api_version:
         return {}
-    changes = compare(last, live, scope.schema)
-    own = configured(last, scope.schema)
+    changes = compare(last, live, scope.layout)
+    own = configured(last, scope.layout)
     for gone in (changes.modified, changes.added, changes.removed):
         own = difference(own, gone)
     return own

@@ -34,7 +34,7 @@ def apply(
     the schema (as the real server answers).
     """
     _check(scope, applied)
-    start = live if live is not None else {**scope.empty, "apiVersion": applied["apiVersion"], "kind": applied["kind"]}
+    start = live if live is not None else {}
     owner = scope.applier(manager)
     managed = _managed(scope, start, now)
     merged, remaining = _merged(scope, start, applied, managed, owner, force=force)
@@ -83,14 +83,14 @@ def _managed(scope: Scope, live: Object, now: str) -> Managed:
 def _merged(
     scope: Scope, live: Object, applied: Object, managed: Managed, owner: Owner, *, force: bool
 ) -> tuple[Object, Managed]:
-    schema = scope.schema
+    layout = scope.layout
     last = managed.get(owner.key())
-    mine = recursive_difference(configured(applied, schema), scope.ignored)
+    mine = recursive_difference(configured(applied, layout), scope.ignored)
     managed = {**managed, owner.key(): Owned(owner, mine, last.time if last else None)}
-    merged: Object = merge(live, applied, schema)
+    merged: Object = merge(live, applied, layout)
     if last is not None:
-        merged = prune(merged, schema, last.fields, _all_of(managed))
-    changes = compare(live, merged, schema).without(scope.ignored)
+        merged = prune(merged, layout, last.fields, _all_of(managed))
+    changes = compare(live, merged, layout).without(scope.ignored)
     gained = changes.set_by()
     conflicts = [] if force else find_conflicts(managed, gained, owner)
     if conflicts and owner.manager == KUBECTL:

@@ -26,11 +26,13 @@ from spinney.serve.apiserver.apply.fieldset import (
     recursive_difference,
     union,
 )
-from spinney.serve.apiserver.apply.shapes import with_metadata
+from spinney.serve.apiserver.apply.layout import Layout, layout_of
+from spinney.serve.apiserver.apply.object_meta import with_metadata
 from spinney.serve.apiserver.schema.model import Schema
 
 Object = dict[str, Any]
 
+SCALE = "scale"
 UNOWNED = of_paths(
     "apiVersion",
     "kind",
@@ -53,6 +55,7 @@ class Scope:
     """What tracking knows of the endpoint a request came to. Make one per endpoint with `scope_of`, and keep it."""
 
     schema: Schema
+    layout: Layout
     api_version: str
     subresource: str = ""
     ignored: FieldSet = field(default_factory=dict)  # fields that this endpoint resets whatever a client says
@@ -81,12 +84,12 @@ def scope_of(
     full = with_metadata(schema)
     if empty is None:
         empty = empty_object(full) if builtin else {}
-    return Scope(full, api_version, subresource, of_paths(*ignored), empty)
+    return Scope(full, layout_of(full), api_version, subresource, of_paths(*ignored), empty)
 
 
 def created(scope: Scope, obj: Object, manager: str, now: str) -> list[Entry]:
     """The entries of a new object: everything in it is owned by its creator. One walk, in the order of FieldsV1."""
-    fields = appeared(obj, scope.schema, scope.empty)
+    fields = appeared(obj, scope.layout, scope.empty)
     if scope.ignored:
         fields = recursive_difference(fields, scope.ignored)
     fields = difference(fields, UNOWNED)
@@ -126,7 +129,7 @@ def _managed(scope: Scope, old: Object | None, new: Object) -> Managed:
 
 def updated(scope: Scope, old: Object, new: Object, managed: Managed, owner: Owner, now: str) -> Managed:
     """Owners lose what the change removed or gave another value, and its author owns what it set."""
-    changes = compare(_bare(old), _bare(new), scope.schema).without(scope.ignored)
+    changes = compare(_bare(old), _bare(new), scope.layout).without(scope.ignored)
     gained = changes.set_by()
     if not gained and not changes.removed:
         return managed
@@ -135,7 +138,8 @@ def updated(scope: Scope, old: Object, new: Object, managed: Managed, owner: Own
     if not mine:
         return remaining
     before = remaining.get(owner.key())
-    remaining[owner.key()] = Owned(owner, mine if before is None else union(mine, before.fields), now)
+    since = None if scope.subresource == SCALE else now  # the real server writes no time for a change through scale
+    remaining[owner.key()] = Owned(owner, mine if before is None else union(mine, before.fields), since)
     return remaining
 
 

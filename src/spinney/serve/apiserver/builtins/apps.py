@@ -414,7 +414,9 @@ def _revision_row(obj: Object, context: Context) -> list[Any]:
     shown = "<none>"
     if owner is not None:
         group = owner["apiVersion"].rpartition("/")[0]
-        shown = f"{owner['kind'].lower()}.{group}/{owner['name']}" if group else f"{owner['kind'].lower()}/{owner['name']}"
+        shown = (
+            f"{owner['kind'].lower()}.{group}/{owner['name']}" if group else f"{owner['kind'].lower()}/{owner['name']}"
+        )
     return [obj["metadata"]["name"], shown, obj.get("revision", 0), age(obj, context)]
 
 

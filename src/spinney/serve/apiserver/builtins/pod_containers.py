@@ -70,9 +70,7 @@ def check_containers(spec: Object, path: str, volumes: frozenset[str], claims: f
     return errors
 
 
-def _check_container(
-    container: Object, path: str, volumes: frozenset[str], claims: frozenset[str]
-) -> list[FieldError]:
+def _check_container(container: Object, path: str, volumes: frozenset[str], claims: frozenset[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     if container["name"]:
         errors += check_label(f"{path}.name", container["name"])
@@ -150,7 +148,9 @@ def _check_ports(ports: list[Object], path: str) -> list[FieldError]:
                 errors.append(duplicate(f"{where}.name", name))
             seen.add(name)
         number = port.get("containerPort", 0)
-        errors += check_port_number(f"{where}.containerPort", number) if number else [required(f"{where}.containerPort")]
+        errors += (
+            check_port_number(f"{where}.containerPort", number) if number else [required(f"{where}.containerPort")]
+        )
         if port.get("hostPort"):
             errors += check_port_number(f"{where}.hostPort", port["hostPort"])
         errors += check_enum(f"{where}.protocol", port.get("protocol"), _PROTOCOLS)
@@ -312,7 +312,9 @@ def _check_action(name: str, action: Object, path: str) -> list[FieldError]:
         case "httpGet":
             errors = check_port(f"{path}.port", action["port"])
             scheme = action.get("scheme", "")
-            return errors + ([] if scheme in ("HTTP", "HTTPS") else [unsupported(f"{path}.scheme", scheme, ("HTTP", "HTTPS"))])
+            return errors + (
+                [] if scheme in ("HTTP", "HTTPS") else [unsupported(f"{path}.scheme", scheme, ("HTTP", "HTTPS"))]
+            )
         case "tcpSocket":
             return check_port(f"{path}.port", action["port"])
         case "grpc":

@@ -171,7 +171,9 @@ def check_spread(path: str, constraints: list[Object]) -> list[FieldError]:
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             errors.append(unsupported(f"{where}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway")))
         pair = (one.get("topologyKey"), action)
-        if any((other.get("topologyKey"), other.get("whenUnsatisfiable", "")) == pair for other in constraints[index + 1 :]):
+        if any(
+            (other.get("topologyKey"), other.get("whenUnsatisfiable", "")) == pair for other in constraints[index + 1 :]
+        ):
             shown = "{" + f"{pair[0]}, {pair[1]}" + "}"
             errors.append(duplicate(where + ".{topologyKey, whenUnsatisfiable}", shown))
         errors += _check_min_domains(where, one, action)

@@ -109,7 +109,9 @@ def _check_host_network(spec: Object, path: str) -> list[FieldError]:
         for at, port in enumerate(container.get("ports", ())):
             if port.get("hostPort") != port.get("containerPort"):
                 where = f"{path}.containers[{index}].ports[{at}].hostPort"
-                errors.append(invalid(where, port.get("hostPort", 0), "must match `containerPort` when `hostNetwork` is true"))
+                errors.append(
+                    invalid(where, port.get("hostPort", 0), "must match `containerPort` when `hostNetwork` is true")
+                )
     return errors
 
 

@@ -40,7 +40,9 @@ def qos_class(spec: Object) -> str:
     if "resources" in spec:
         demands = [spec["resources"]]
     else:
-        demands = [one.get("resources") or {} for name in ("containers", "initContainers") for one in spec.get(name) or ()]
+        demands = [
+            one.get("resources") or {} for name in ("containers", "initContainers") for one in spec.get(name) or ()
+        ]
     guaranteed, anything = True, False
     for demand in demands:
         limits = _positive(demand.get("limits"))

@@ -12,9 +12,25 @@ from spinney.serve.apiserver.resource import Object
 
 _CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
 _OTHER_STANDARD = frozenset(
-    "pods services replicationcontrollers resourcequotas secrets configmaps persistentvolumeclaims services.nodeports "
-    "services.loadbalancers storage requests.storage requests.cpu requests.memory limits.cpu limits.memory "
-    "requests.ephemeral-storage limits.ephemeral-storage".split()
+    {
+        "configmaps",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+    }
 )
 _NATIVE = "kubernetes.io/"
 _HUGE = "hugepages-"

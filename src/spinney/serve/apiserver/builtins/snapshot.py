@@ -6,6 +6,7 @@ It is read once, on first use, and never changed afterwards. Written by `tools/o
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -17,6 +18,9 @@ from spinney.serve.apiserver.schema.model import Compiler, Raw, Schema
 
 GoField = tuple[str, str, Any]
 """Go type, `o` for omitempty and `z` for omitzero, protobuf number (or `[outer, inner, struct]` when embedded)."""
+
+
+_REF = "#/components/schemas/"
 
 
 class _Snapshot(msgspec.Struct):
@@ -43,6 +47,31 @@ def _describe(components: dict[str, Raw]) -> None:
 def components() -> dict[str, Raw]:
     """All component schemas by name, in OpenAPI form."""
     return _snapshot().components
+
+
+def components_for(names: Iterable[str]) -> dict[str, Raw]:
+    """These components and every one that they refer to."""
+    everything = components()
+    found: dict[str, Raw] = {}
+    wanted = list(names)
+    while wanted:
+        name = wanted.pop()
+        if name not in found and name in everything:
+            found[name] = everything[name]
+            wanted.extend(_references(everything[name]))
+    return found
+
+
+def _references(raw: Any) -> Iterator[str]:
+    if isinstance(raw, dict):
+        for key, value in raw.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value.removeprefix(_REF)
+            else:
+                yield from _references(value)
+    elif isinstance(raw, list):
+        for one in raw:
+            yield from _references(one)
 
 
 def go_fields(component: str) -> dict[str, GoField]:

@@ -118,7 +118,8 @@ def _expr(data: bytes) -> Node:
 
 
 def _read_const(fields: list[tuple[int, Any]], raw: bytes) -> Node:
-    number, value = fields[0] if fields else (1, None)
+    number: int = fields[0][0] if fields else 1
+    value: Any = fields[0][1] if fields else None
     match number:
         case 2:
             value = bool(value)

@@ -5,6 +5,8 @@ Fields of unknown content have no type and cannot be named in a rule.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,8 +15,10 @@ from typing import Any
 from spinney.serve.apiserver.schema.model import Raw
 
 _RESERVED = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var "
-    "void while".split()
+    {
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
+        *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    }
 )
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 
@@ -35,10 +39,10 @@ class Type:
                 return f"{self.name}({self.element})"
             case "map":
                 return f"map({self.key}, {self.element})"
-            case "bool" | "int" | "uint" | "double" | "string" | "bytes" | "dyn" | "object" | "type":
-                return self.name
+            case "null_type":
+                return "null"
             case _:
-                return {"timestamp": "timestamp", "duration": "duration"}.get(self.name, self.name)
+                return self.name
 
 
 DYN, BOOL, INT, UINT, DOUBLE = Type("dyn"), Type("bool"), Type("int"), Type("uint"), Type("double")
@@ -146,9 +150,6 @@ def _adapt_object(value: dict[str, Any], kind: Type) -> dict[str, Any]:
 
 
 def _adapt_text(value: str, name: str) -> Any:
-    import base64
-    import binascii
-
     match name:
         case "bytes":
             try:

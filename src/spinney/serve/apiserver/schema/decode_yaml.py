@@ -6,7 +6,7 @@ Times stay text, `1:30` is no number, and a key that is set again is reported wi
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 import yaml.scanner
@@ -23,7 +23,7 @@ class YamlError(ValueError):
 
 class _Loader(_Base):
     duplicates: list[str]
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+    yaml_implicit_resolvers = {}  # noqa: RUF012
 
 
 _Loader.add_implicit_resolver(

@@ -6,7 +6,7 @@ Built-in kinds and custom resources compile to this one form. A schema is never 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
 
@@ -86,8 +86,8 @@ class Compiler:
         schema = Schema()
         if target:
             base = self.named(target)
-            for slot in Schema.__slots__:
-                setattr(schema, slot, getattr(base, slot))
+            for one in fields(Schema):
+                setattr(schema, one.name, getattr(base, one.name))
             schema.raw = {**base.raw, **overrides}
             _fill_options(schema, overrides)
             return schema

@@ -11,20 +11,20 @@ from spinney.serve.apiserver.schema.objectmeta import TYPE_AND_META
 
 def compile_structural(raw: Raw) -> Schema:
     """The compiled schema of a custom object, completed by apiVersion, kind and metadata."""
-    schema = Compiler().compile(raw)
-    _complete(schema)
+    schema = complete(Compiler().compile(raw))
     schema.properties = {**schema.properties, **TYPE_AND_META}
     schema.shape = Shape.OBJECT
     return schema
 
 
-def _complete(schema: Schema) -> None:
+def complete(schema: Schema) -> Schema:
     """Embedded objects have the metadata of any object; `additionalProperties: true` keeps scalars only."""
     if schema.additional is ANYTHING:
         schema.additional = Schema(shape=Shape.OBJECT)
     for child in (*schema.properties.values(), schema.additional, schema.items):
         if child is not None:
-            _complete(child)
+            complete(child)
     if schema.embedded:
         schema.properties = {**schema.properties, **TYPE_AND_META}
         schema.shape = Shape.OBJECT
+    return schema

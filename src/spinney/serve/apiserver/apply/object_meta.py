@@ -1,14 +1,10 @@
-"""How a schema divides a value into owned fields: what is one whole, and what has parts with owners of their own.
-
-A value without a schema is divided by its looks: maps have parts, everything else is one whole.
-"""
+"""Object metadata as every kind has it, for schemas that only say that it is an object."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from spinney.serve.apiserver.schema.model import Compiler, ListType, Schema, Shape
+from spinney.serve.apiserver.schema.model import Compiler, Schema, Shape
 
 _STRING = {"type": "string"}
 _TIME = {"type": "string", "format": "date-time"}
@@ -46,8 +42,6 @@ OBJECT_META = Compiler().compile(
         },
     }
 )
-"""The metadata of every object, for schemas that only say that it is an object."""
-
 
 _TYPE_NAME = Schema(shape=Shape.SCALAR, type="string")
 
@@ -77,50 +71,3 @@ def _with_embedded(schema: Schema) -> Schema:
     if not same or items is not schema.items or additional is not schema.additional:
         schema = replace(schema, properties=properties, items=items, additional=additional)
     return _as_object(schema) if schema.embedded else schema
-
-
-def list_keys(schema: Schema | None) -> tuple[str, ...] | None:
-    """The keys of a list whose items are owned apart, () for a set; None for a list that is one whole."""
-    if schema is None or schema.shape is not Shape.LIST:
-        return None
-    if schema.list_type is ListType.MAP:
-        return schema.list_keys
-    if schema.list_type is ListType.SET:
-        return ()
-    if "merge" in schema.patch_strategies and "x-kubernetes-list-type" not in schema.raw:
-        return (schema.patch_merge_key,) if schema.patch_merge_key else ()
-    return None
-
-
-def has_parts(schema: Schema | None) -> bool:
-    """Whether the entries of a map are owned apart."""
-    if schema is None:
-        return True
-    if schema.shape is Shape.ANY:  # an embedded object of any type is one whole; arbitrary JSON is not
-        return schema.raw.get("type") != "object"
-    return not schema.atomic_map
-
-
-def part(schema: Schema | None, name: str) -> Schema | None:
-    """The schema of an entry of a map."""
-    if schema is None:
-        return None
-    found = schema.properties.get(name)
-    return schema.additional if found is None else found
-
-
-def is_declared(schema: Schema | None, name: str) -> bool:
-    return schema is not None and name in schema.properties
-
-
-def items_of(schema: Schema | None) -> Schema | None:
-    return None if schema is None else schema.items
-
-
-def splits(value: Any, schema: Schema | None) -> bool:
-    """Whether a value is divided further: a container with content whose parts are owned apart."""
-    if type(value) is dict:
-        return bool(value) and has_parts(schema)
-    if type(value) is list:
-        return bool(value) and list_keys(schema) is not None
-    return False

@@ -1,0 +1,364 @@
+"""Jobs and CronJobs: the generated selector, what stays fixed once a job exists, their rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from zoneinfo import available_timezones
+
+from spinney.api.field_errors import FieldError, invalid, required
+from spinney.serve.apiserver.builtins.metadata import LABEL
+from spinney.serve.apiserver.builtins.pod_defaults import default_template
+from spinney.serve.apiserver.builtins.pod_spec import check_template
+from spinney.serve.apiserver.builtins.printing import (
+    AGE,
+    NAME,
+    NONE,
+    age,
+    container_cells,
+    human_duration,
+    seconds,
+    selector_cell,
+    since,
+)
+from spinney.serve.apiserver.builtins.rules import Rules, spec_changed
+from spinney.serve.apiserver.builtins.values import (
+    MAX_INT32,
+    check_not_negative,
+    check_selector,
+    immutable,
+    selector_matches,
+    unsupported,
+)
+from spinney.serve.apiserver.resource import Column, Context, Object
+
+_NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+_UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_NUMBERS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_FIXED = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
+_STEERING = ("nodeSelector", "tolerations", "schedulingGates")
+_WIDE = (Column("Containers", priority=1), Column("Images", priority=1), Column("Selector", priority=1))
+_STATES = (
+    ("Complete", "Complete"),
+    ("Failed", "Failed"),
+    ("", "Terminating"),
+    ("Suspended", "Suspended"),
+    ("FailureTarget", "FailureTarget"),
+    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+)
+
+
+def _default_job(job: Object) -> None:
+    spec = job["spec"]
+    labels = spec["template"]["metadata"].get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
+    _default_job_spec(spec)
+
+
+def _default_job_spec(spec: Object) -> None:
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", MAX_INT32 if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    spec.setdefault("manualSelector", False)
+    _default_failure_policy(spec)
+    default_template(spec["template"])
+
+
+def _default_failure_policy(spec: Object) -> None:
+    for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+
+
+def _on_create(job: Object, context: Context) -> None:
+    """Labels and a selector that only this job's pods have, unless the user chose a selector."""
+    if job["spec"].get("manualSelector"):
+        return
+    if not job["metadata"].get("labels") and job["spec"]["template"]["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(job["spec"]["template"]["metadata"]["labels"])
+    name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
+    labels = job["spec"]["template"]["metadata"].setdefault("labels", {})
+    for key in _NAME_LABELS:
+        labels.setdefault(key, name)
+    for key in _UID_LABELS:
+        labels.setdefault(key, uid)
+    selector = job["spec"].setdefault("selector", {})
+    selector.setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], uid)
+    job["metadata"].setdefault("labels", dict(labels))
+
+
+def _check_create(job: Object) -> list[FieldError]:
+    errors = _check_generated(job)
+    errors += _check(job)
+    spec = job["spec"]
+    if spec["completionMode"] == "Indexed" and spec.get("completions", 0) > 0:
+        host = f"{job['metadata']['name']}-{spec['completions'] - 1}"
+        if LABEL.of_name(host):
+            detail = f"will not able to create pod with invalid DNS label: {host}"
+            errors.append(invalid("metadata.name", job["metadata"]["name"], detail))
+    return errors
+
+
+def _check_generated(job: Object) -> list[FieldError]:
+    spec = job["spec"]
+    if spec["manualSelector"] or "selector" not in spec:
+        return []
+    name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
+    expected = {_UID_LABELS[0]: uid, _NAME_LABELS[0]: name, _UID_LABELS[1]: uid, _NAME_LABELS[1]: name}
+    labels = spec["template"]["metadata"].get("labels") or {}
+    errors: list[FieldError] = []
+    for key, value in expected.items():
+        if key not in labels:
+            errors.append(required("spec.template.metadata.labels", f"must be '{value}'"))
+        elif labels[key] != value:
+            errors.append(invalid("spec.template.metadata.labels", labels, f"must be '{value}'"))
+    if not check_selector("", spec["selector"]) and not selector_matches(spec["selector"], expected):
+        errors.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    return errors
+
+
+def _check(job: Object) -> list[FieldError]:
+    spec = job["spec"]
+    errors = _check_job_spec(spec, "spec")
+    selector = spec.get("selector")
+    if selector is None:
+        return [*errors, required("spec.selector")]
+    found = check_selector("spec.selector", selector)
+    labels = spec["template"]["metadata"].get("labels") or {}
+    if not found and not selector_matches(selector, labels):
+        detail = "`selector` does not match template `labels`"
+        found.append(invalid("spec.template.metadata.labels", labels, detail))
+    return errors + found
+
+
+def _check_job_spec(spec: Object, path: str) -> list[FieldError]:
+    errors = [error for name in _NUMBERS for error in check_not_negative(f"{path}.{name}", spec.get(name))]
+    mode = spec["completionMode"]
+    if mode not in ("NonIndexed", "Indexed"):
+        errors.append(unsupported(f"{path}.completionMode", mode, ("NonIndexed", "Indexed")))
+    if mode == "Indexed" and "completions" not in spec:
+        errors.append(required(f"{path}.completions", "when completion mode is Indexed"))
+    if mode == "NonIndexed":
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if name in spec:
+                errors.append(invalid(f"{path}.{name}", spec[name], "requires indexed completion mode"))
+    errors += _check_replacement(spec, path)
+    errors += check_template(spec["template"], f"{path}.template")
+    return errors + _check_restart(spec, path)
+
+
+def _check_replacement(spec: Object, path: str) -> list[FieldError]:
+    policy, where = spec["podReplacementPolicy"], f"{path}.podReplacementPolicy"
+    if "podFailurePolicy" in spec and policy != "Failed":
+        return [unsupported(where, policy, ("Failed",))]
+    allowed = ("Failed", "TerminatingOrFailed")
+    return [] if policy in allowed else [unsupported(where, policy, allowed)]
+
+
+def _check_restart(spec: Object, path: str) -> list[FieldError]:
+    policy, where = spec["template"]["spec"].get("restartPolicy", ""), f"{path}.template.spec.restartPolicy"
+    if policy in ("Always", ""):
+        return [required(where, 'valid values: "OnFailure", "Never"')]
+    if policy not in ("OnFailure", "Never"):
+        return [unsupported(where, policy, ("OnFailure", "Never"))]
+    if "podFailurePolicy" in spec and policy != "Never":
+        return [invalid(where, policy, 'only "Never" is supported when podFailurePolicy is specified')]
+    return []
+
+
+def _check_update(job: Object, old: Object) -> list[FieldError]:
+    spec, was = job["spec"], old["spec"]
+    errors = _check(job)
+    errors += _check_completions(spec, was)
+    errors += immutable("spec.selector", spec.get("selector"), was.get("selector"))
+    errors += _check_template_kept(job, old)
+    for name in _FIXED:
+        errors += immutable(f"spec.{name}", spec.get(name), was.get(name))
+    return errors
+
+
+def _check_completions(spec: Object, was: Object) -> list[FieldError]:
+    new, old = spec.get("completions"), was.get("completions")
+    if spec["completionMode"] != "Indexed":
+        return immutable("spec.completions", new, old)
+    if new == old or new is None or new == spec["parallelism"]:
+        return []
+    return [invalid("spec.completions", new, "can only be modified in tandem with spec.parallelism")]
+
+
+def _check_template_kept(job: Object, old: Object) -> list[FieldError]:
+    new, was = job["spec"]["template"], old["spec"]["template"]
+    if new == was:
+        return []
+    startable = old["spec"].get("suspend") and "startTime" not in (old.get("status") or {})
+    if startable and _without_steering(new) == _without_steering(was):
+        return []
+    return [invalid("spec.template", new, "field is immutable")]
+
+
+def _without_steering(template: Object) -> Object:
+    """The template without what may still change while the job is suspended."""
+    pod = {key: value for key, value in template["spec"].items() if key not in _STEERING}
+    affinity = {key: value for key, value in (pod.pop("affinity", None) or {}).items() if key != "nodeAffinity"}
+    for name in ("containers", "initContainers"):
+        pod[name] = [{**one, "resources": None} for one in pod.get(name) or ()]
+    return {"spec": pod, "affinity": affinity}
+
+
+def _has(job: Object, condition: str) -> bool:
+    found = (job.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == condition and one.get("status") == "True" for one in found)
+
+
+def _state(job: Object) -> str:
+    for condition, shown in _STATES:
+        if _has(job, condition) if condition else "deletionTimestamp" in job["metadata"]:
+            return shown
+    return "Running"
+
+
+def _row(job: Object, context: Context) -> list[Any]:
+    spec, status = job["spec"], job.get("status") or {}
+    succeeded = status.get("succeeded", 0)
+    if "completions" in spec:
+        completions = f"{succeeded}/{spec['completions']}"
+    elif spec.get("parallelism", 0) > 1:
+        completions = f"{succeeded}/1 of {spec['parallelism']}"
+    else:
+        completions = f"{succeeded}/1"
+    return [
+        job["metadata"]["name"],
+        _state(job),
+        completions,
+        _duration(status, context),
+        age(job, context),
+        *container_cells(spec["template"]["spec"]),
+        selector_cell(spec.get("selector")),
+    ]
+
+
+def _duration(status: Object, context: Context) -> str:
+    if not status.get("startTime"):
+        return ""
+    end = seconds(status["completionTime"]) if status.get("completionTime") else context.now_s
+    return human_duration(end - seconds(status["startTime"]))
+
+
+JOBS = Rules(
+    component="io.k8s.api.batch.v1.Job",
+    columns=(NAME, Column("Status"), Column("Completions"), Column("Duration"), AGE, *_WIDE),
+    cells=_row,
+    defaults=_default_job,
+    on_create=_on_create,
+    check_create=_check_create,
+    check_update=_check_update,
+    fields=lambda job: {"status.successful": str((job.get("status") or {}).get("succeeded", 0))},
+    bumps=spec_changed,
+    has_status=True,
+)
+
+_CRON_FIELD = re.compile(r"[0-9*/,\-?A-Za-z]+")
+_CRON_WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+
+
+def _default_cron_job(obj: Object) -> None:
+    spec = obj["spec"]
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    _default_failure_policy(spec["jobTemplate"]["spec"])
+    default_template(spec["jobTemplate"]["spec"]["template"])
+
+
+def _check_cron_job(obj: Object) -> list[FieldError]:
+    spec = obj["spec"]
+    errors = _check_schedule(spec.get("schedule", ""))
+    errors += check_not_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
+    zone = spec.get("timeZone")
+    if zone is not None and zone not in available_timezones():
+        errors.append(invalid("spec.timeZone", zone, f"unknown time zone {zone}"))
+    policy = spec["concurrencyPolicy"]
+    if policy not in ("Allow", "Forbid", "Replace"):
+        errors.append(unsupported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
+    template = dict(spec["jobTemplate"]["spec"])
+    if "selector" in template:
+        path = "spec.jobTemplate.spec.selector"
+        errors.append(invalid(path, template["selector"], "`selector` will be auto-generated"))
+    template.setdefault("completionMode", "NonIndexed")
+    template.setdefault("podReplacementPolicy", "Failed")
+    errors += _check_job_spec(template, "spec.jobTemplate.spec")
+    errors += check_not_negative("spec.successfulJobsHistoryLimit", spec.get("successfulJobsHistoryLimit"))
+    return errors + check_not_negative("spec.failedJobsHistoryLimit", spec.get("failedJobsHistoryLimit"))
+
+
+def _check_schedule(schedule: str) -> list[FieldError]:
+    path = "spec.schedule"
+    if not schedule:
+        return [required(path)]
+    if "TZ" in schedule:
+        return [invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")]
+    if schedule in _CRON_WORDS or schedule.startswith("@every "):
+        return []
+    fields = schedule.split()
+    if len(fields) != 5:
+        shown = f"[{' '.join(fields)}]"
+        return [invalid(path, schedule, f"expected exactly 5 fields, found {len(fields)}: {shown}")]
+    broken = next((one for one in fields if not _CRON_FIELD.fullmatch(one)), None)
+    return [invalid(path, schedule, f"failed to parse int from {broken}")] if broken else []
+
+
+def _check_cron_name(obj: Object) -> list[FieldError]:
+    name = obj["metadata"].get("name", "")
+    return [invalid("metadata.name", name, "must be no more than 52 characters")] if len(name) > 52 else []
+
+
+def _cron_row(obj: Object, context: Context) -> list[Any]:
+    spec, status = obj["spec"], obj.get("status") or {}
+    template = spec["jobTemplate"]["spec"]
+    return [
+        obj["metadata"]["name"],
+        spec.get("schedule", ""),
+        spec.get("timeZone", NONE),
+        "True" if spec.get("suspend") else "False",
+        len(status.get("active") or ()),
+        since(status["lastScheduleTime"], context) if status.get("lastScheduleTime") else NONE,
+        age(obj, context),
+        *container_cells(template["template"]["spec"]),
+        selector_cell(template.get("selector")),
+    ]
+
+
+CRON_JOBS = Rules(
+    component="io.k8s.api.batch.v1.CronJob",
+    columns=(
+        NAME,
+        Column("Schedule"),
+        Column("Timezone"),
+        Column("Suspend", type="boolean"),
+        Column("Active", type="integer"),
+        Column("Last Schedule"),
+        AGE,
+        *_WIDE,
+    ),
+    cells=_cron_row,
+    defaults=_default_cron_job,
+    check=_check_cron_job,
+    check_create=_check_cron_name,
+    bumps=spec_changed,
+    has_status=True,
+)

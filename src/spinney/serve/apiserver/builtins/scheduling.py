@@ -1,0 +1,104 @@
+"""PriorityClasses, and the two that every cluster has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinney.api.field_errors import FieldError, forbidden
+from spinney.serve.apiserver.builtins.printing import AGE, NAME, age
+from spinney.serve.apiserver.builtins.rules import Rules
+from spinney.serve.apiserver.builtins.values import immutable, unsupported
+from spinney.serve.apiserver.resource import Column, Context, Object
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_PREFIX = "system-"
+_POLICIES = ("PreemptLowerPriority", "Never")
+
+
+def _system_class(name: str, value: int, description: str) -> Object:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "description": description,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+
+
+SYSTEM_CLASSES = (
+    _system_class(
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    _system_class(
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+)
+_SYSTEM_VALUES = {one["metadata"]["name"]: one["value"] for one in SYSTEM_CLASSES}
+
+
+def _check(obj: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
+    if name.startswith(SYSTEM_PREFIX):
+        why = _why_not_system(name, value, obj.get("globalDefault", False))
+        if why:
+            detail = (
+                f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
+            )
+            errors.append(forbidden("metadata.name", detail))
+    elif value > HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        errors.append(forbidden("value", detail))
+    policy = obj.get("preemptionPolicy")
+    if policy is not None and policy not in _POLICIES:
+        errors.append(unsupported("preemptionPolicy", policy, _POLICIES))
+    return errors
+
+
+def _why_not_system(name: str, value: int, global_default: bool) -> str:
+    if name not in _SYSTEM_VALUES:
+        return f"{name} is not a known system priority class"
+    if value != _SYSTEM_VALUES[name]:
+        return f"value of {name} PriorityClass must be {_SYSTEM_VALUES[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if global_default else ""
+
+
+def _check_update(obj: Object, old: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if obj.get("value", 0) != old.get("value", 0):
+        errors.append(forbidden("value", "may not be changed in an update."))
+    return errors + immutable("preemptionPolicy", obj.get("preemptionPolicy"), old.get("preemptionPolicy"))
+
+
+def _row(obj: Object, context: Context) -> list[Any]:
+    return [
+        obj["metadata"]["name"],
+        obj.get("value", 0),
+        bool(obj.get("globalDefault")),
+        age(obj, context),
+        obj.get("preemptionPolicy", ""),
+    ]
+
+
+PRIORITY_CLASSES = Rules(
+    component="io.k8s.api.scheduling.v1.PriorityClass",
+    columns=(
+        NAME,
+        Column("Value", type="integer"),
+        Column("Global-Default", type="boolean"),
+        AGE,
+        Column("PreemptionPolicy"),
+    ),
+    cells=_row,
+    namespaced=False,
+    defaults=lambda obj: obj.setdefault("preemptionPolicy", "PreemptLowerPriority") and None,
+    check=_check,
+    check_update=_check_update,
+    updates_checked=False,
+    bumps=lambda obj, old: False,
+)

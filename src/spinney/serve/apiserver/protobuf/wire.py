@@ -1,0 +1,101 @@
+"""The protobuf wire format: a message as a stream of numbered fields.
+
+Bytes come from strangers: nothing is read beyond the end, and nothing is allocated that the input did not bring.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+FIXED32: Final = 5
+_LONGEST_VARINT = 10
+
+
+class WireError(ValueError):
+    """The bytes are not a message."""
+
+
+Value = int | memoryview
+"""A number for VARINT, the raw bytes for everything else."""
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, int, Value]]:
+    """(number, wire type, value) of every field, in order."""
+    position, end = 0, len(message)
+    while position < end:
+        tag, position = varint(message, position)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise WireError("illegal field number 0")
+        if wire == VARINT:
+            value, position = varint(message, position)
+            yield number, wire, value
+            continue
+        size, position = _size(message, position, wire)
+        if size > end - position:
+            raise WireError("unexpected EOF")
+        yield number, wire, message[position : position + size]
+        position += size
+
+
+def varint(message: memoryview, position: int) -> tuple[int, int]:
+    """An unsigned number and the position after it."""
+    result = 0
+    for index in range(_LONGEST_VARINT):
+        if position >= len(message):
+            raise WireError("unexpected EOF")
+        byte = message[position]
+        position += 1
+        result |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return result & 0xFFFF_FFFF_FFFF_FFFF, position
+    raise WireError("integer overflow")
+
+
+def _size(message: memoryview, position: int, wire: int) -> tuple[int, int]:
+    match wire:
+        case 2:
+            return varint(message, position)
+        case 1:
+            return 8, position
+        case 5:
+            return 4, position
+        case _:
+            raise WireError(f"illegal wireType {wire}")
+
+
+def signed(value: int) -> int:
+    """A varint as the two's complement number that it stands for."""
+    return value - 2**64 if value >= 2**63 else value
+
+
+def double(value: memoryview) -> float:
+    number: float = struct.unpack("<d", value)[0]
+    return number
+
+
+def text(value: Value) -> str:
+    """A string; invalid UTF-8 is refused."""
+    if isinstance(value, int):
+        raise WireError("wrong wireType for a string")
+    try:
+        return str(value, "utf-8")
+    except UnicodeDecodeError:
+        raise WireError("string is not valid UTF-8") from None
+
+
+def message_of(value: Value) -> memoryview:
+    if isinstance(value, int):
+        raise WireError("wrong wireType for a message")
+    return value
+
+
+def number_of(value: Value) -> int:
+    if not isinstance(value, int):
+        raise WireError("wrong wireType for a number")
+    return value

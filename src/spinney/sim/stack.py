@@ -1,0 +1,61 @@
+"""Nodes, small controllers and a binder over one transport: whatever a cluster needs beside its API server.
+
+The transport decides what it runs against: the embedded server in process, or any server over HTTP. It never starts or
+stops a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from spinney.api.clock import Clock, Dice
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.shared import SharedCaches
+from spinney.drive.client.transport import Transport
+from spinney.sim.binder import Binder
+from spinney.sim.controllers.running import ALL, Controllers
+from spinney.sim.nodes.simulated import Habits, SimulatedNodes
+from spinney.sim.views import Views
+from spinney.sim.words import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What runs. `binds`: which scheduler names the first-fit binder takes; None: there is no binder."""
+
+    nodes: Sequence[Json] = ()
+    habits: Habits = field(default_factory=Habits)
+    controllers: Sequence[str] = ALL
+    binds: Callable[[str], bool] | None = None
+
+
+class Stack:
+    """Build it on a transport, `run` it."""
+
+    def __init__(self, transport: Transport, clock: Clock, dice: Dice, parts: Parts) -> None:
+        own_writes = OwnWrites()
+        self.client = ApiClient(transport, dice)
+        self.door = Door(transport, dice, field_manager="spinney-sim", own_writes=own_writes)
+        self.caches = SharedCaches(self.client, own_writes, dice)
+        self.views = Views(self.caches)
+        self.nodes = SimulatedNodes(self.views, self.door, self.client, clock, dice, parts.habits)
+        self._parts = parts
+        self._controllers = Controllers(self.views, self.door, self.client, clock, dice, parts.controllers)
+        takes = parts.binds
+        self._binder = Binder(self.views, self.door, self.client, dice, takes) if takes is not None else None
+        self.registered = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled. `registered` is set when the nodes of the file are there."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.caches.run(), name="watches")
+            group.create_task(self.nodes.run(), name="nodes")
+            group.create_task(self._controllers.run(), name="controllers")
+            if self._binder is not None:
+                group.create_task(self._binder.controller.run(), name="binder")
+            await self.nodes.register(self._parts.nodes)
+            self.registered.set()
