@@ -71,11 +71,16 @@ async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> None:
             raise RuntimeError(f"{response.status}: {text[:300]!r}")
 
 
-async def over_http(count: int) -> dict[str, Any]:
-    """Creates, binds, a list and the memory of the server, from one client process."""
+def _served() -> tuple[subprocess.Popen[str], str]:
+    """A server in a process of its own, and its address."""
     server = subprocess.Popen([sys.executable, "-c", _SERVE], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
-    base = server.stdout.readline().strip()
+    return server, server.stdout.readline().strip()
+
+
+async def over_http(count: int) -> dict[str, Any]:
+    """Creates, binds, a list and the memory of the server, from one client process."""
+    server, base = _served()
     pods = f"{base}/api/v1/namespaces/default/pods"
     bodies = [json.dumps(pod(f"p-{i:06d}")).encode() for i in range(count)]
     binds = [json.dumps(binding(f"p-{i:06d}", f"node-{i % 200}")).encode() for i in range(count)]
@@ -102,9 +107,7 @@ async def over_http(count: int) -> dict[str, Any]:
 
 async def fan_out(watchers: int, changes: int, per_second: int) -> dict[str, Any]:
     """Every change to every watcher: how many arrived, and how late the last one was."""
-    server = subprocess.Popen([sys.executable, "-c", _SERVE], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    base = server.stdout.readline().strip()
+    server, base = _served()
     pods = f"{base}/api/v1/namespaces/default/pods"
     counts = [0] * watchers
     try:

@@ -30,6 +30,8 @@ from spinney.sim.transport import InProcessTransport
 from spinney.sim.views import Views
 
 CONTROLLERS = ("disruption", "job")
+ANSWERS = sys.stdout
+sys.stdout = sys.stderr  # logs go there; nobody reads what they would leave in the pipe of the answers
 
 
 async def run_controllers(server: ApiServer) -> None:
@@ -65,11 +67,11 @@ async def main(directory: Path) -> None:
         )
         state = {"url": url, "authority": str(authority), "kubeconfig": str(kubeconfig), "tokens": tokens}
         controllers = asyncio.create_task(run_controllers(server))
-        print(json.dumps(state), flush=True)
+        print(json.dumps(state), file=ANSWERS, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             _, revision = line.split()
             forget(server, int(revision))
-            print("done", flush=True)
+            print("done", file=ANSWERS, flush=True)
         controllers.cancel()
         await asyncio.gather(controllers, return_exceptions=True)
 

@@ -5,7 +5,7 @@ The slim metadata leaves out managed fields; it is for reading and comparing, ne
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import field
 
@@ -72,6 +72,18 @@ class PartialObject(Slim, frozen=True):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = ObjectMeta()
+
+
+class Kind(Slim, frozen=True):
+    """A kind of ours: where it is served, and the metadata all kinds have. The docstring describes it in its CRD."""
+
+    GROUP: ClassVar[str]
+    VERSION: ClassVar[str]
+    KIND: ClassVar[str]
+    PLURAL: ClassVar[str]
+    NAMESPACED: ClassVar[bool] = True
+
+    metadata: ObjectMeta
 
 
 class Condition(Slim, frozen=True):

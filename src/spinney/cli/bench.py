@@ -46,6 +46,8 @@ def _run(name: str) -> list[tuple[str, dict[str, Any], str]]:
     try:
         module = importlib.import_module(f"benchmarks.{name}")
     except ModuleNotFoundError as error:
-        raise click.ClickException(f"the benchmarks are part of a source checkout, and {error.name} is not here") from None
+        raise click.ClickException(
+            f"the benchmarks are part of a source checkout, and {error.name} is not here"
+        ) from None
     rows: list[tuple[str, dict[str, Any], str]] = module.run(lambda text: click.echo(text, err=True))
     return rows

@@ -76,5 +76,7 @@ async def _where(client: ApiClient, manifest: Manifest) -> Ref:
             path = ResourcePath(group, version, one["name"], one["namespaced"])
             namespace = (manifest["metadata"].get("namespace") or "default") if one["namespaced"] else ""
             return path.ref(manifest["metadata"]["name"], namespace)
-    raise ManifestError(f"{manifest['kind']} {manifest['metadata']['name']}: the server has no {manifest['apiVersion']} "
-                        f"{manifest['kind']}")
+    raise ManifestError(
+        f"{manifest['kind']} {manifest['metadata']['name']}: the server has no {manifest['apiVersion']} "
+        f"{manifest['kind']}"
+    )

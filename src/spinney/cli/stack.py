@@ -86,7 +86,7 @@ async def _up(options: StackOptions, nodes: list[dict[str, Any]], manifests: lis
     parts = Parts(nodes=nodes, binds=lambda scheduler: True)
     if options.real:
         parts = replace(parts, controllers=())
-    async with (_real(options) if options.real else _embedded(options)) as api:
+    async with _real(options) if options.real else _embedded(options) as api:
         await _install(api.transport)
         stack = Stack(api.transport, SystemClock(), system_dice(), parts)
         running = asyncio.create_task(stack.run(), name="stack")

@@ -16,18 +16,44 @@ Examples:
   spinney up --real                              # on a real kube-apiserver and etcd
 """,
 )
-@click.option("--nodes", "nodes_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Nodes to simulate: v1 Nodes as YAML, or a compact description. Default: 16 GPU nodes in 4 racks.")
-@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="OUT",
-              default=Path(".spinney/kubeconfig"), show_default=True, help="Where to write the kubeconfig.")
-@click.option("--host", default="127.0.0.1", show_default=True,
-              help="Address to listen on. Anything but loopback is served by TLS only, and asks for a token.")
+@click.option(
+    "--nodes",
+    "nodes_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Nodes to simulate: v1 Nodes as YAML, or a compact description. Default: 16 GPU nodes in 4 racks.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="OUT",
+    default=Path(".spinney/kubeconfig"),
+    show_default=True,
+    help="Where to write the kubeconfig.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Anything but loopback is served by TLS only, and asks for a token.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port of the API.")
-@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-              help="Keep the state here; a restart finds it. Without it everything is in memory.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the state here; a restart finds it. Without it everything is in memory.",
+)
 @click.option("--real", is_flag=True, help="Run on a real kube-apiserver and etcd, built once if they are not there.")
-@click.option("-f", "--filename", "manifests", multiple=True, type=click.Path(exists=True, path_type=Path),
-              metavar="MANIFEST", help="Apply this manifest when everything is up. May be given several times.")
+@click.option(
+    "-f",
+    "--filename",
+    "manifests",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="MANIFEST",
+    help="Apply this manifest when everything is up. May be given several times.",
+)
 def up(
     nodes_file: Path | None,
     kubeconfig: Path,

@@ -12,7 +12,7 @@ from spinney.api import quantity
 from spinney.api.clock import Dice
 from spinney.api.selectors import SelectorError, requirement
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Gone, Stale, written
+from spinney.drive.apply.outcome import Gone, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Change
@@ -137,7 +137,7 @@ class Binder:
             return Done()
         given = Precondition(pod.metadata.uid, pod.metadata.resource_version)
         outcome = await self._door.bind(PODS.ref(key[1], key[0]), node, given)
-        if not isinstance(outcome, (Stale, Gone)):
+        if not isinstance(outcome, Gone):
             written(outcome)
             if key not in self._charged:
                 self._book(key, node, amounts)

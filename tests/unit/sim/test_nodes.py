@@ -7,7 +7,7 @@ from typing import Any
 
 from spinney.sim.nodes.simulated import Habits
 from spinney.sim.world import World
-from tests.unit.sim.worlds import condition, in_world, pod, workload
+from unit.sim.worlds import condition, in_world, pod, workload
 
 Json = dict[str, Any]
 

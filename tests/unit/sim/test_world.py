@@ -11,7 +11,7 @@ from spinney.sim.faults import FaultyTransport, Schedule
 from spinney.sim.loop import Sim
 from spinney.sim.trace import TracingTransport
 from spinney.sim.world import World
-from tests.unit.sim.worlds import condition, in_world, job, pod, workload
+from unit.sim.worlds import condition, in_world, job, pod, workload
 
 
 def _traced(seed: int) -> list[str]:

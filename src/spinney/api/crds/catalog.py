@@ -35,24 +35,13 @@ _DYNAMO_COLUMNS = (
 
 DEFINITIONS: tuple[Definition, ...] = (
     Definition(
-        group="grove.io",
-        kind="ClusterTopology",
-        plural="clustertopologies",
         short_names=("ct",),
-        namespaced=False,
-        description="The levels of the network and the node labels that name their domains.",
-        versions=(Version("v1alpha1", ClusterTopology, (Column("Domains", "string", ".spec.levels[*].domain"), _AGE)),),
+        versions=(Version(ClusterTopology, (Column("Domains", "string", ".spec.levels[*].domain"), _AGE)),),
     ),
     Definition(
-        group="grove.io",
-        kind="PodClique",
-        plural="podcliques",
         short_names=("pclq",),
-        namespaced=True,
-        description="Pods of one role, scaled and started together.",
         versions=(
             Version(
-                "v1alpha1",
                 PodClique,
                 (
                     _MIN_AVAILABLE,
@@ -69,15 +58,9 @@ DEFINITIONS: tuple[Definition, ...] = (
         scale=Scale(".spec.replicas", ".status.replicas", ".status.hpaPodSelector"),
     ),
     Definition(
-        group="grove.io",
-        kind="PodCliqueScalingGroup",
-        plural="podcliquescalinggroups",
         short_names=("pcsg",),
-        namespaced=True,
-        description="Cliques that are scaled together.",
         versions=(
             Version(
-                "v1alpha1",
                 PodCliqueScalingGroup,
                 (
                     _MIN_AVAILABLE,
@@ -95,15 +78,9 @@ DEFINITIONS: tuple[Definition, ...] = (
         scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
     ),
     Definition(
-        group="grove.io",
-        kind="PodCliqueSet",
-        plural="podcliquesets",
         short_names=("pcs",),
-        namespaced=True,
-        description="A workload of cliques and scaling groups; each replica is scheduled as a gang.",
         versions=(
             Version(
-                "v1alpha1",
                 PodCliqueSet,
                 (
                     _REPLICAS,
@@ -120,43 +97,20 @@ DEFINITIONS: tuple[Definition, ...] = (
         scale=Scale(".spec.replicas", ".status.replicas", ".status.hpaPodSelector"),
     ),
     Definition(
-        group="scheduler.grove.io",
-        kind="PodGang",
-        plural="podgangs",
         short_names=("pg",),
-        namespaced=True,
-        description="Pods that are scheduled together or not at all.",
-        versions=(Version("v1alpha1", PodGang, (Column("Phase", "string", ".status.phase"), _AGE)),),
+        versions=(Version(PodGang, (Column("Phase", "string", ".status.phase"), _AGE)),),
     ),
     Definition(
-        group="kai.scheduler",
-        kind="Topology",
-        plural="topologies",
-        short_names=(),
-        namespaced=False,
-        description="Levels of the network by node label, for the scheduler.",
-        versions=(Version("v1alpha1", Topology, (_AGE,)),),
+        versions=(Version(Topology, (_AGE,)),),
         status=False,
     ),
     Definition(
-        group="scheduling.run.ai",
-        kind="PodGroup",
-        plural="podgroups",
         short_names=("pg",),
-        namespaced=True,
-        description="One gang, as the scheduler sees it.",
-        versions=(Version("v2alpha2", PodGroup, (_AGE,)),),
+        versions=(Version(PodGroup, (_AGE,)),),
     ),
     Definition(
-        group="scheduling.run.ai",
-        kind="Queue",
-        plural="queues",
-        short_names=(),
-        namespaced=False,
-        description="A share of the cluster; queues form a tree, gangs are in its leaves.",
         versions=(
             Version(
-                "v2",
                 Queue,
                 (
                     Column("Priority", "string", ".spec.priority"),
@@ -168,22 +122,16 @@ DEFINITIONS: tuple[Definition, ...] = (
         ),
     ),
     Definition(
-        group="nvidia.com",
-        kind="DynamoGraphDeployment",
-        plural="dynamographdeployments",
         short_names=("dgd",),
-        namespaced=True,
-        description="An inference graph: components that work together, placed by topology if asked for.",
         versions=(
             Version(
-                "v1alpha1",
                 DynamoGraphDeploymentV1Alpha1,
                 _DYNAMO_COLUMNS,
                 storage=False,
                 deprecation="nvidia.com/v1alpha1 DynamoGraphDeployment is deprecated; "
                 "use nvidia.com/v1beta1 DynamoGraphDeployment",
             ),
-            Version("v1beta1", DynamoGraphDeployment, _DYNAMO_COLUMNS),
+            Version(DynamoGraphDeployment, _DYNAMO_COLUMNS),
         ),
     ),
 )
@@ -191,12 +139,12 @@ DEFINITIONS: tuple[Definition, ...] = (
 
 def all_crds(conversion: Conversion | None = None) -> list[dict[str, Any]]:
     """Every CRD, in order of group and kind; fresh objects on each call."""
-    return [render(one, conversion) for one in sorted(DEFINITIONS, key=lambda one: (one.group, one.kind))]
+    return [render(one, conversion) for one in sorted(DEFINITIONS, key=lambda one: (one.stored.GROUP, one.stored.KIND))]
 
 
 def crd(kind: str, conversion: Conversion | None = None) -> dict[str, Any]:
     """The CRD of one kind."""
     for definition in DEFINITIONS:
-        if definition.kind == kind:
+        if kind == definition.stored.KIND:
             return render(definition, conversion)
-    raise KeyError(f"no kind {kind!r}; known are {', '.join(sorted(one.kind for one in DEFINITIONS))}")
+    raise KeyError(f"no kind {kind!r}; known are {', '.join(sorted(one.stored.KIND for one in DEFINITIONS))}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spinney.api.crds.schema import root_schema
-from spinney.api.markers import Slim
+from spinney.api.meta import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +36,28 @@ class Scale:
 class Version:
     """One served version of a kind."""
 
-    name: str
-    type: type[Slim]
+    type: type[Kind]
     columns: tuple[Column, ...]
     storage: bool = True
     deprecation: str = ""
 
+    @property
+    def name(self) -> str:
+        return self.type.VERSION
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """Everything a CustomResourceDefinition says."""
+    """Everything a CustomResourceDefinition says; the names are those of the stored type."""
 
-    group: str
-    kind: str
-    plural: str
-    short_names: tuple[str, ...]
-    namespaced: bool
-    description: str
     versions: tuple[Version, ...]
+    short_names: tuple[str, ...] = ()
     status: bool = True
     scale: Scale | None = None
 
     @property
-    def name(self) -> str:
-        return f"{self.plural}.{self.group}"
+    def stored(self) -> type[Kind]:
+        return next(version.type for version in self.versions if version.storage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +84,33 @@ def render(definition: Definition, conversion: Conversion | None) -> dict[str, A
     Without a conversion only the stored version is served: the server would relabel objects of another version and
     prune what it does not know.
     """
-    single = len(definition.versions) == 1
+    stored = definition.stored
     spec: dict[str, Any] = {
-        "group": definition.group,
+        "group": stored.GROUP,
         "names": _names(definition),
-        "scope": "Namespaced" if definition.namespaced else "Cluster",
+        "scope": "Namespaced" if stored.NAMESPACED else "Cluster",
         "versions": [
             _version(definition, version, served=version.storage or conversion is not None)
             for version in definition.versions
         ],
     }
-    if not single:
+    if len(definition.versions) > 1:
         spec["conversion"] = _conversion(conversion)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": definition.name},
+        "metadata": {"name": f"{stored.PLURAL}.{stored.GROUP}"},
         "spec": spec,
     }
 
 
 def _names(definition: Definition) -> dict[str, Any]:
+    stored = definition.stored
     names: dict[str, Any] = {
-        "kind": definition.kind,
-        "listKind": f"{definition.kind}List",
-        "plural": definition.plural,
-        "singular": definition.kind.lower(),
+        "kind": stored.KIND,
+        "listKind": f"{stored.KIND}List",
+        "plural": stored.PLURAL,
+        "singular": stored.KIND.lower(),
     }
     return names | {"shortNames": list(definition.short_names)} if definition.short_names else names
 
@@ -120,7 +119,7 @@ def _version(definition: Definition, version: Version, served: bool) -> dict[str
     shown: dict[str, Any] = {"name": version.name, "served": served, "storage": version.storage}
     if version.deprecation:
         shown |= {"deprecated": True, "deprecationWarning": version.deprecation}
-    shown["schema"] = {"openAPIV3Schema": root_schema(version.type, definition.description)}
+    shown["schema"] = {"openAPIV3Schema": root_schema(version.type)}
     subresources = _subresources(definition)
     if subresources:
         shown["subresources"] = subresources

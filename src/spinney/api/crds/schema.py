@@ -11,6 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 
 from spinney.api.markers import INT32_LIMIT, Removed, Rule, Slim
+from spinney.api.meta import Kind
 
 Schema = dict[str, Any]
 
@@ -26,19 +27,16 @@ class SchemaError(TypeError):
     """A type that cannot become a schema: our bug."""
 
 
-def root_schema(kind: type[Slim], description: str) -> Schema:
-    """The schema of a whole object."""
+def root_schema(kind: type[Kind]) -> Schema:
+    """The schema of a whole object; the words are those of the type."""
     schema = object_schema(kind, path=kind.__name__, skip=("metadata",))
-    schema["description"] = description
     schema["properties"] = {
-        "apiVersion": {"type": "string", "description": "The group and version of this object's schema."},
-        "kind": {"type": "string", "description": "The kind of this object."},
+        "apiVersion": {"description": "The group and version of this object's schema.", "type": "string"},
+        "kind": {"description": "The kind of this object.", "type": "string"},
         "metadata": {"type": "object"},
         **schema["properties"],
     }
-    if "required" in schema:
-        schema["required"] = [name for name in schema["required"] if name != "metadata"] or None
-    return {key: value for key, value in schema.items() if value is not None}
+    return {"description": (kind.__doc__ or "").strip(), **schema}
 
 
 def object_schema(kind: type[Slim], path: str, skip: tuple[str, ...] = ()) -> Schema:

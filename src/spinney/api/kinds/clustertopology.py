@@ -18,7 +18,7 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Condition, Conditions, ObjectMeta
+from spinney.api.meta import Conditions, Kind
 
 
 class TopologyLevel(Slim, frozen=True):
@@ -97,16 +97,15 @@ class ClusterTopologyStatus(Slim, frozen=True):
         listed("What the nodes say about each level.", most=len(DOMAINS), keys=("domain",)),
     ] = ()
 
-    def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.conditions if one.type == kind), None)
 
-
-class ClusterTopology(Slim, frozen=True):
+class ClusterTopology(Kind, frozen=True):
     """The levels of the network and the node labels that name their domains."""
 
     GROUP: ClassVar = "grove.io"
     VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "ClusterTopology"
+    PLURAL: ClassVar = "clustertopologies"
+    NAMESPACED: ClassVar = False
 
-    metadata: ObjectMeta
     spec: Annotated[ClusterTopologySpec, doc("The levels.")]
     status: Annotated[ClusterTopologyStatus, doc("What schedulers and nodes make of them.")] = ClusterTopologyStatus()

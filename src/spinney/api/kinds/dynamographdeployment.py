@@ -43,7 +43,7 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Condition, ObjectMeta
+from spinney.api.meta import Kind
 
 COMPONENT_TYPES = ("frontend", "worker", "prefill", "decode", "planner", "epp")
 
@@ -201,16 +201,14 @@ class DynamoGraphDeploymentStatus(Slim, frozen=True):
     rolling_update: Annotated[RollingUpdateStatus | None, doc("How far an update is.")] = None
     placement: Annotated[Placement | None, doc("How well the deployment is placed.")] = None
 
-    def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.conditions if one.type == kind), None)
 
-
-class DynamoGraphDeployment(Slim, frozen=True):
+class DynamoGraphDeployment(Kind, frozen=True):
     """An inference graph: components that work together, placed by topology if asked for."""
 
     GROUP: ClassVar = "nvidia.com"
     VERSION: ClassVar = "v1beta1"
+    KIND: ClassVar = "DynamoGraphDeployment"
+    PLURAL: ClassVar = "dynamographdeployments"
 
-    metadata: ObjectMeta
     spec: Annotated[DynamoGraphDeploymentSpec, doc("What is wanted.")] = DynamoGraphDeploymentSpec()
     status: Annotated[DynamoGraphDeploymentStatus, doc("What is.")] = DynamoGraphDeploymentStatus()

@@ -42,7 +42,7 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Condition, ObjectMeta
+from spinney.api.meta import Kind
 
 
 class ResourceItem(Slim, frozen=True):
@@ -191,16 +191,14 @@ class DynamoGraphDeploymentStatus(Slim, frozen=True):
     rolling_update: Annotated[RollingUpdateStatus | None, doc("How far an update is.")] = None
     placement: Annotated[Placement | None, doc("How well the deployment is placed.")] = None
 
-    def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.conditions if one.type == kind), None)
 
-
-class DynamoGraphDeploymentV1Alpha1(Slim, frozen=True):
+class DynamoGraphDeploymentV1Alpha1(Kind, frozen=True):
     """An inference graph: services that work together, placed by topology if asked for."""
 
     GROUP: ClassVar = "nvidia.com"
     VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "DynamoGraphDeployment"
+    PLURAL: ClassVar = "dynamographdeployments"
 
-    metadata: ObjectMeta
     spec: Annotated[DynamoGraphDeploymentSpec, doc("What is wanted.")] = DynamoGraphDeploymentSpec()
     status: Annotated[DynamoGraphDeploymentStatus, doc("What is.")] = DynamoGraphDeploymentStatus()

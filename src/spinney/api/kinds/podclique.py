@@ -21,7 +21,7 @@ from spinney.api.markers import (
     listed,
     number,
 )
-from spinney.api.meta import Condition, Conditions, ObjectMeta
+from spinney.api.meta import Conditions, Kind
 
 
 class AutoScaling(Slim, frozen=True, kw_only=True):
@@ -85,16 +85,14 @@ class PodCliqueStatus(Slim, frozen=True):
     current_pod_template_hash: Annotated[Hash, doc("The revision of the pod template in force.")] = ""
     update_progress: Annotated[PodCliqueUpdateProgress | None, doc("How far the update is.")] = None
 
-    def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.conditions if one.type == kind), None)
 
-
-class PodClique(Slim, frozen=True):
+class PodClique(Kind, frozen=True):
     """Pods of one role; made by the operator for each clique of a set replica or scaling-group replica."""
 
     GROUP: ClassVar = "grove.io"
     VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "PodClique"
+    PLURAL: ClassVar = "podcliques"
 
-    metadata: ObjectMeta
     spec: Annotated[PodCliqueSpec, doc("What is wanted.")]
     status: Annotated[PodCliqueStatus, doc("What is.")] = PodCliqueStatus()

@@ -18,7 +18,7 @@ from spinney.api.markers import (
     listed,
     number,
 )
-from spinney.api.meta import Condition, Conditions, ObjectMeta
+from spinney.api.meta import Conditions, Kind
 
 
 class PodCliqueScalingGroupSpec(Slim, frozen=True, kw_only=True):
@@ -57,16 +57,14 @@ class PodCliqueScalingGroupStatus(Slim, frozen=True):
     current_pod_clique_set_generation_hash: Annotated[Hash, doc("The revision of the set in force.")] = ""
     update_progress: Annotated[PodCliqueScalingGroupUpdateProgress | None, doc("How far the update is.")] = None
 
-    def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.conditions if one.type == kind), None)
 
-
-class PodCliqueScalingGroup(Slim, frozen=True):
+class PodCliqueScalingGroup(Kind, frozen=True):
     """Cliques that are scaled together; made by the operator for each group of a set replica."""
 
     GROUP: ClassVar = "grove.io"
     VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "PodCliqueScalingGroup"
+    PLURAL: ClassVar = "podcliquescalinggroups"
 
-    metadata: ObjectMeta
     spec: Annotated[PodCliqueScalingGroupSpec, doc("What is wanted.")]
     status: Annotated[PodCliqueScalingGroupStatus, doc("What is.")] = PodCliqueScalingGroupStatus()

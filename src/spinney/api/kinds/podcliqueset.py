@@ -29,7 +29,7 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Condition, Conditions, ObjectMeta
+from spinney.api.meta import Conditions, Kind
 
 
 class ResourceSharingFilter(Slim, frozen=True):
@@ -191,16 +191,14 @@ class PodCliqueSetStatus(Slim, frozen=True):
     current_generation_hash: Annotated[Hash, doc("The revision in force.")] = ""
     update_progress: Annotated[PodCliqueSetUpdateProgress | None, doc("How far the update is.")] = None
 
-    def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.conditions if one.type == kind), None)
 
-
-class PodCliqueSet(Slim, frozen=True):
+class PodCliqueSet(Kind, frozen=True):
     """A workload of cliques and scaling groups; each replica is scheduled as a gang."""
 
     GROUP: ClassVar = "grove.io"
     VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "PodCliqueSet"
+    PLURAL: ClassVar = "podcliquesets"
 
-    metadata: ObjectMeta
     spec: Annotated[PodCliqueSetSpec, doc("What is wanted.")]
     status: Annotated[PodCliqueSetStatus, doc("What is.")] = PodCliqueSetStatus()

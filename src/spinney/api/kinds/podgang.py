@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from spinney.api.markers import LabelKey, Name, Removed, Slim, doc, listed, number, one_of
-from spinney.api.meta import Condition, Conditions, ObjectMeta
+from spinney.api.meta import Conditions, Kind
 
 
 class NamespacedName(Slim, frozen=True):
@@ -70,16 +70,14 @@ class PodGangStatus(Slim, frozen=True):
         float | None, number("How close together the pods are; 1 is as close as the topology allows.", least=0, most=1)
     ] = None
 
-    def condition(self, kind: str) -> Condition | None:
-        return next((one for one in self.conditions if one.type == kind), None)
 
-
-class PodGang(Slim, frozen=True):
+class PodGang(Kind, frozen=True):
     """Pods that are scheduled together or not at all."""
 
     GROUP: ClassVar = "scheduler.grove.io"
     VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "PodGang"
+    PLURAL: ClassVar = "podgangs"
 
-    metadata: ObjectMeta
     spec: Annotated[PodGangSpec, doc("Who belongs to the gang and how close they must be.")]
     status: Annotated[PodGangStatus, doc("How far the gang is.")] = PodGangStatus()

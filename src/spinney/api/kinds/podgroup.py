@@ -22,7 +22,7 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import Kind
 
 _MISSPELT = Removed(
     "topologyConstraints",
@@ -160,12 +160,13 @@ class PodGroupStatus(Slim, frozen=True):
     resources_status: Annotated[ResourcesStatus, doc("What the gang uses.")] = ResourcesStatus()
 
 
-class PodGroup(Slim, frozen=True):
+class PodGroup(Kind, frozen=True):
     """One gang, as the scheduler sees it."""
 
     GROUP: ClassVar = "scheduling.run.ai"
     VERSION: ClassVar = "v2alpha2"
+    KIND: ClassVar = "PodGroup"
+    PLURAL: ClassVar = "podgroups"
 
-    metadata: ObjectMeta
     spec: Annotated[PodGroupSpec, doc("Minima, constraints, queue and priority.")] = PodGroupSpec()
     status: Annotated[PodGroupStatus, doc("How far the gang is, and why not further.")] = PodGroupStatus()

@@ -19,7 +19,7 @@ from spinney.api.markers import (
     number,
     text,
 )
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import Kind
 
 
 class QueueResource(Slim, frozen=True):
@@ -63,12 +63,14 @@ class QueueStatus(Slim, frozen=True):
     requested: Annotated[Resources, doc("Requested here and below.")] = field(default_factory=dict)
 
 
-class Queue(Slim, frozen=True):
+class Queue(Kind, frozen=True):
     """A share of the cluster."""
 
     GROUP: ClassVar = "scheduling.run.ai"
     VERSION: ClassVar = "v2"
+    KIND: ClassVar = "Queue"
+    PLURAL: ClassVar = "queues"
+    NAMESPACED: ClassVar = False
 
-    metadata: ObjectMeta
     spec: Annotated[QueueSpec, doc("The share.")] = QueueSpec()
     status: Annotated[QueueStatus, doc("What of it is used.")] = QueueStatus()

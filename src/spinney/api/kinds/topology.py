@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from spinney.api.markers import QUALIFIED_NAME_PATTERN, Rule, Slim, doc, listed, text
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import Kind
 
 
 class KaiTopologyLevel(Slim, frozen=True):
@@ -40,11 +40,13 @@ class TopologySpec(Slim, frozen=True):
     ]
 
 
-class Topology(Slim, frozen=True):
+class Topology(Kind, frozen=True):
     """Levels of the network by node label, for the scheduler."""
 
     GROUP: ClassVar = "kai.scheduler"
     VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "Topology"
+    PLURAL: ClassVar = "topologies"
+    NAMESPACED: ClassVar = False
 
-    metadata: ObjectMeta
     spec: Annotated[TopologySpec, doc("The levels.")]

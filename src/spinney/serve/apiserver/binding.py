@@ -1,7 +1,7 @@
 """Bind a pod to a node, by the rules of a real API server: once, while it lives, without gates.
 
-Whether the pod fits on the node is nobody's business here; that is the scheduler's. Binding is the hottest write of all, so the
-stored bytes are cut and joined where nothing else has to be looked at.
+Whether the pod fits on the node is nobody's business here; that is the scheduler's. Binding is the hottest write of
+all, so the stored bytes are cut and joined where nothing else has to be looked at.
 """
 
 from __future__ import annotations

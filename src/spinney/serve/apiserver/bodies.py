@@ -80,6 +80,6 @@ def check_kind(call: Call, obj: Object, group_version: str, kind: str) -> None:
         raise bad_request(
             f"the API version in the data ({found_version}) does not match the expected API version ({group_version})"
             if found_kind == kind
-            else f"{found_kind} in version \"{found_version.split('/')[-1]}\" cannot be handled as a {kind}: "
-            f"no kind \"{found_kind}\" is registered for version \"{found_version}\""
+            else f'{found_kind} in version "{found_version.split("/")[-1]}" cannot be handled as a {kind}: '
+            f'no kind "{found_kind}" is registered for version "{found_version}"'
         )

@@ -1,7 +1,7 @@
 """Garbage collection by ownerReferences: background, foreground and orphan.
 
-The collector only acts on what the store says now; an event merely tells it where to look. An owner that cannot be found is
-looked for by uid, never by name alone.
+The collector only acts on what the store says now; an event merely tells it where to look. An owner is looked for by
+uid, never by name alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The life of CustomResourceDefinitions: what they define is served while they are there, and cleaned up when they go."""
+"""The life of CustomResourceDefinitions: what they define is served while they are there, and goes with them."""
 
 from __future__ import annotations
 

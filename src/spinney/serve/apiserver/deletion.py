@@ -52,7 +52,9 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
         errors.append(not_supported("propagationPolicy", propagation, (*_POLICIES, "nil")))
     if propagation and orphan is not None:
         errors.append(
-            invalid_value("propagationPolicy", propagation, "orphanDependents and deletionPropagation cannot be both set")
+            invalid_value(
+                "propagationPolicy", propagation, "orphanDependents and deletionPropagation cannot be both set"
+            )
         )
     if errors:
         raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
@@ -79,9 +81,7 @@ async def delete(kernel: Kernel, call: Call, options: DeleteOptions) -> tuple[Ob
     raise stale(resource.group, resource.plural, target.name)
 
 
-def _delete_now(
-    kernel: Kernel, call: Call, record: Record, old: Object, options: DeleteOptions
-) -> tuple[Object, bool]:
+def _delete_now(kernel: Kernel, call: Call, record: Record, old: Object, options: DeleteOptions) -> tuple[Object, bool]:
     new = kernel.decode(record, call.resource)
     meta = new["metadata"]
     finalizers = _finalizers(list(meta.get("finalizers") or ()), options)
@@ -152,9 +152,7 @@ def _holds_content(obj: Object) -> bool:
 def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
     resource, meta = call.resource, old["metadata"]
     if options.uid and options.uid != meta["uid"]:
-        why = (
-            f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {meta['uid']}"
-        )
+        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {meta['uid']}"
         raise conflict(resource.group, resource.plural, meta["name"], why)
     if options.resource_version and options.resource_version != meta["resourceVersion"]:
         why = (

@@ -55,7 +55,13 @@ def api_groups(registry: Registry) -> dict[str, Any]:
 
 def api_group(registry: Registry, group: str) -> dict[str, Any]:
     versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in _versions(registry, group)]
-    return {"kind": "APIGroup", "apiVersion": "v1", "name": group, "versions": versions, "preferredVersion": versions[0]}
+    return {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": group,
+        "versions": versions,
+        "preferredVersion": versions[0],
+    }
 
 
 def api_resources(registry: Registry, group: str, version: str) -> dict[str, Any]:
@@ -134,9 +140,7 @@ def _aggregated_line(resource: Resource) -> dict[str, Any]:
         line["subresources"] = [
             {
                 "subresource": name,
-                "responseKind": _kind(
-                    *_SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))
-                ),
+                "responseKind": _kind(*_SUBRESOURCE_KINDS.get(name, (resource.group, resource.version, resource.kind))),
                 "verbs": list(_SUBRESOURCE_VERBS.get(name, ("get", "patch", "update"))),
             }
             for name in resource.subresources

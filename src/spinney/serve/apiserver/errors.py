@@ -70,9 +70,7 @@ def forbidden(group: str, plural: str, name: str, why: str) -> ApiError:
 
 
 def not_found(group: str, plural: str, name: str) -> ApiError:
-    return ApiError(
-        404, "NotFound", f'{_qualified(group, plural)} "{name}" not found', _details(group, plural, name)
-    )
+    return ApiError(404, "NotFound", f'{_qualified(group, plural)} "{name}" not found', _details(group, plural, name))
 
 
 def no_such_path() -> ApiError:

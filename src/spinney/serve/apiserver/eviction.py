@@ -33,7 +33,7 @@ def _may_go_freely(pod: Object) -> bool:
 
 
 def _take_disruption(kernel: Kernel, pod: Object, options: DeleteOptions) -> None:
-    found = [budget for budget in _budgets(kernel, pod)]
+    found = _budgets(kernel, pod)
     if len(found) > 1:
         raise internal(_MANY)
     if not found:
@@ -89,7 +89,7 @@ def _spares_unhealthy(budget: Object) -> bool:
     if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     desired = status.get("desiredHealthy", 0)
-    return desired > 0 and status.get("currentHealthy", 0) >= desired
+    return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
 
 
 def _mark_disrupted(kernel: Kernel, resource: Resource, pod: Object, options: DeleteOptions) -> None:

@@ -24,8 +24,8 @@ from spinney.serve.apiserver.tables import metadata_only, table
 Predicate = Callable[[Record], bool]
 
 _CONTINUE_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
-    "continue parameter, or use the continue token in this response to retrieve the remainder of the results."
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter."
 )
 
 
@@ -109,8 +109,10 @@ def _check_fields(call: Call, names: Iterable[str]) -> None:
         if name not in known:
             kind = f'"{resource.group_version}, Kind={resource.kind}"'
             if resource.builtin:
-                raise bad_request(f'Unable to find {kind} that match label selector "", field selector '
-                                  f'"{call.query["fieldSelector"]}": field label not supported: {name}')
+                raise bad_request(
+                    f'Unable to find {kind} that match label selector "", field selector '
+                    f'"{call.query["fieldSelector"]}": field label not supported: {name}'
+                )
             raise bad_request(f"field label not supported: {name}")
 
 
@@ -130,8 +132,16 @@ def _list_reply(kernel: Kernel, call: Call, records: list[Record], meta: dict[st
     resource, wanted = call.resource, negotiate(call.accept)
     if wanted.form is Form.OBJECT and not wanted.yaml and _as_stored(resource):
         head = encode_json({"kind": resource.list_kind or f"{resource.kind}List", "apiVersion": resource.group_version})
-        body = b"".join((head[:-1], b',"metadata":', encode_json(meta), b',"items":[',
-                         b",".join([record.body for record in records]), b"]}"))
+        body = b"".join(
+            (
+                head[:-1],
+                b',"metadata":',
+                encode_json(meta),
+                b',"items":[',
+                b",".join([record.body for record in records]),
+                b"]}",
+            )
+        )
         return HttpReply(200, body)
     objects = (kernel.decode(record, resource) for record in records)
     if wanted.form is Form.TABLE:
@@ -142,13 +152,11 @@ def _list_reply(kernel: Kernel, call: Call, records: list[Record], meta: dict[st
         kind = "PartialObjectMetadataList"
         return render({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items}, wanted)
     kind = resource.list_kind or f"{resource.kind}List"
-    body = {"kind": kind, "apiVersion": resource.group_version, "metadata": meta, "items": list(objects)}
-    return render(body, wanted)
+    listed = {"kind": kind, "apiVersion": resource.group_version, "metadata": meta, "items": list(objects)}
+    return render(listed, wanted)
 
 
-def _page(
-    kernel: Kernel, call: Call, chosen: Selection, limit: int
-) -> tuple[list[Record], int, int, Key | None]:
+def _page(kernel: Kernel, call: Call, chosen: Selection, limit: int) -> tuple[list[Record], int, int, Key | None]:
     """Records, their version, how many are left, and the key to go on behind."""
     collection = kernel.store.collection(collection_of(call.resource))
     version, start = _start(kernel, call)
@@ -198,8 +206,10 @@ def _match_error(why: str) -> ApiError:
 
 def _too_large(asked: int, current: int) -> ApiError:
     message = f"Too large resource version: {asked}, current: {current}"
-    details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-               "retryAfterSeconds": 1}
+    details = {
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }
     return ApiError(504, "Timeout", f"Timeout: {message}", details, (("Retry-After", "1"),))
 
 

@@ -162,7 +162,9 @@ class Router:
         obj = read_object(call, body)
         check_kind(call, obj, resource.group_version, resource.kind)
         # A body is used once; a lost race is the client's to repeat.
-        return object_reply(self._kernel, call, await update(self._kernel, call, lambda _: obj, subresource=subresource))
+        return object_reply(
+            self._kernel, call, await update(self._kernel, call, lambda _: obj, subresource=subresource)
+        )
 
     async def _delete(self, call: Call, body: bytes) -> HttpReply:
         options = parse_options(call.query, read_object(call, body, empty=True))
@@ -287,7 +289,9 @@ class Router:
             case ["", "apis", group, version]:
                 pass
             case ["", ""]:
-                return json_reply({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]})
+                return json_reply(
+                    {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+                )
             case _:
                 return None
         if version not in registry.groups().get(group, ()):

@@ -50,7 +50,7 @@ async def listening(server: ApiServer, listen: Listen) -> AsyncIterator[str]:
         runner = _runner(server, listen)
         task = asyncio.create_task(runner.serve(sockets=[sock]), name="apiserver-http")
         try:
-            while not runner.started and not task.done():
+            while not runner.started and not task.done():  # noqa: ASYNC110 - uvicorn tells nobody that it started
                 await asyncio.sleep(0.005)
             scheme = "https" if listen.certificate else "http"
             host = f"[{listen.host}]" if ":" in listen.host else listen.host

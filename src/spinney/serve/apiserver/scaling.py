@@ -16,7 +16,9 @@ def scale_of(call: Call, obj: Object) -> Object:
     """The Scale that shows an object."""
     paths = _paths(call)
     meta = obj["metadata"]
-    shown = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if key in meta}
+    shown = {
+        key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if key in meta
+    }
     spec: dict[str, Any] = {}
     replicas = _dig(obj, paths.spec)
     if replicas:

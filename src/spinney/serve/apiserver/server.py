@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -23,6 +24,7 @@ from spinney.serve.apiserver.admission.webhooks import WebhookCaller
 from spinney.serve.apiserver.bootstrap import bootstrap
 from spinney.serve.apiserver.builtins import builtin_resources
 from spinney.serve.apiserver.collector import Collector
+from spinney.serve.apiserver.customresources.definition_strategy import DefinitionStrategy
 from spinney.serve.apiserver.definitions import DefinitionKeeper
 from spinney.serve.apiserver.durable import SqliteJournal
 from spinney.serve.apiserver.errors import ApiError, internal
@@ -31,7 +33,7 @@ from spinney.serve.apiserver.http import HttpReply, HttpRequest, decode_json, er
 from spinney.serve.apiserver.kernel import Kernel
 from spinney.serve.apiserver.namespaces import NamespaceKeeper
 from spinney.serve.apiserver.registry import Converter, Registry, ServedVersions
-from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.routing import Router
 from spinney.serve.apiserver.schema.cel import compile as compile_cel
 from spinney.serve.apiserver.shaping import shape
@@ -60,7 +62,7 @@ class ApiServer:
     ) -> None:
         self._journal = journal
         store = Store(journal)
-        registry = Registry(builtin_resources())
+        registry = Registry(_resources())
         self.kernel = Kernel(store, registry, AdmissionChain((), None, _nothing), clock, dice)
         hands = Hands(self.kernel)
         self.authorizer = Authorizer(self._listing)
@@ -162,6 +164,16 @@ class ApiServer:
 
     def _listing(self, group: str, plural: str) -> list[Object]:
         return [decode_json(record.body) for record in self.kernel.store.collection(f"{group}/{plural}").after(None)]
+
+
+def _resources() -> list[Resource]:
+    """The built-in kinds; definitions of custom ones have rules of their own."""
+    return [
+        replace(resource, strategy=DefinitionStrategy(), plain_metadata=True)
+        if resource.kind == "CustomResourceDefinition"
+        else resource
+        for resource in builtin_resources()
+    ]
 
 
 def _nothing(group: str, plural: str, namespace: str, name: str) -> None:

@@ -31,8 +31,10 @@ def conform(call: Call, obj: Object) -> None:
         unknown = prune(obj, resource.schema)
         if unknown and mode == "Strict":
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
-            raise bad_request(f"{resource.kind} in version \"{resource.version}\" cannot be handled as a {resource.kind}: "
-                              f"strict decoding error: {listed}")
+            raise bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+                f"strict decoding error: {listed}"
+            )
     if unknown and mode == "Warn":
         for path in unknown:
             call.warn(f'unknown field "{path}"')

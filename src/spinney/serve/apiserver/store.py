@@ -1,7 +1,7 @@
 """All objects, in memory: versions, history and watchers.
 
-One revision counter for everything, as in etcd. A record is never changed, only replaced. The store knows nothing of kinds,
-rules or HTTP; it keeps bytes, what selectors look at, and who owns whom.
+One revision counter for everything, as in etcd. A record is never changed, only replaced. The store knows nothing of
+kinds, rules or HTTP; it keeps bytes, what selectors look at, and who owns whom.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Record(msgspec.Struct, gc=False, frozen=True):
 
 
 class Event(msgspec.Struct, gc=False, frozen=True):
-    """A change: `new` is None for a deletion, `old` is None for a creation. `last` is the final state of what was deleted."""
+    """A change: `new` is None for a deletion, `old` for a creation; `last` is the final state of what was deleted."""
 
     revision: int
     old: Record | None

@@ -53,7 +53,12 @@ def _row_conditions(obj: Object) -> list[dict[str, str]]:
 
 
 def table(
-    resource: Resource, objects: Iterable[Object], include: str, context: Context, meta: dict[str, Any], columns: bool = True
+    resource: Resource,
+    objects: Iterable[Object],
+    include: str,
+    context: Context,
+    meta: dict[str, Any],
+    columns: bool = True,
 ) -> dict[str, Any]:
     return {
         "kind": "Table",

@@ -160,12 +160,21 @@ class _Session:
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:
         resource = self._call.resource
-        meta: dict[str, Any] = {"resourceVersion": str(max(self._sent, self._kernel.store.revision)), "creationTimestamp": None}
+        meta: dict[str, Any] = {
+            "resourceVersion": str(max(self._sent, self._kernel.store.revision)),
+            "creationTimestamp": None,
+        }
         if annotations:
             meta["annotations"] = annotations
         shown: dict[str, Any] = {"kind": resource.kind, "apiVersion": resource.group_version, "metadata": meta}
         if self._form is Form.TABLE:
-            shown = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": None, "rows": None}
+            shown = {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": meta,
+                "columnDefinitions": None,
+                "rows": None,
+            }
         return encode_json({"type": "BOOKMARK", "object": shown}) + b"\n"
 
     def _error(self, message: str) -> bytes:

@@ -1,7 +1,7 @@
 """Create and update: the way of an object from a request body into the store.
 
 Order, as in Kubernetes: conform to the schema, default, prepare, own fields, mutating admission, validate, validating
-admission, store. Nothing is stored before the last step, and a write that raced with another one is tried anew or refused.
+admission, store. Nothing is stored before the last step; a write that raced with another one is tried anew or refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from spinney.serve.apiserver.stamps import generated_name, new_uid
 from spinney.serve.apiserver.store import Record
 
 MAX_ATTEMPTS = 5
-_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+_SERVER_OWNED = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+)
 
 Transform = Callable[[Object], Object]
 """The current object (a copy that may be changed) to the wanted one."""
@@ -62,7 +69,7 @@ async def _create_once(kernel: Kernel, call: Call, obj: Object, owned: bool) -> 
     meta = _new_metadata(kernel, call, obj)
     context = kernel.context()
     strategy.default(obj)
-    if not resource.builtin:
+    if resource.plain_metadata:
         meta["generation"] = 1
     strategy.prepare_create(obj, context)
     if kernel.record(resource, meta.get("namespace", ""), meta["name"]) is not None:
@@ -77,7 +84,7 @@ async def _create_once(kernel: Kernel, call: Call, obj: Object, owned: bool) -> 
             meta = obj["metadata"]
             request = replace(request, object=obj)
     errors = strategy.validate_create(obj)
-    if not resource.builtin:
+    if resource.plain_metadata:
         errors = validate_metadata(obj, resource.namespaced, SUBDOMAIN) + errors
     if errors:
         raise invalid(resource.group, resource.kind, meta["name"], errors)
@@ -184,7 +191,7 @@ async def _update_once(
             request = replace(request, object=new)
     check = strategy.validate_status_update if subresource == "status" else strategy.validate_update
     errors = check(new, old)
-    if not resource.builtin:
+    if resource.plain_metadata:
         errors = validate_metadata_update(new, old, resource.namespaced, SUBDOMAIN) + errors
     if errors:
         raise invalid(resource.group, resource.kind, new["metadata"]["name"], errors)
@@ -299,8 +306,20 @@ async def admit(kernel: Kernel, call: Call, name: str, kind: str, obj: Object) -
     """Ask the rules about an object that is sent to a subresource and not stored itself."""
     resource, target = call.resource, call.target
     request = AdmissionRequest(
-        "", "CREATE", resource.group, resource.version, kind, resource.plural, target.subresource, target.namespace,
-        name, call.identity.name, call.identity.groups, obj, None, call.dry_run,
+        "",
+        "CREATE",
+        resource.group,
+        resource.version,
+        kind,
+        resource.plural,
+        target.subresource,
+        target.namespace,
+        name,
+        call.identity.name,
+        call.identity.groups,
+        obj,
+        None,
+        call.dry_run,
     )
     if not kernel.admission.is_idle(request):
         await kernel.admission.mutate(request, call.warn)

@@ -1,7 +1,7 @@
 """What a small controller wants done, as values, and the one place that does it through the door.
 
-Effects are carried out in order; one that finds its precondition broken is dropped, for the change that broke it wakes
-the controller again.
+Effects are carried out in order, until one finds that the view was old: then the class of its error says when to decide
+anew.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Contested, Deleted, Exists, Gone, Outcome, Stale, Written, written
+from spinney.drive.apply.outcome import Deleted, Gone, Outcome, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import Ref, ResourcePath
 from spinney.sim.words import Json
@@ -57,14 +57,14 @@ class Decision:
     again_s: float | None = None
 
 
-async def carry_out(door: Door, effects: Iterable[Effect]) -> bool:
-    """Do it. False where the view turned out to be old and the rest was left undone."""
+async def carry_out(door: Door, effects: Iterable[Effect]) -> None:
+    """Do it; what is gone already needs no change and no deletion."""
     for number, effect in enumerate(effects, 1):
-        if not _settled(await _one(door, effect)):
-            return False
+        outcome = await _one(door, effect)
+        if not isinstance(outcome, Deleted) and not (isinstance(outcome, Gone) and not isinstance(effect, Create)):
+            written(outcome)
         if number % _BREATH == 0:
             await asyncio.sleep(0)
-    return True
 
 
 async def _one(door: Door, effect: Effect) -> Outcome:
@@ -77,17 +77,6 @@ async def _one(door: Door, effect: Effect) -> Outcome:
             return await door.delete(ref, Precondition(uid=uid), grace_s=grace_s, propagation=propagation)
         case _:
             assert_never(effect)
-
-
-def _settled(outcome: Outcome) -> bool:
-    match outcome:
-        case Written() | Deleted():
-            return True
-        case Stale() | Exists() | Gone() | Contested():
-            return False
-        case _:
-            written(outcome)
-            return True
 
 
 def ref_of(resource: ResourcePath, obj: Json) -> Ref:

@@ -57,7 +57,7 @@ class Reporter:
             status |= self.described[key[1]]
         given = Precondition(node.metadata.uid, node.metadata.resource_version)
         outcome = await self._door.status(NODES.ref(key[1]), status, given)
-        if not isinstance(outcome, (Stale, Gone)):
+        if not isinstance(outcome, Gone):
             written(outcome)
         return Done()
 

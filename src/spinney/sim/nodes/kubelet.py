@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from spinney.api.clock import Clock, Dice
 from spinney.api.labels import PODCLIQUE
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Deleted, Gone, Stale, Written, written
+from spinney.drive.apply.outcome import Deleted, Gone, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Change
@@ -116,7 +116,7 @@ class Kubelet:
             return
         given = Precondition(pod.metadata.uid, pod.metadata.resource_version)
         outcome = await self._door.status(PODS.ref(pod.metadata.name, pod.metadata.namespace), status, given)
-        if not isinstance(outcome, (Stale, Gone)):
+        if not isinstance(outcome, Gone):
             written(outcome)
 
     async def _end(self, pod: Pod) -> Result:
@@ -132,7 +132,7 @@ class Kubelet:
             return Again(max(due_s - now_s, 0.001))
         ref = PODS.ref(pod.metadata.name, pod.metadata.namespace)
         outcome = await self._door.delete(ref, Precondition(uid=uid), grace_s=0)
-        if not isinstance(outcome, (Deleted, Gone, Stale, Written)):
+        if not isinstance(outcome, (Deleted, Gone)):
             written(outcome)
         return Done()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from spinney.api.clock import Clock, Dice
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Deleted, Gone, Outcome, Stale, Written, written
+from spinney.drive.apply.outcome import Deleted, Gone, Outcome, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Change
@@ -146,6 +146,6 @@ def _is_ready(node: Node) -> bool:
 
 
 def _accept(outcome: Outcome) -> None:
-    """A write that came too late is no error: the change it missed wakes us again."""
-    if not isinstance(outcome, (Written, Deleted, Stale, Gone)):
+    """What is gone already needs nothing more."""
+    if not isinstance(outcome, (Deleted, Gone)):
         written(outcome)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from spinney.api.clock import Clock, Dice
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Exists, written
+from spinney.drive.apply.outcome import Exists, NotNow, Stale, Unknown, written
 from spinney.drive.apply.write import ANY
+from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient
 from spinney.sim.nodes.health import first_status
 from spinney.sim.nodes.heartbeat import Heartbeat, Reporter
@@ -22,6 +24,8 @@ from spinney.sim.nodes.lifecycle import Lifecycle, Patience
 from spinney.sim.resources import NODES
 from spinney.sim.views import Views
 from spinney.sim.words import STATE, Json
+
+_BETWEEN_TRIES = Backoff(base_s=0.2, cap_s=10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class SimulatedNodes:
         habits = habits or Habits()
         self._door = door
         self._clock = clock
+        self._dice = dice
         self.kubelet = Kubelet(views, door, client, clock, dice, habits.timing)
         self._reporter = Reporter(views, door, client, clock, dice, self.kubelet)
         self._heartbeat = Heartbeat(views.nodes, door, clock, dice, habits.heartbeat_s)
@@ -58,11 +63,22 @@ class SimulatedNodes:
             address = self.kubelet.node_addresses.of(name)
             capacity = given.get("capacity") or {}
             status = first_status(capacity, given.get("allocatable") or capacity, name, address, self._clock.now())
-            outcome = await self._door.create(NODES.ref(name), {**manifest, "status": {**status, **given}})
-            if not isinstance(outcome, Exists):
-                written(outcome)
+            await self._create(name, {**manifest, "status": {**status, **given}})
             if number % 100 == 99:
                 await asyncio.sleep(0)
+
+    async def _create(self, name: str, body: Json) -> None:
+        """Until it is there: a server that is slow to come up, or a lost answer, is no reason to give up."""
+        for attempt in count():
+            outcome = await self._door.create(NODES.ref(name), body)
+            match outcome:
+                case NotNow() | Unknown() | Stale():
+                    await asyncio.sleep(_BETWEEN_TRIES.delay_s(attempt, self._dice))
+                case Exists():
+                    return
+                case _:
+                    written(outcome)
+                    return
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -61,9 +61,9 @@ KIND = Compiler().compile(
         },
     }
 )
-MAIN = scope_of(KIND, "apps/v1", ignored=("status",))
+MAIN = scope_of(KIND, "apps/v1", ignored=("status",), kind="Workload")
 STATUS = scope_of(KIND, "apps/v1", "status", ignored=("spec", "metadata"))
-CUSTOM = scope_of(KIND, "ex.io/v1", ignored=("status",), builtin=False)
+CUSTOM = scope_of(KIND, "apps/v1", ignored=("status",), builtin=False)
 
 
 def workload(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:

@@ -182,6 +182,11 @@ def test_duplicates_in_the_live_object_are_replaced_by_the_applied_item() -> Non
         ({"zonk": 1}, ".spec.zonk: field not declared in schema"),
         ({"replicas": "x"}, ".spec.replicas: expected numeric (int or float), got string"),
         ({"paused": "x"}, ".spec.paused: expected boolean, got &{x}"),
+        (
+            {"zones": [], "containers": [{"name": "c", "image": {"b": [1, "x"]}}]},
+            '.spec.containers[name="c"].image: expected string, got &value.valueUnstructured'
+            '{Value:map[string]interface {}{"b":[]interface {}{1, "x"}}}',
+        ),
         ({"containers": {"a": 1}}, ".spec.containers: expected list, got &{map[a:1]}"),
         ({"free": 5}, ".spec.free: expected map, got &{5}"),
         (
@@ -203,13 +208,40 @@ def test_duplicates_in_the_live_object_are_replaced_by_the_applied_item() -> Non
             "\n  .spec.zonk: field not declared in schema",
         ),
     ],
-    ids=["unknown", "number", "boolean", "list", "map", "duplicate", "duplicate by default", "set", "item", "several"],
+    ids=[
+        "unknown",
+        "number",
+        "boolean",
+        "string",
+        "list",
+        "map",
+        "duplicate",
+        "duplicate by default",
+        "set",
+        "item",
+        "several",
+    ],
 )
 def test_a_configuration_that_does_not_fit_is_refused_as_by_the_real_server(spec: Object, why: str) -> None:
     with pytest.raises(ApiError) as refused:
         applied(None, workload(spec))
     assert refused.value.code == 500
     assert refused.value.message == f"failed to create typed patch object (n/w; apps/v1, Kind=Workload): {why}"
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"apiVersion": "v2"}, "/v2, Kind=Workload"),
+        ({"apiVersion": None}, "/, Kind=Workload"),
+        ({"kind": "Other"}, "apps/v1, Kind=Other"),
+    ],
+    ids=["version", "no version", "kind"],
+)
+def test_a_configuration_of_another_type_is_a_bad_request(change: Object, found: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        applied(None, {**workload(), **change})
+    assert (refused.value.code, refused.value.message) == (400, f"invalid object type: {found}")
 
 
 def test_a_configuration_may_not_bring_managed_fields() -> None:

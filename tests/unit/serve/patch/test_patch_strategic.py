@@ -146,9 +146,17 @@ def test_scalars_are_deleted_from_a_list() -> None:
             },
             named("s", "b"),
         ),
+        (
+            named("a", "b", "c"),
+            {
+                "$setElementOrder/containers": named("n"),
+                "containers": [{"name": "c", "$patch": "delete"}, {"name": "n"}],
+            },
+            named("a", "b", "n"),
+        ),
         (None, {"$setElementOrder/containers": named("b", "a"), "containers": named("b", "a")}, named("b", "a")),
     ],
-    ids=["order only", "with a new item", "with a deletion", "new list"],
+    ids=["order only", "with a new item", "with a deletion", "in the place of a deleted item", "new list"],
 )
 def test_items_stand_in_the_order_asked_for(before: Any, patch: Any, after: Any) -> None:
     assert patched({"containers": before} if before else {}, patch)["containers"] == after

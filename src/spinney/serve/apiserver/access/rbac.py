@@ -47,7 +47,10 @@ class Grants:
             if len(self._reaching) >= _KEPT:
                 self._reaching.clear()
             reaching = self._reaching[key] = [pair for pair in self.rules if pair[0].reaches(asked)]
-        return next((source for rule, source in reaching if rule.names_fit(asked.name)), None)
+        for rule, source in reaching:
+            if rule.names_fit(asked.name):
+                return source
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +80,17 @@ class Authorizer:
         """Yes or no, and why; a no has a reason only where a binding's role is missing."""
         if who.is_master:
             return True, ""
-        scopes = [self._granted(who, "")]
-        if asked.namespace and not asked.path:
-            scopes.append(self._granted(who, asked.namespace))
-        for grants in scopes:
-            source = grants.source(asked)
-            if source is not None:
-                return True, f"RBAC: allowed by {source}"
-        missing = list(dict.fromkeys(text for grants in scopes for text in grants.missing))
-        if not missing:
-            return False, ""
-        return False, f"RBAC: {missing[0] if len(missing) == 1 else '[' + ', '.join(missing) + ']'}"
+        everywhere = self._granted(who, "")
+        source = everywhere.source(asked)
+        if source is not None:
+            return True, f"RBAC: allowed by {source}"
+        if not asked.namespace or asked.path:
+            return False, _reason(everywhere.missing)
+        here = self._granted(who, asked.namespace)
+        source = here.source(asked)
+        if source is not None:
+            return True, f"RBAC: allowed by {source}"
+        return False, _reason(everywhere.missing + here.missing)
 
     def check(self, who: Identity, asked: Attributes) -> None:
         """Raises the 403 for what is not allowed."""
@@ -117,6 +120,13 @@ class Authorizer:
         if self._policy is None:
             self._policy = _read_policy(self._listing)
         return self._policy
+
+
+def _reason(missing: list[str]) -> str:
+    told = list(dict.fromkeys(missing))
+    if not told:
+        return ""
+    return f"RBAC: {told[0] if len(told) == 1 else '[' + ', '.join(told) + ']'}"
 
 
 def _read_policy(listing: Listing) -> _Policy:

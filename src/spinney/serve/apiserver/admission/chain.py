@@ -34,26 +34,28 @@ class AdmissionChain:
 
     def is_idle(self, request: AdmissionRequest) -> bool:
         """Nothing would be called, so the server may skip both steps (and the copies they need)."""
-        if any(plugin.handles(request) for plugin in self._plugins):
-            return False
+        for plugin in self._plugins:
+            if plugin.handles(request):
+                return False
         return self._webhooks is None or self._webhooks.is_idle(request)
 
     async def mutate(self, request: AdmissionRequest, warn: Warn) -> Object | None:
         """The object to store, or None where nobody changed it (a deletion has none)."""
-        after = await self._mutated(self._by_plugins(request, warn), warn)
-        return None if after is request.object else after
+        obj = self._by_plugins(request, warn)
+        if self._webhooks is not None and not self._webhooks.is_idle(request):
+            obj = await self._by_webhooks(self._webhooks, replace(request, object=obj), warn)
+        return None if obj is request.object else obj
 
-    async def _mutated(self, request: AdmissionRequest, warn: Warn) -> Object | None:
-        if self._webhooks is None:
-            return request.object
+    async def _by_webhooks(self, webhooks: WebhookCaller, request: AdmissionRequest, warn: Warn) -> Object | None:
+        """Once, and where something changed, plug-ins and those webhooks that ask for it once more."""
         rounds = Rounds()
-        obj, changed = await self._webhooks.mutate(request, warn, rounds)
+        obj, changed = await webhooks.mutate(request, warn, rounds)
         if not changed:
             return obj
-        request = self._by_plugins(replace(request, object=obj), warn)
-        if request.object != obj:
+        again = self._by_plugins(replace(request, object=obj), warn)
+        if again != obj:
             rounds.changed()
-        obj, _ = await self._webhooks.mutate(request, warn, rounds, again=True)
+        obj, _ = await webhooks.mutate(replace(request, object=again), warn, rounds, again=True)
         return obj
 
     async def validate(self, request: AdmissionRequest, warn: Warn) -> None:
@@ -63,13 +65,14 @@ class AdmissionChain:
         if self._webhooks is not None:
             await self._webhooks.validate(request, warn)
 
-    def _by_plugins(self, request: AdmissionRequest, warn: Warn) -> AdmissionRequest:
+    def _by_plugins(self, request: AdmissionRequest, warn: Warn) -> Object | None:
+        obj = request.object
         for plugin in self._plugins:
             if plugin.handles(request):
-                verdict = self._verdict(plugin.mutate, request, warn)
-                if verdict.object is not None:
-                    request = replace(request, object=verdict.object)
-        return request
+                seen = request if obj is request.object else replace(request, object=obj)
+                changed = self._verdict(plugin.mutate, seen, warn).object
+                obj = obj if changed is None else changed
+        return obj
 
     def _verdict(self, ask: Ask, request: AdmissionRequest, warn: Warn) -> Verdict:
         verdict = ask(request, self._lookup)

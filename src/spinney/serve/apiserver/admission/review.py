@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,10 @@ import msgspec
 
 from spinney.api.admission import AdmissionRequest, Object
 from spinney.serve.apiserver.admission.webhook import is_namespace
+from spinney.serve.apiserver.patch.wording import json_type
 
+_BASE64 = frozenset(string.ascii_letters + string.digits + "+/")
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 _V1 = "admission.k8s.io/v1"
 _FIELDS: dict[str, tuple[type, str]] = {
     "uid": (str, "types.UID"),
@@ -133,8 +137,8 @@ def _review(body: bytes) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise Undecodable(f"couldn't get version/kind; json parse error: {error}") from error
     if not isinstance(review, dict):
-        found = _json_type(review)
-        raise Undecodable(f"couldn't get version/kind; json parse error: json: cannot unmarshal {found}")
+        complaint = f"json: cannot unmarshal {json_type(review)} into Go value of type {_TYPE_META}"
+        raise Undecodable(f"couldn't get version/kind; json parse error: {complaint}")
     kind, api_version = review.get("kind") or "", review.get("apiVersion") or ""
     if (kind, api_version) == ("AdmissionReview", "admission.k8s.io/v1beta1"):
         raise Undecodable("converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion")
@@ -148,19 +152,12 @@ def _check_types(response: Any) -> None:
     if response is None:
         return
     if not isinstance(response, dict):
-        raise Undecodable(
-            f"json: cannot unmarshal {_json_type(response)} into Go struct field AdmissionReview.response"
-        )
+        raise Undecodable(f"json: cannot unmarshal {json_type(response)} into Go struct field AdmissionReview.response")
     for field, (wanted, shown) in _FIELDS.items():
         value = response.get(field)
         if value is not None and not isinstance(value, wanted):
             where = f"AdmissionResponse.response.{field} of type {shown}"
-            raise Undecodable(f"json: cannot unmarshal {_json_type(value)} into Go struct field {where}")
-
-
-def _json_type(value: Any) -> str:
-    names = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
-    return names.get(type(value), "number")
+            raise Undecodable(f"json: cannot unmarshal {json_type(value)} into Go struct field {where}")
 
 
 def _check_mutating(patch: bytes, patch_type: Any) -> None:
@@ -180,10 +177,12 @@ def _check_validating(patch: bytes, patch_type: Any) -> None:
 
 
 def _patch(response: Mapping[str, Any]) -> bytes:
+    encoded = response.get("patch") or ""
     try:
-        return base64.b64decode(response.get("patch") or "", validate=True)
+        return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Undecodable("illegal base64 data in response.patch") from error
+        at = next((at for at, char in enumerate(encoded) if char not in _BASE64), len(encoded))
+        raise Undecodable(f"illegal base64 data at input byte {at}") from error
 
 
 def _kind(obj: Object | None, request: AdmissionRequest, version: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from spinney.serve.apiserver.admission.conditions import Compile
 from spinney.serve.apiserver.admission.review import InvalidResponse, Question, Response, Undecodable
 from spinney.serve.apiserver.admission.webhook import Webhook, compile_webhooks, is_exempt, is_namespace, labels_of
 from spinney.serve.apiserver.errors import ApiError
+from spinney.serve.apiserver.patch.wording import json_type
 
 Warn = Callable[[str], None]
 Normalise = Callable[[AdmissionRequest, Object], Object]
@@ -108,7 +109,7 @@ class WebhookCaller:
             patched = await self._mutate_once(hook, question, warn)
             if patched is not None:
                 before = request
-                request = replace(request, object=self._normalise(request, self._own_version(request, patched)))
+                request = replace(request, object=self._normalised(request, patched))
                 if request.object != before.object:
                     rounds.changed()
                     changed_at_all = True
@@ -226,6 +227,14 @@ class WebhookCaller:
             return obj
         return self._convert(request, obj, request.version)
 
+    def _normalised(self, request: AdmissionRequest, patched: Object) -> Object:
+        """What the webhook made of it, as the server would have read it; nobody but the webhook is to blame."""
+        own = self._own_version(request, patched)
+        try:
+            return self._normalise(request, own)
+        except ApiError as error:
+            raise refusal.internal(error.message) from error
+
     def _convert(self, request: AdmissionRequest, obj: Object, version: str) -> Object:
         try:
             return self._versions.convert(obj, request.group, request.resource, version)
@@ -264,6 +273,13 @@ def _patched(hook: Webhook, question: Question, response: Response) -> Object | 
 
 def _operations(patch: bytes) -> list[dict[str, Any]]:
     try:
-        return msgspec.json.decode(patch, type=list[dict[str, Any]])
+        decoded = msgspec.json.decode(patch)
     except msgspec.DecodeError as error:
         raise _Failed(f"received undecodable patch in webhook response: {error}") from error
+    unfit = decoded if not isinstance(decoded, list) else next((o for o in decoded if not isinstance(o, dict)), None)
+    if unfit is not None or decoded is None:
+        wanted = "jsonpatch.Operation" if isinstance(decoded, list) else "jsonpatch.Patch"
+        complaint = f"json: cannot unmarshal {json_type(unfit)} into Go value of type {wanted}"
+        raise _Failed(f"received undecodable patch in webhook response: {complaint}")
+    operations: list[dict[str, Any]] = decoded
+    return operations

@@ -7,7 +7,7 @@ from typing import Any
 
 from spinney.serve.apiserver.apply.elements import Unkeyed, item_element, text
 from spinney.serve.apiserver.apply.layout import key_defaults, list_keys
-from spinney.serve.apiserver.patch.wording import go_type, shown
+from spinney.serve.apiserver.patch.wording import go_type, quoted, shown
 from spinney.serve.apiserver.schema.model import Schema, Shape
 
 _SCALARS = (str, int, float, bool)
@@ -75,7 +75,7 @@ def _misfit_scalar(path: str, value: Any, schema: Schema) -> Iterator[tuple[str,
     if kind in ("integer", "number") and not is_number:
         yield path, f"expected numeric (int or float), got {go_type(value)}"
     elif kind == "string" and type(value) is not str:
-        yield path, f"expected string, got &value.valueUnstructured{{Value:{shown(value)}}}"
+        yield path, f"expected string, got &value.valueUnstructured{{Value:{quoted(value)}}}"
     elif kind == "boolean" and type(value) is not bool:
         yield path, f"expected boolean, got &{{{shown(value)}}}"
     elif not kind and not isinstance(value, _SCALARS):

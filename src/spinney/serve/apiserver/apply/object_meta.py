@@ -17,7 +17,7 @@ _OWNER = {
         "apiVersion": _STRING,
         "kind": _STRING,
         "name": _STRING,
-        "uid": _STRING,
+        "uid": {"type": "string", "default": ""},
         "controller": {"type": "boolean"},
         "blockOwnerDeletion": {"type": "boolean"},
     },

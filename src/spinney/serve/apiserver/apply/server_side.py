@@ -54,18 +54,22 @@ def apply(
 
 
 def _check(scope: Scope, applied: Object) -> None:
-    meta = applied.get("metadata")
-    if type(meta) is dict and type(meta.get("managedFields")) is list:
+    named = _group_version_kind(applied)
+    if applied.get("apiVersion") != scope.api_version or (scope.kind and applied.get("kind") != scope.kind):
+        raise bad_request(f"invalid object type: {named}")
+    given = applied.get("metadata")
+    meta = given if type(given) is dict else {}
+    if type(meta.get("managedFields")) is list:
         raise bad_request("metadata.managedFields must be nil")
     why = misfits(applied, scope.schema)
     if why:
-        meta = meta if type(meta) is dict else {}
-        named = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {_group_version_kind(applied)}"
-        raise ApiError(500, "", f"failed to create typed patch object ({named}): {why}")
+        whose = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {named}"
+        raise ApiError(500, "", f"failed to create typed patch object ({whose}): {why}")
 
 
 def _group_version_kind(obj: Object) -> str:
-    return f"{obj.get('apiVersion', '')}, Kind={obj.get('kind', '')}"
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    return f"{group}/{version}, Kind={obj.get('kind') or ''}"
 
 
 def _managed(scope: Scope, live: Object, now: str) -> Managed:

@@ -60,6 +60,7 @@ class Scope:
     subresource: str = ""
     ignored: FieldSet = field(default_factory=dict)  # fields that this endpoint resets whatever a client says
     empty: Object = field(default_factory=dict)  # what an object holds when nothing was set
+    kind: str = ""  # what a configuration must be of; empty: not checked here
 
     def owner(self, manager: str) -> Owner:
         return Owner(manager or "unknown", "Update", self.api_version, self.subresource)
@@ -76,6 +77,7 @@ def scope_of(
     ignored: tuple[str, ...] = (),
     builtin: bool = True,
     empty: Object | None = None,
+    kind: str = "",
 ) -> Scope:
     """The scope of an endpoint. `ignored` are paths like `status` or `metadata.labels`.
 
@@ -84,7 +86,7 @@ def scope_of(
     full = with_metadata(schema)
     if empty is None:
         empty = empty_object(full) if builtin else {}
-    return Scope(full, layout_of(full), api_version, subresource, of_paths(*ignored), empty)
+    return Scope(full, layout_of(full), api_version, subresource, of_paths(*ignored), empty, kind)
 
 
 def created(scope: Scope, obj: Object, manager: str, now: str) -> list[Entry]:

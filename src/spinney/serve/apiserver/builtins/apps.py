@@ -1,4 +1,4 @@
-"""ReplicaSets, Deployments, StatefulSets, DaemonSets and ControllerRevisions."""
+"""ReplicaSets, Deployments and ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ from typing import Any
 
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
 from spinney.serve.apiserver.builtins import workloads
-from spinney.serve.apiserver.builtins.metadata import LABEL
 from spinney.serve.apiserver.builtins.pod_defaults import default_template
-from spinney.serve.apiserver.builtins.printing import AGE, NAME, age, container_cells, labels_cell, selector_cell
+from spinney.serve.apiserver.builtins.printing import AGE, NAME, age, container_cells, selector_cell
 from spinney.serve.apiserver.builtins.rules import Rules, keep_metadata, spec_changed
-from spinney.serve.apiserver.builtins.storage import check_claim_spec
 from spinney.serve.apiserver.builtins.values import (
     check_at_most_100_percent,
     check_int_or_percent,
-    check_label,
     check_not_negative,
     immutable,
     unsupported,
@@ -23,15 +20,6 @@ from spinney.serve.apiserver.resource import Column, Context, Object
 
 _API = "io.k8s.api.apps.v1."
 _WIDE = (Column("Containers", priority=1), Column("Images", priority=1), Column("Selector", priority=1))
-_STATEFUL_MUTABLE = (
-    "replicas",
-    "template",
-    "updateStrategy",
-    "minReadySeconds",
-    "ordinals",
-    "revisionHistoryLimit",
-    "persistentVolumeClaimRetentionPolicy",
-)
 
 
 def _integer(name: str) -> Column:
@@ -48,12 +36,8 @@ def _check_replica_set(obj: Object) -> list[FieldError]:
     errors = check_not_negative("spec.replicas", spec["replicas"])
     errors += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += workloads.check_workload_selector(spec, "deployment")
-    errors += workloads.check_workload_template(spec)
+    errors += workloads.check_workload_template(spec, "replicaset")
     return errors + workloads.check_no_deadline(spec, "ReplicaSet")
-
-
-def _check_selector_kept(obj: Object, old: Object) -> list[FieldError]:
-    return immutable("spec.selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
 
 _REPLICA_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
@@ -87,7 +71,7 @@ REPLICA_SETS = Rules(
     cells=_replica_set_row,
     defaults=_default_replica_set,
     check=_check_replica_set,
-    check_update=_check_selector_kept,
+    check_update=workloads.check_selector_kept,
     check_status=_check_replica_status,
     fields=_replica_fields,
     bumps=spec_changed,
@@ -112,7 +96,7 @@ def _check_deployment(obj: Object) -> list[FieldError]:
     spec = obj["spec"]
     errors = check_not_negative("spec.replicas", spec["replicas"])
     errors += workloads.check_workload_selector(spec, "deployment")
-    errors += workloads.check_workload_template(spec)
+    errors += workloads.check_workload_template(spec, "deployment")
     errors += workloads.check_no_deadline(spec, "ReplicaSet")
     errors += _check_strategy(spec["strategy"])
     errors += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
@@ -133,7 +117,7 @@ def _check_strategy(strategy: Object) -> list[FieldError]:
         case "RollingUpdate":
             return _check_rolling(strategy["rollingUpdate"], f"{path}.rollingUpdate")
         case _:
-            return [unsupported(path, strategy, ("Recreate", "RollingUpdate"))]
+            return [unsupported(path, workloads.internal_strategy(strategy), ("Recreate", "RollingUpdate"))]
 
 
 def _check_rolling(rolling: Object, path: str) -> list[FieldError]:
@@ -190,209 +174,9 @@ DEPLOYMENTS = Rules(
     defaults=_default_deployment,
     on_status_update=lambda obj, old, context: keep_metadata(obj, old, "labels"),
     check=_check_deployment,
-    check_update=_check_selector_kept,
+    check_update=workloads.check_selector_kept,
     check_status=_check_deployment_status,
     bumps=_deployment_changed,
-    has_status=True,
-)
-
-
-def _default_stateful_set(obj: Object) -> None:
-    spec = obj["spec"]
-    spec.setdefault("podManagementPolicy", "OrderedReady")
-    strategy = spec["updateStrategy"]
-    if "type" not in strategy:
-        strategy["type"] = "RollingUpdate"
-        strategy.setdefault("rollingUpdate", {})
-    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
-        strategy["rollingUpdate"].setdefault("partition", 0)
-        strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
-    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-    retention.setdefault("whenDeleted", "Retain")
-    retention.setdefault("whenScaled", "Retain")
-    spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
-    default_template(spec["template"])
-    for claim in spec.get("volumeClaimTemplates") or ():
-        claim.setdefault("apiVersion", "v1")
-        claim.setdefault("kind", "PersistentVolumeClaim")
-        claim["spec"].setdefault("volumeMode", "Filesystem")
-        claim["status"].setdefault("phase", "Pending")
-
-
-def _check_stateful_set(obj: Object) -> list[FieldError]:
-    spec = obj["spec"]
-    policy = spec["podManagementPolicy"]
-    errors: list[FieldError] = []
-    if policy not in ("OrderedReady", "Parallel"):
-        errors.append(invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
-    errors += _check_update_strategy(spec["updateStrategy"])
-    for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-        errors += check_claim_spec(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
-    errors += check_not_negative("spec.replicas", spec["replicas"])
-    errors += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    if spec.get("serviceName"):
-        errors += check_label("spec.serviceName", spec["serviceName"])
-    errors += workloads.check_workload_selector(spec, "statefulset")
-    errors += workloads.check_workload_template(_with_claimed_volumes(spec))
-    return errors + workloads.check_no_deadline(spec, "StatefulSet")
-
-
-def _check_update_strategy(strategy: Object) -> list[FieldError]:
-    path = "spec.updateStrategy"
-    rolling = strategy.get("rollingUpdate")
-    match strategy["type"]:
-        case "RollingUpdate":
-            if rolling is None:
-                return []
-            errors = check_not_negative(f"{path}.rollingUpdate.partition", rolling["partition"])
-            return errors + check_int_or_percent(f"{path}.rollingUpdate.maxUnavailable", rolling["maxUnavailable"])
-        case "OnDelete":
-            detail = "only allowed for updateStrategy 'RollingUpdate'"
-            return [] if rolling is None else [invalid(f"{path}.rollingUpdate", rolling, detail)]
-        case _:
-            return [invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
-
-
-def _with_claimed_volumes(spec: Object) -> Object:
-    """The spec as its pods will see it: every claim template is a volume, names of hosts come from the set."""
-    pod = {key: value for key, value in spec["template"]["spec"].items() if key not in ("subdomain", "hostname")}
-    claims = [one["metadata"].get("name", "") for one in spec.get("volumeClaimTemplates") or ()]
-    if claims:
-        volumes: list[Any] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
-        pod["volumes"] = volumes + [one for one in pod.get("volumes") or () if one["name"] not in claims]
-    return {**spec, "template": {**spec["template"], "spec": pod}}
-
-
-def _check_stateful_update(obj: Object, old: Object) -> list[FieldError]:
-    spec, was = dict(obj["spec"]), dict(old["spec"])
-    for name in _STATEFUL_MUTABLE:
-        spec.pop(name, None)
-        was.pop(name, None)
-    if spec == was:
-        return []
-    detail = (
-        "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-        "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
-    )
-    return [forbidden("spec", detail)]
-
-
-_STATEFUL_COUNTS = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-
-
-def _check_stateful_status(obj: Object, old: Object) -> list[FieldError]:
-    status = obj["status"]
-    errors = workloads.check_counts(status, _STATEFUL_COUNTS)
-    errors += workloads.check_within_replicas(status, _STATEFUL_COUNTS[1:])
-    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-        detail = "cannot be greater than status.readyReplicas"
-        errors.append(invalid("status.availableReplicas", status["availableReplicas"], detail))
-    return errors
-
-
-def _stateful_set_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [obj["metadata"]["name"], ready, age(obj, context), *container_cells(spec["template"]["spec"])]
-
-
-STATEFUL_SETS = Rules(
-    component=_API + "StatefulSet",
-    columns=(NAME, Column("Ready"), AGE, *_WIDE[:2]),
-    cells=_stateful_set_row,
-    naming=LABEL,
-    defaults=_default_stateful_set,
-    check=_check_stateful_set,
-    check_update=_check_stateful_update,
-    check_status=_check_stateful_status,
-    bumps=spec_changed,
-    has_status=True,
-)
-
-
-def _default_daemon_set(obj: Object) -> None:
-    spec = obj["spec"]
-    strategy = spec["updateStrategy"]
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
-    spec.setdefault("revisionHistoryLimit", 10)
-    default_template(spec["template"])
-
-
-def _check_daemon_set(obj: Object) -> list[FieldError]:
-    spec = obj["spec"]
-    errors = workloads.check_workload_selector(spec, "daemonset")
-    errors += workloads.check_workload_template(spec)
-    errors += workloads.check_no_deadline(spec, "DaemonSet")
-    errors += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    return errors + _check_daemon_strategy(spec["updateStrategy"])
-
-
-def _check_daemon_strategy(strategy: Object) -> list[FieldError]:
-    path = "spec.updateStrategy"
-    if strategy["type"] == "OnDelete":
-        return []
-    if strategy["type"] != "RollingUpdate":
-        return [unsupported(path, strategy, ("RollingUpdate", "OnDelete"))]
-    rolling = strategy["rollingUpdate"]
-    errors = check_int_or_percent(f"{path}.rollingUpdate.maxUnavailable", rolling["maxUnavailable"])
-    errors += check_int_or_percent(f"{path}.rollingUpdate.maxSurge", rolling["maxSurge"])
-    unavailable, surge = rolling["maxUnavailable"] not in (0, "0%"), rolling["maxSurge"] not in (0, "0%")
-    if unavailable and surge:
-        detail = "may not be set when maxUnavailable is non-zero"
-        errors.append(invalid(f"{path}.rollingUpdate.maxSurge", rolling["maxSurge"], detail))
-    elif not unavailable and not surge:
-        errors.append(required(f"{path}.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return errors
-
-
-def _count_template_generation(obj: Object, context: Context) -> None:
-    annotations = obj["metadata"].setdefault("annotations", {})
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
-
-
-def _raise_template_generation(obj: Object, old: Object, context: Context) -> None:
-    key = "deprecated.daemonset.template.generation"
-    before = int((old["metadata"].get("annotations") or {}).get(key, "0"))
-    changed = obj["spec"]["template"] != old["spec"]["template"]
-    obj["metadata"].setdefault("annotations", {})[key] = str(before + 1 if changed else before)
-
-
-def _daemon_set_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    return [
-        obj["metadata"]["name"],
-        status.get("desiredNumberScheduled", 0),
-        status.get("currentNumberScheduled", 0),
-        status.get("numberReady", 0),
-        status.get("updatedNumberScheduled", 0),
-        status.get("numberAvailable", 0),
-        labels_cell(spec["template"]["spec"].get("nodeSelector")),
-        age(obj, context),
-        *container_cells(spec["template"]["spec"]),
-        selector_cell(spec.get("selector")),
-    ]
-
-
-DAEMON_SETS = Rules(
-    component=_API + "DaemonSet",
-    columns=(
-        NAME,
-        *(_integer(name) for name in ("Desired", "Current", "Ready", "Up-to-date", "Available")),
-        Column("Node Selector"),
-        AGE,
-        *_WIDE,
-    ),
-    cells=_daemon_set_row,
-    defaults=_default_daemon_set,
-    on_create=_count_template_generation,
-    on_update=_raise_template_generation,
-    check=_check_daemon_set,
-    check_update=_check_selector_kept,
-    bumps=spec_changed,
     has_status=True,
 )
 

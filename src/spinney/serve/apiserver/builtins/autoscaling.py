@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spinney.api.field_errors import FieldError, invalid, required
+from spinney.api.field_errors import FieldError, forbidden, invalid, required
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, UNKNOWN, UNSET, age
 from spinney.serve.apiserver.builtins.rules import Rules
 from spinney.serve.apiserver.builtins.values import check_not_negative, unsupported
@@ -53,7 +53,11 @@ def _default(scaler: Object) -> None:
 
 
 def _default_v1(scaler: Object) -> None:
+    """What v2 would default, as far as v1 can show it."""
     scaler["spec"].setdefault("minReplicas", 1)
+    annotated = _METRICS in (scaler["metadata"].get("annotations") or {})
+    if not annotated:
+        scaler["spec"].setdefault("targetCPUUtilizationPercentage", 80)
 
 
 def _check(scaler: Object) -> list[FieldError]:
@@ -63,24 +67,30 @@ def _check(scaler: Object) -> list[FieldError]:
     if low < 1:
         errors.append(invalid("spec.minReplicas", low, "must be greater than or equal to 1"))
     if high < 1:
-        errors.append(invalid("spec.maxReplicas", high, "must be greater than 0"))
+        errors.append(required("spec.maxReplicas", "must be set and greater than 0"))
     if high < low:
         errors.append(invalid("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`"))
     target = spec["scaleTargetRef"]
     for name in ("kind", "name"):
         if not target.get(name):
             errors.append(required(f"spec.scaleTargetRef.{name}"))
+    version = target.get("apiVersion", "")
+    if "/" not in version and target.get("kind") != "ReplicationController":
+        errors.append(invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"))
     for index, metric in enumerate(spec.get("metrics") or ()):
         errors += _check_metric(metric, f"spec.metrics[{index}]")
+    if low == 0 and not any(one.get("type") in ("Object", "External") for one in spec.get("metrics") or ()):
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        errors.append(forbidden("spec.metrics", detail))
     return errors
 
 
 def _check_metric(metric: Object, path: str) -> list[FieldError]:
     kind = metric.get("type", "")
-    if not kind:
-        return [required(f"{path}.type", "must specify a metric source type")]
     if kind not in _SOURCES:
-        return [unsupported(f"{path}.type", kind, tuple(sorted(_SOURCES)))]
+        listed = unsupported(f"{path}.type", kind, tuple(sorted(_SOURCES)))
+        missing = [] if kind else [required(f"{path}.type", "must specify a metric source type")]
+        return [*missing, listed, listed]
     if _SOURCES[kind] not in metric:
         return [required(f"{path}.{_SOURCES[kind]}", "must populate information for the given metric source")]
     return []

@@ -9,6 +9,8 @@ from spinney.serve.apiserver.builtins import (
     autoscaling,
     config,
     coordination,
+    cronjobs,
+    daemonsets,
     devices,
     events,
     jobs,
@@ -22,6 +24,7 @@ from spinney.serve.apiserver.builtins import (
     scheduling,
     services,
     snapshot,
+    statefulsets,
     storage,
     webhooks,
 )
@@ -90,10 +93,10 @@ _CORE = (
 )
 _APPS = (
     _Entry("ControllerRevision", apps.CONTROLLER_REVISIONS),
-    _Entry("DaemonSet", apps.DAEMON_SETS, ("ds",), _ALL, ("status",)),
+    _Entry("DaemonSet", daemonsets.DAEMON_SETS, ("ds",), _ALL, ("status",)),
     _Entry("Deployment", apps.DEPLOYMENTS, ("deploy",), _ALL, ("scale", "status"), scale=_REPLICAS),
     _Entry("ReplicaSet", apps.REPLICA_SETS, ("rs",), _ALL, ("scale", "status"), scale=_REPLICAS),
-    _Entry("StatefulSet", apps.STATEFUL_SETS, ("sts",), _ALL, ("scale", "status"), scale=_REPLICAS),
+    _Entry("StatefulSet", statefulsets.STATEFUL_SETS, ("sts",), _ALL, ("scale", "status"), scale=_REPLICAS),
 )
 _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
     ("", "v1", _CORE),
@@ -155,7 +158,7 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
         "batch",
         "v1",
         (
-            _Entry("CronJob", jobs.CRON_JOBS, ("cj",), _ALL, ("status",)),
+            _Entry("CronJob", cronjobs.CRON_JOBS, ("cj",), _ALL, ("status",)),
             _Entry("Job", jobs.JOBS, (), _ALL, ("status",)),
         ),
     ),

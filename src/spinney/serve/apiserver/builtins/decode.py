@@ -142,13 +142,21 @@ def _add_field(
     drop_empty = "o" in options and not pointer and not is_struct
     field_ = Field(value, kind.removeprefix("*"), drop_empty, number[2] if isinstance(number, list) else "")
     node.fields[name] = field_
-    table[name] = (value.leaf.exact if value.shape == "leaf" else None, value.walk, drop_empty)
+    walk = value.walk
+    if value.shape in ("list", "map") and "o" not in options and not pointer:
+        walk = _empty_as_null(walk)
+    table[name] = (value.leaf.exact if value.shape == "leaf" else None, walk, drop_empty)
     if "z" in options:
         return
     if "o" not in options and pointer:
         always.append((name, lambda: None))
     elif "o" not in options or (is_struct and not pointer):
         always.append((name, value.zero))
+
+
+def _empty_as_null(walk: Walk) -> Walk:
+    """A list or map that is always written is null when nothing is in it: storage does not tell the two apart."""
+    return lambda value: walk(value) or None
 
 
 def _compile(raw: Raw) -> Node:
@@ -174,14 +182,14 @@ def _leaf(leaf: scalars.Leaf) -> Node:
 
 
 def _struct_walk(table: dict[str, tuple[type | None, Walk, bool]], always: list[tuple[str, Callable[[], Any]]]) -> Walk:
-    misfit = scalars.Misfit
+    misfit, entry_of = scalars.Misfit, table.get
 
     def walk(value: Any) -> Any:
         if value.__class__ is not dict:
             raise misfit
         shaped = {}
         for name, one in value.items():
-            entry = table.get(name)
+            entry = entry_of(name)
             if entry is None:
                 raise misfit
             exact, walk_one, drop_empty = entry

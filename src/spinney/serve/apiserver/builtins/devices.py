@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api.field_errors import FieldError, invalid, required
+from spinney.api.field_errors import FieldError, duplicate, invalid, required
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, age
 from spinney.serve.apiserver.builtins.rules import Rules, keep_metadata, spec_changed
 from spinney.serve.apiserver.builtins.values import check_label, check_subdomain, immutable, unsupported
@@ -34,11 +34,11 @@ def _check_claim_spec(spec: Object, path: str) -> list[FieldError]:
     for index, request in enumerate(spec.get("devices", {}).get("requests") or ()):
         where = f"{path}.devices.requests[{index}]"
         name = request.get("name", "")
-        errors += check_label(f"{where}.name", name) if name else [required(f"{where}.name")]
-        if name in seen:
-            errors.append(invalid(f"{where}.name", name, "must be unique"))
-        seen.add(name)
+        errors += check_label(f"{where}.name", name)
         errors += _check_request(request, where)
+        if name in seen:
+            errors.append(duplicate(where, name))
+        seen.add(name)
     return errors
 
 

@@ -1,10 +1,8 @@
-"""Jobs and CronJobs: the generated selector, what stays fixed once a job exists, their rows."""
+"""Jobs: the generated selector, what stays fixed once a job exists, their rows."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
-from zoneinfo import available_timezones
 
 from spinney.api.field_errors import FieldError, invalid, required
 from spinney.serve.apiserver.builtins.metadata import LABEL
@@ -13,13 +11,11 @@ from spinney.serve.apiserver.builtins.pod_spec import check_template
 from spinney.serve.apiserver.builtins.printing import (
     AGE,
     NAME,
-    NONE,
     age,
     container_cells,
     human_duration,
     seconds,
     selector_cell,
-    since,
 )
 from spinney.serve.apiserver.builtins.rules import Rules, spec_changed
 from spinney.serve.apiserver.builtins.values import (
@@ -60,7 +56,7 @@ def _default_job(job: Object) -> None:
     spec = job["spec"]
     labels = spec["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):
-        job["metadata"]["labels"] = dict(labels)
+        job["metadata"]["labels"] = labels  # the same map: what is generated for the template shows in both
     _default_job_spec(spec)
 
 
@@ -73,11 +69,11 @@ def _default_job_spec(spec: Object) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     spec.setdefault("manualSelector", False)
-    _default_failure_policy(spec)
+    default_failure_policy(spec)
     default_template(spec["template"])
 
 
-def _default_failure_policy(spec: Object) -> None:
+def default_failure_policy(spec: Object) -> None:
     for rule in spec.get("podFailurePolicy", {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
             if not pattern.get("status"):
@@ -86,19 +82,22 @@ def _default_failure_policy(spec: Object) -> None:
 
 def _on_create(job: Object, context: Context) -> None:
     """Labels and a selector that only this job's pods have, unless the user chose a selector."""
-    if job["spec"].get("manualSelector"):
-        return
-    if not job["metadata"].get("labels") and job["spec"]["template"]["metadata"].get("labels"):
-        job["metadata"]["labels"] = dict(job["spec"]["template"]["metadata"]["labels"])
+    meta, template = job["metadata"], job["spec"]["template"]["metadata"]
+    if not job["spec"].get("manualSelector"):
+        _generate_selector(job, template.setdefault("labels", {}))
+    labels = template.get("labels")
+    if labels and (not meta.get("labels") or meta["labels"] is labels):
+        meta["labels"] = dict(labels)
+
+
+def _generate_selector(job: Object, labels: dict[str, str]) -> None:
     name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
-    labels = job["spec"]["template"]["metadata"].setdefault("labels", {})
     for key in _NAME_LABELS:
         labels.setdefault(key, name)
     for key in _UID_LABELS:
         labels.setdefault(key, uid)
     selector = job["spec"].setdefault("selector", {})
     selector.setdefault("matchLabels", {}).setdefault(_UID_LABELS[1], uid)
-    job["metadata"].setdefault("labels", dict(labels))
 
 
 def _check_create(job: Object) -> list[FieldError]:
@@ -120,12 +119,13 @@ def _check_generated(job: Object) -> list[FieldError]:
     name, uid = job["metadata"].get("name", ""), job["metadata"].get("uid", "")
     expected = {_UID_LABELS[0]: uid, _NAME_LABELS[0]: name, _UID_LABELS[1]: uid, _NAME_LABELS[1]: name}
     labels = spec["template"]["metadata"].get("labels") or {}
+    path = "spec.template.metadata.labels"
     errors: list[FieldError] = []
     for key, value in expected.items():
         if key not in labels:
-            errors.append(required("spec.template.metadata.labels", f"must be '{value}'"))
+            errors.append(required(f"{path}[{key}]", f"must be '{value}'"))
         elif labels[key] != value:
-            errors.append(invalid("spec.template.metadata.labels", labels, f"must be '{value}'"))
+            errors.append(invalid(f"{path}[{key}]", labels, f"must be '{value}'"))
     if not check_selector("", spec["selector"]) and not selector_matches(spec["selector"], expected):
         errors.append(invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return errors
@@ -133,19 +133,17 @@ def _check_generated(job: Object) -> list[FieldError]:
 
 def _check(job: Object) -> list[FieldError]:
     spec = job["spec"]
-    errors = _check_job_spec(spec, "spec")
+    errors = check_job_spec(spec, "spec")
     selector = spec.get("selector")
-    if selector is None:
-        return [*errors, required("spec.selector")]
-    found = check_selector("spec.selector", selector)
-    labels = spec["template"]["metadata"].get("labels") or {}
-    if not found and not selector_matches(selector, labels):
+    labels = spec["template"]["metadata"].get("labels")
+    found = [required("spec.selector")] if selector is None else check_selector("spec.selector", selector)
+    if selector is None or (not found and not selector_matches(selector, labels or {})):
         detail = "`selector` does not match template `labels`"
         found.append(invalid("spec.template.metadata.labels", labels, detail))
     return errors + found
 
 
-def _check_job_spec(spec: Object, path: str) -> list[FieldError]:
+def check_job_spec(spec: Object, path: str) -> list[FieldError]:
     errors = [error for name in _NUMBERS for error in check_not_negative(f"{path}.{name}", spec.get(name))]
     mode = spec["completionMode"]
     if mode not in ("NonIndexed", "Indexed"):
@@ -204,9 +202,12 @@ def _check_template_kept(job: Object, old: Object) -> list[FieldError]:
     new, was = job["spec"]["template"], old["spec"]["template"]
     if new == was:
         return []
-    startable = old["spec"].get("suspend") and "startTime" not in (old.get("status") or {})
+    suspended = bool(old["spec"].get("suspend"))
+    startable = suspended and "startTime" not in (old.get("status") or {})
     if startable and _without_steering(new) == _without_steering(was):
         return []
+    if suspended:
+        return [invalid("spec.template.spec", new["spec"], "field is immutable")]
     return [invalid("spec.template", new, "field is immutable")]
 
 
@@ -267,98 +268,6 @@ JOBS = Rules(
     check_create=_check_create,
     check_update=_check_update,
     fields=lambda job: {"status.successful": str((job.get("status") or {}).get("succeeded", 0))},
-    bumps=spec_changed,
-    has_status=True,
-)
-
-_CRON_FIELD = re.compile(r"[0-9*/,\-?A-Za-z]+")
-_CRON_WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-
-
-def _default_cron_job(obj: Object) -> None:
-    spec = obj["spec"]
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
-    _default_failure_policy(spec["jobTemplate"]["spec"])
-    default_template(spec["jobTemplate"]["spec"]["template"])
-
-
-def _check_cron_job(obj: Object) -> list[FieldError]:
-    spec = obj["spec"]
-    errors = _check_schedule(spec.get("schedule", ""))
-    errors += check_not_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
-    zone = spec.get("timeZone")
-    if zone is not None and zone not in available_timezones():
-        errors.append(invalid("spec.timeZone", zone, f"unknown time zone {zone}"))
-    policy = spec["concurrencyPolicy"]
-    if policy not in ("Allow", "Forbid", "Replace"):
-        errors.append(unsupported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
-    template = dict(spec["jobTemplate"]["spec"])
-    if "selector" in template:
-        path = "spec.jobTemplate.spec.selector"
-        errors.append(invalid(path, template["selector"], "`selector` will be auto-generated"))
-    template.setdefault("completionMode", "NonIndexed")
-    template.setdefault("podReplacementPolicy", "Failed")
-    errors += _check_job_spec(template, "spec.jobTemplate.spec")
-    errors += check_not_negative("spec.successfulJobsHistoryLimit", spec.get("successfulJobsHistoryLimit"))
-    return errors + check_not_negative("spec.failedJobsHistoryLimit", spec.get("failedJobsHistoryLimit"))
-
-
-def _check_schedule(schedule: str) -> list[FieldError]:
-    path = "spec.schedule"
-    if not schedule:
-        return [required(path)]
-    if "TZ" in schedule:
-        return [invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")]
-    if schedule in _CRON_WORDS or schedule.startswith("@every "):
-        return []
-    fields = schedule.split()
-    if len(fields) != 5:
-        shown = f"[{' '.join(fields)}]"
-        return [invalid(path, schedule, f"expected exactly 5 fields, found {len(fields)}: {shown}")]
-    broken = next((one for one in fields if not _CRON_FIELD.fullmatch(one)), None)
-    return [invalid(path, schedule, f"failed to parse int from {broken}")] if broken else []
-
-
-def _check_cron_name(obj: Object) -> list[FieldError]:
-    name = obj["metadata"].get("name", "")
-    return [invalid("metadata.name", name, "must be no more than 52 characters")] if len(name) > 52 else []
-
-
-def _cron_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    template = spec["jobTemplate"]["spec"]
-    return [
-        obj["metadata"]["name"],
-        spec.get("schedule", ""),
-        spec.get("timeZone", NONE),
-        "True" if spec.get("suspend") else "False",
-        len(status.get("active") or ()),
-        since(status["lastScheduleTime"], context) if status.get("lastScheduleTime") else NONE,
-        age(obj, context),
-        *container_cells(template["template"]["spec"]),
-        selector_cell(template.get("selector")),
-    ]
-
-
-CRON_JOBS = Rules(
-    component="io.k8s.api.batch.v1.CronJob",
-    columns=(
-        NAME,
-        Column("Schedule"),
-        Column("Timezone"),
-        Column("Suspend", type="boolean"),
-        Column("Active", type="integer"),
-        Column("Last Schedule"),
-        AGE,
-        *_WIDE,
-    ),
-    cells=_cron_row,
-    defaults=_default_cron_job,
-    check=_check_cron_job,
-    check_create=_check_cron_name,
     bumps=spec_changed,
     has_status=True,
 )

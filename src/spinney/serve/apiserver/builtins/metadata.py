@@ -12,10 +12,12 @@ from typing import Any
 
 from spinney.api import names
 from spinney.api.field_errors import ErrorType, FieldError, forbidden, invalid, required
+from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.resource import Object
 
 ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -108,6 +110,8 @@ def _check_details(meta: dict[str, Any]) -> list[FieldError]:
 
 def validate_labels(labels: dict[str, str], path: str) -> list[FieldError]:
     """Keys and values of labels, in the order of their keys."""
+    if not any(key_complaints(key) or value_complaints(value) for key, value in labels.items()):
+        return []
     errors: list[FieldError] = []
     for key in sorted(labels):
         errors += [invalid(path, key, text) for text in key_complaints(key)]
@@ -140,9 +144,13 @@ def _check_owners(owners: list[Object]) -> list[FieldError]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {shown}"
                 )
-                errors.append(invalid(path, owners, detail))
+                errors.append(invalid(path, Internal([_in_order(one) for one in owners]), detail))
             controller = shown
     return errors
+
+
+def _in_order(owner: Object) -> Object:
+    return {name: owner[name] for name in _OWNER_FIELDS if name in owner}
 
 
 def _check_owner(owner: Object, path: str) -> list[FieldError]:
@@ -154,18 +162,18 @@ def _check_owner(owner: Object, path: str) -> list[FieldError]:
         if not owner.get(name):
             errors.append(invalid(f"{path}.{name}", owner.get(name, ""), "must not be empty"))
     if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
-        errors.append(invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        errors.append(invalid(path, Internal(_in_order(owner)), "/v1, Kind=Event is disallowed from being an owner"))
     return errors
 
 
 def _check_finalizers(finalizers: list[str]) -> list[FieldError]:
     path = "metadata.finalizers"
     errors: list[FieldError] = []
-    for finalizer in finalizers:
+    for index, finalizer in enumerate(finalizers):
         errors += [invalid(path, finalizer, text) for text in key_complaints(finalizer)]
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(invalid(path, finalizer, detail))
+            errors.append(invalid(f"{path}[{index}]", finalizer, detail))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(path, finalizers, detail))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.field_errors import ErrorType, FieldError, forbidden, invalid
+from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.builtins.metadata import value_complaints
 from spinney.serve.apiserver.builtins.pod_placement import check_taint_effect
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, NONE, UNKNOWN, age, text
@@ -47,9 +48,9 @@ def _mirror_pod_cidr(spec: Object) -> None:
 def _check(node: Object) -> list[FieldError]:
     errors = _check_taints(node["spec"].get("taints") or [])
     for name, value in (node.get("status", {}).get("capacity") or {}).items():
-        errors += check_resource_value(f"status.capacity[{name}]", name, value)
+        errors += check_resource_value(f"status.capacity.{name}", name, value)
     for name, value in (node.get("status", {}).get("allocatable") or {}).items():
-        errors += check_resource_value(f"status.allocatable[{name}]", name, value)
+        errors += check_resource_value(f"status.allocatable.{name}", name, value)
     return errors
 
 
@@ -66,9 +67,14 @@ def _check_taints(taints: list[Object]) -> list[FieldError]:
         errors += check_taint_effect(f"{where}.effect", effect)
         if (key, effect) in seen:
             detail = "taints must be unique by key and effect pair"
-            errors.append(FieldError(where, ErrorType.DUPLICATE, taint, detail))
+            errors.append(FieldError(where, ErrorType.DUPLICATE, _internal_taint(taint), detail))
         seen.add((key, effect))
     return errors
+
+
+def _internal_taint(taint: Object) -> Internal:
+    names = (("Key", "key"), ("Value", "value"), ("Effect", "effect"))
+    return Internal({**{shown: taint.get(name, "") for shown, name in names}, "TimeAdded": taint.get("timeAdded")})
 
 
 def _check_update(node: Object, old: Object) -> list[FieldError]:
@@ -88,7 +94,7 @@ def _check_status(node: Object, old: Object) -> list[FieldError]:
     addresses = node.get("status", {}).get("addresses") or []
     for index, address in enumerate(addresses):
         if address in addresses[:index]:
-            shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
+            shown = Internal({"Type": address.get("type", ""), "Address": address.get("address", "")})
             errors.append(FieldError(f"status.addresses[{index}]", ErrorType.DUPLICATE, shown))
     return errors
 

@@ -37,6 +37,21 @@ _FIELD_PATHS = (
     "status.podIP",
     "status.podIPs",
 )
+_OTHER_LABELS = (
+    "metadata.annotations",
+    "metadata.labels",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "status.phase",
+)
+_RESOURCE_FIELDS = (
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
 _ONLY_SIDECARS = "may not be set for init containers without restartPolicy=Always"
 
 
@@ -191,7 +206,7 @@ def _check_value_from(variable: Object, path: str) -> list[FieldError]:
     for name in given:
         errors += _check_value_source(name, source[name], f"{path}.{name}")
     if not given:
-        listed = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        listed = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         errors.append(invalid(path, "", f"must specify one of: {listed}"))
     elif variable.get("value"):
         errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
@@ -202,16 +217,24 @@ def _check_value_from(variable: Object, path: str) -> list[FieldError]:
 
 def _check_value_source(name: str, source: Object, path: str) -> list[FieldError]:
     if name in ("configMapKeyRef", "secretKeyRef"):
-        errors = [] if source.get("name") else [required(f"{path}.name")]
+        errors = check_subdomain(f"{path}.name", source.get("name", ""))
         key = source.get("key", "")
         return errors + (
             [invalid(f"{path}.key", key, text) for text in names.config_key(key)] if key else [required(f"{path}.key")]
         )
     if name == "resourceFieldRef":
-        return [] if source.get("resource") else [required(f"{path}.resource")]
+        return _check_resource_ref(source.get("resource", ""), f"{path}.resource")
     if name == "fieldRef":
         return _check_field_ref(source, path)
     return []
+
+
+def _check_resource_ref(resource: str, path: str) -> list[FieldError]:
+    if not resource:
+        return [required(path)]
+    if resource in _RESOURCE_FIELDS or resource.startswith(("limits.hugepages-", "requests.hugepages-")):
+        return []
+    return [unsupported(path, resource, _RESOURCE_FIELDS)]
 
 
 def _check_field_ref(source: Object, path: str) -> list[FieldError]:
@@ -221,6 +244,9 @@ def _check_field_ref(source: Object, path: str) -> list[FieldError]:
     subscripted = field_path.startswith(("metadata.annotations[", "metadata.labels[")) and field_path.endswith("']")
     if subscripted or field_path in _FIELD_PATHS:
         return []
+    if field_path not in _OTHER_LABELS:
+        detail = f"error converting fieldPath: field label not supported: {field_path}"
+        return [invalid(f"{path}.fieldPath", field_path, detail)]
     return [unsupported(f"{path}.fieldPath", field_path, _FIELD_PATHS)]
 
 

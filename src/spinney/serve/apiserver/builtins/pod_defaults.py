@@ -29,6 +29,8 @@ def default_pod(obj: Object) -> None:
         _pod_level_requests(spec)
     spec.setdefault("enableServiceLinks", True)
     default_pod_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
 
 
 def default_template(template: Object) -> None:
@@ -97,8 +99,8 @@ def _default_probe(probe: Object) -> None:
     probe.setdefault("failureThreshold", 3)
     if "httpGet" in probe:
         _default_http(probe["httpGet"])
-    if "grpc" in probe:
-        probe["grpc"].setdefault("service", "")
+    if "grpc" in probe and probe["grpc"].get("service") is None:
+        probe["grpc"]["service"] = ""
 
 
 def _default_http(action: Object) -> None:

@@ -164,7 +164,7 @@ def check_spread(path: str, constraints: list[Object]) -> list[FieldError]:
     for index, one in enumerate(constraints):
         where = f"{path}[{index}]"
         if one.get("maxSkew", 0) <= 0:
-            errors.append(invalid(f"{where}.maxSkew", one.get("maxSkew", 0), "must be greater than 0"))
+            errors.append(invalid(f"{where}.maxSkew", one.get("maxSkew", 0), "must be greater than zero"))
         if not one.get("topologyKey"):
             errors.append(required(f"{where}.topologyKey", "can not be empty"))
         action = one.get("whenUnsatisfiable", "")
@@ -185,7 +185,7 @@ def _check_min_domains(path: str, one: Object, action: str) -> list[FieldError]:
     domains = one.get("minDomains")
     if domains is None:
         return []
-    errors = [] if domains > 0 else [invalid(f"{path}.minDomains", domains, "must be greater than 0")]
+    errors = [] if domains > 0 else [invalid(f"{path}.minDomains", domains, "must be greater than zero")]
     if action != "DoNotSchedule":
         detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
         errors.append(invalid(f"{path}.minDomains", domains, detail))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
+from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.builtins.metadata import validate_annotations, validate_labels
 from spinney.serve.apiserver.builtins.pod_containers import check_containers
 from spinney.serve.apiserver.builtins.pod_placement import (
@@ -99,7 +100,7 @@ def _check_rest(spec: Object, path: str) -> list[FieldError]:
     if preemption and preemption not in _PREEMPTION:
         errors.append(unsupported(f"{path}.preemptionPolicy", preemption, _PREEMPTION))
     for name, value in (spec.get("overhead") or {}).items():
-        errors += check_resource_value(f"{path}.overhead[{name}]", name, value)
+        errors += check_resource_value(f"{path}.overhead.limits[{name}]", name, value)
     return errors
 
 
@@ -123,22 +124,37 @@ def _check_claims(path: str, claims: list[Object]) -> list[FieldError]:
         given = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if name in claim]
         if not given:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errors.append(invalid(where, claim, detail))
+            errors.append(invalid(where, _internal_claim(claim), detail))
         elif len(given) > 1:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(invalid(where, claim, detail))
+            errors.append(invalid(where, _internal_claim(claim), detail))
         for name in given:
             errors += check_subdomain(f"{where}.{name}", claim[name])
     return errors
 
 
+def _internal_claim(claim: Object) -> Internal:
+    return Internal(
+        {
+            "Name": claim.get("name", ""),
+            "ResourceClaimName": claim.get("resourceClaimName"),
+            "ResourceClaimTemplateName": claim.get("resourceClaimTemplateName"),
+        }
+    )
+
+
 def check_template(template: Object, path: str = "spec.template") -> list[FieldError]:
     """A pod template: labels, annotations and the spec."""
-    meta = template["metadata"]
-    errors = validate_labels(meta.get("labels") or {}, f"{path}.labels")
-    errors += validate_annotations(meta.get("annotations") or {}, f"{path}.annotations")
+    errors = check_template_metadata(template, path)
     errors += check_pod_spec(template["spec"], f"{path}.spec")
     if template["spec"].get("ephemeralContainers"):
         detail = "ephemeral containers not allowed in pod template"
         errors.append(forbidden(f"{path}.spec.ephemeralContainers", detail))
     return errors
+
+
+def check_template_metadata(template: Object, path: str = "spec.template") -> list[FieldError]:
+    """The labels and annotations of a pod template."""
+    meta = template["metadata"]
+    errors = validate_labels(meta.get("labels") or {}, f"{path}.labels")
+    return errors + validate_annotations(meta.get("annotations") or {}, f"{path}.annotations")

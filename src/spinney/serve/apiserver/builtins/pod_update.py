@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
+from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.builtins.pod_placement import check_tolerations
 from spinney.serve.apiserver.builtins.pod_spec import check_pod_spec
 from spinney.serve.apiserver.builtins.values import MAX_INT32, check_subdomain, immutable
@@ -131,12 +132,27 @@ def _check_affinity_change(new: Object, old: Object) -> list[FieldError]:
     old_terms: list[Any] = (old.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
     new_terms: list[Any] = (new.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
     if old_terms and len(old_terms) != len(new_terms):
-        return [invalid(path, new_terms, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")]
+        shown = Internal([_internal_term(one) for one in new_terms] or None)
+        return [invalid(path, shown, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")]
     return [
-        invalid(f"{path}[{index}]", new_terms[index], "only additions are allowed (no mutations or deletions)")
+        invalid(
+            f"{path}[{index}]",
+            Internal(_internal_term(new_terms[index])),
+            "only additions are allowed (no mutations or deletions)",
+        )
         for index, old_term in enumerate(old_terms)
         if not _only_added(new_terms[index], old_term)
     ]
+
+
+def _internal_term(term: Object) -> Object:
+    def shown(one: Object) -> Object:
+        return {"Key": one.get("key", ""), "Operator": one.get("operator", ""), "Values": one.get("values")}
+
+    def listed(name: str) -> list[Object] | None:
+        return [shown(one) for one in term[name]] if name in term else None
+
+    return {"MatchExpressions": listed("matchExpressions"), "MatchFields": listed("matchFields")}
 
 
 def _only_added(new: Object, old: Object) -> bool:

@@ -68,6 +68,16 @@ def _check_host_path(path: str, source: Object) -> list[FieldError]:
     return errors
 
 
+def _check_nfs(path: str, source: Object) -> list[FieldError]:
+    errors = [] if source.get("server") else [required(f"{path}.server")]
+    target = source.get("path", "")
+    if not target:
+        errors.append(required(f"{path}.path"))
+    if not target.startswith("/"):
+        errors.append(invalid(f"{path}.path", target, "must be an absolute path"))
+    return errors
+
+
 def _check_mode(path: str, source: Object) -> list[FieldError]:
     mode = source.get("defaultMode")
     if mode is None or 0 <= mode <= 0o777:
@@ -107,7 +117,7 @@ _SOURCES: dict[str, Callable[[str, Object], list[FieldError]]] = {
     "emptyDir": _check_empty_dir,
     "hostPath": _check_host_path,
     "secret": _check_secret,
-    "nfs": _needs("server"),
+    "nfs": _check_nfs,
     "persistentVolumeClaim": _needs("claimName"),
     "downwardAPI": _check_mode,
     "configMap": _check_config,

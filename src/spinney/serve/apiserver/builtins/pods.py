@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from spinney.api.field_errors import FieldError, forbidden
 from spinney.api.quantity import milli
 from spinney.serve.apiserver.builtins import pod_rows
 from spinney.serve.apiserver.builtins.pod_defaults import default_pod
 from spinney.serve.apiserver.builtins.pod_spec import check_pod_spec
 from spinney.serve.apiserver.builtins.pod_update import check_pod_status, check_pod_update
-from spinney.serve.apiserver.builtins.rules import Rules, keep_metadata, spec_changed
+from spinney.serve.apiserver.builtins.rules import Rules, keep_metadata, spec_changed, stamp
 from spinney.serve.apiserver.resource import Context, Object
 
 _COUNTED = ("cpu", "memory")
@@ -22,7 +24,7 @@ def _on_create(pod: Object, context: Context) -> None:
                 "type": "PodScheduled",
                 "status": "False",
                 "lastProbeTime": None,
-                "lastTransitionTime": None,
+                "lastTransitionTime": stamp(context),
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
@@ -45,19 +47,26 @@ def qos_class(spec: Object) -> str:
         ]
     guaranteed, anything = True, False
     for demand in demands:
-        limits = _positive(demand.get("limits"))
-        requests = limits | _positive(demand.get("requests"))
-        anything = anything or bool(requests)
-        guaranteed = guaranteed and len(limits) == len(_COUNTED) and requests == limits
+        limits, requests = demand.get("limits"), demand.get("requests")
+        asks, equal = _classify(tuple(limits.items()) if limits else (), tuple(requests.items()) if requests else ())
+        anything = anything or asks
+        guaranteed = guaranteed and equal
     if not anything:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _positive(amounts: dict[str, str] | None) -> dict[str, int]:
-    if not amounts:
-        return {}
-    return {name: milli(amounts[name]) for name in _COUNTED if name in amounts and milli(amounts[name]) > 0}
+@lru_cache(maxsize=2048)
+def _classify(limits: tuple[tuple[str, str], ...], requests: tuple[tuple[str, str], ...]) -> tuple[bool, bool]:
+    """Whether a container asks for anything, and whether all it asks for is also its limit."""
+    limited = _positive(limits)
+    asked = limited | _positive(requests)
+    return bool(asked), len(limited) == len(_COUNTED) and asked == limited
+
+
+def _positive(amounts: tuple[tuple[str, str], ...]) -> dict[str, int]:
+    counted = {name: milli(value) for name, value in amounts if name in _COUNTED}
+    return {name: amount for name, amount in counted.items() if amount > 0}
 
 
 def _check(pod: Object) -> list[FieldError]:

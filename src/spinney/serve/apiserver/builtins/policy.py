@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.field_errors import FieldError, invalid
+from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, age
 from spinney.serve.apiserver.builtins.rules import Rules, spec_changed
 from spinney.serve.apiserver.builtins.values import (
@@ -24,7 +25,7 @@ def _check(budget: Object) -> list[FieldError]:
     spec = budget["spec"]
     errors: list[FieldError] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        errors.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        errors.append(invalid("spec", _internal_spec(spec), "minAvailable and maxUnavailable cannot be both set"))
     for name in ("minAvailable", "maxUnavailable"):
         if name in spec:
             errors += check_int_or_percent(f"spec.{name}", spec[name])
@@ -34,6 +35,17 @@ def _check(budget: Object) -> list[FieldError]:
     if policy is not None and policy not in _UNHEALTHY:
         errors.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, _UNHEALTHY))
     return errors
+
+
+def _internal_spec(spec: Object) -> Internal:
+    return Internal(
+        {
+            "MinAvailable": spec.get("minAvailable"),
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec.get("maxUnavailable"),
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+    )
 
 
 def _check_status(budget: Object, old: Object) -> list[FieldError]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.field_errors import FieldError, invalid, required
+from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.builtins.metadata import PATH_SEGMENT
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, age
 from spinney.serve.apiserver.builtins.rules import Rules
@@ -122,7 +123,10 @@ def _check_subject(subject: Object, path: str, namespaced: bool) -> list[FieldEr
 
 def _check_same_role(binding: Object, old: Object) -> list[FieldError]:
     role = binding["roleRef"]
-    return [] if role == old["roleRef"] else [invalid("roleRef", role, "cannot change roleRef")]
+    if role == old["roleRef"]:
+        return []
+    shown = {"APIGroup": role.get("apiGroup", ""), "Kind": role.get("kind", ""), "Name": role.get("name", "")}
+    return [invalid("roleRef", Internal(shown), "cannot change roleRef")]
 
 
 def _binding_row(binding: Object, context: Context) -> list[Any]:

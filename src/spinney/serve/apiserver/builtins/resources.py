@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from spinney.api import names, quantity
-from spinney.api.field_errors import FieldError, invalid, required
+from spinney.api.field_errors import ErrorType, FieldError, forbidden, invalid, required
 from spinney.serve.apiserver.builtins.metadata import key_complaints
-from spinney.serve.apiserver.builtins.values import check_quantity, not_found
+from spinney.serve.apiserver.builtins.values import check_quantity
 from spinney.serve.apiserver.resource import Object
 
 _CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -49,7 +49,7 @@ def is_extended(name: str) -> bool:
 def _name_complaints(name: str) -> tuple[str, ...]:
     """What is wrong with the name of a container resource."""
     complaints = key_complaints(name)
-    if complaints:
+    if complaints and "/" not in name:
         return complaints
     if "/" not in name:
         if name in _CONTAINER or name.startswith(_HUGE):
@@ -58,33 +58,56 @@ def _name_complaints(name: str) -> tuple[str, ...]:
         known = name in _OTHER_STANDARD
         return (standard,) if known else ("must be a standard resource type or fully qualified", standard)
     if not is_native(name) and not is_extended(name):
-        return ("doesn't follow extended resource name standard",)
-    return ()
+        return (*complaints, "doesn't follow extended resource name standard")
+    return complaints
 
 
 def check_requirements(path: str, resources: Object, pod_claims: frozenset[str]) -> list[FieldError]:
     """Limits, requests and claims of a container."""
     limits, requests = resources.get("limits"), resources.get("requests")
+    if "claims" not in resources and _all_fine(tuple((limits or {}).items()), tuple((requests or {}).items())):
+        return []
+    return _check_all(path, limits, requests, resources.get("claims"), pod_claims)
+
+
+Amounts = tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=2048)
+def _all_fine(limits: Amounts, requests: Amounts) -> bool:
+    """Few combinations are in use at a time, and nearly all of them are in order."""
+    return not _check_all("", dict(limits), dict(requests), None, frozenset())
+
+
+def _check_all(
+    path: str,
+    limits: dict[str, str] | None,
+    requests: dict[str, str] | None,
+    claims: list[Object] | None,
+    pod_claims: frozenset[str],
+) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, value in (limits or {}).items():
         errors += _check_amount(f"{path}.limits", name, value)
     for name, value in (requests or {}).items():
         errors += _check_amount(f"{path}.requests", name, value)
         errors += _check_against_limit(path, name, value, limits or {})
-    if "claims" in resources:
-        errors += _check_claims(f"{path}.claims", resources["claims"], pod_claims)
+    named = (limits or {}).keys() | (requests or {}).keys()
+    if any(name.startswith(_HUGE) for name in named) and not named & {"cpu", "memory"}:
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    if claims:
+        errors += _check_claims(f"{path}.claims", claims, pod_claims)
     return errors
 
 
 def _check_amount(path: str, name: str, value: str) -> list[FieldError]:
-    return [invalid(path, name, text) for text in _name_complaints(name)] + check_resource_value(
-        f"{path}[{name}]", name, value
-    )
+    where = f"{path}[{name}]"
+    return [invalid(where, name, text) for text in _name_complaints(name)] + check_resource_value(where, name, value)
 
 
 @lru_cache(maxsize=4096)
 def _fine(name: str, value: str) -> bool:
-    if quantity.compare(value, "0") < 0:
+    if quantity.compare(value, "0") < 0 or name.startswith(_HUGE):
         return False
     return not is_extended(name) or quantity.milli(value) % 1000 == 0
 
@@ -94,9 +117,20 @@ def check_resource_value(path: str, name: str, value: str) -> list[FieldError]:
     if _fine(name, value):
         return []
     errors = check_quantity(path, value)
+    if name.startswith(_HUGE):
+        errors += _check_huge_pages(path, name, value)
     if is_extended(name) and quantity.milli(value) % 1000:
         errors.append(invalid(path, value, "must be an integer"))
     return errors
+
+
+def _check_huge_pages(path: str, name: str, value: str) -> list[FieldError]:
+    size = name.removeprefix(_HUGE)
+    if not quantity.is_valid(size) or quantity.base_units(size, True) <= 0:
+        return []
+    if quantity.milli(value) % quantity.milli(size) == 0:
+        return []
+    return [invalid(path, value, f"{value} is not positive integer multiple of {name}")]
 
 
 def _check_against_limit(path: str, name: str, value: str, limits: dict[str, str]) -> list[FieldError]:
@@ -121,5 +155,7 @@ def _check_claims(path: str, claims: list[Object], pod_claims: frozenset[str]) -
         if not name:
             errors.append(required(f"{path}[{index}]"))
         elif name not in pod_claims:
-            errors.append(not_found(f"{path}[{index}]", name))
+            listed = ",".join(sorted(pod_claims)) if pod_claims else "which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims {listed}"
+            errors.append(FieldError(f"{path}[{index}]", ErrorType.NOT_FOUND, name, detail))
     return errors

@@ -1,4 +1,4 @@
-"""PriorityClasses, and the two that every cluster has."""
+"""PriorityClasses."""
 
 from __future__ import annotations
 
@@ -15,30 +15,7 @@ SYSTEM_PREFIX = "system-"
 _POLICIES = ("PreemptLowerPriority", "Never")
 
 
-def _system_class(name: str, value: int, description: str) -> Object:
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-        "description": description,
-        "preemptionPolicy": "PreemptLowerPriority",
-    }
-
-
-SYSTEM_CLASSES = (
-    _system_class(
-        "system-node-critical",
-        2_000_001_000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
-    _system_class(
-        "system-cluster-critical",
-        2_000_000_000,
-        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-    ),
-)
-_SYSTEM_VALUES = {one["metadata"]["name"]: one["value"] for one in SYSTEM_CLASSES}
+_SYSTEM_VALUES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 def _check(obj: Object) -> list[FieldError]:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
-from spinney.serve.apiserver.builtins.metadata import LABEL_1035, validate_labels
+from spinney.serve.apiserver.builtins.internals import Internal
+from spinney.serve.apiserver.builtins.metadata import LABEL, validate_labels
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, NONE, UNSET, age, labels_cell
 from spinney.serve.apiserver.builtins.rules import Rules
 from spinney.serve.apiserver.builtins.values import (
@@ -20,11 +21,13 @@ from spinney.serve.apiserver.builtins.values import (
     check_subdomain,
     unsupported,
 )
+from spinney.serve.apiserver.errors import invalid as refused
 from spinney.serve.apiserver.resource import Column, Context, Object
 
 CLUSTER_RANGE = ipaddress.IPv4Network("10.96.0.0/16")
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _ROUTED = ("ClusterIP", "LoadBalancer", "NodePort")
+_ROUTED_FIELDS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _SHOWN_ENDPOINTS = 3
 
@@ -63,11 +66,17 @@ def _default_addresses(spec: Object, kind: str) -> None:
 
 
 def assign_cluster_ip(service: Object, is_taken: Callable[[str], bool]) -> None:
-    """Give a service that needs one a free address of the cluster range; the same name tends to get the same one."""
-    spec = service["spec"]
-    if spec.get("type") not in _ROUTED or spec.get("clusterIP"):
+    """Give a service that needs one a free address of the cluster range; the same name tends to get the same one.
+
+    Raises ApiError 422 when the service asks for an address that it cannot have.
+    """
+    spec, meta = service["spec"], service["metadata"]
+    wanted = spec.get("clusterIP", "")
+    if spec.get("type") not in _ROUTED or wanted == "None":
         return
-    meta = service["metadata"]
+    if wanted:
+        _take_cluster_ip(meta.get("name", ""), wanted, is_taken)
+        return
     size = CLUSTER_RANGE.num_addresses - 2
     start = zlib.crc32(f"{meta.get('namespace', '')}/{meta.get('name', '')}".encode()) % size
     for step in range(size):
@@ -76,6 +85,17 @@ def assign_cluster_ip(service: Object, is_taken: Callable[[str], bool]) -> None:
             spec["clusterIP"] = address
             spec["clusterIPs"] = [address]
             return
+
+
+def _take_cluster_ip(name: str, wanted: str, is_taken: Callable[[str], bool]) -> None:
+    if ipaddress.ip_address(wanted) not in CLUSTER_RANGE:
+        why = "the provided network does not match the current range"
+    elif is_taken(wanted):
+        why = "provided IP is already allocated"
+    else:
+        return
+    detail = f"failed to allocate IP {wanted}: {why}"
+    raise refused("", "Service", name, [invalid("spec.clusterIPs", [wanted], detail)])
 
 
 def assign_node_ports(service: Object, is_taken: Callable[[int], bool]) -> None:
@@ -101,9 +121,11 @@ def assign_node_ports(service: Object, is_taken: Callable[[int], bool]) -> None:
 def _keep_addresses(service: Object, old: Object, context: Context) -> None:
     """An update that does not mention the addresses keeps them; a change to ExternalName gives them up."""
     spec, was = service["spec"], old["spec"]
+    if spec.get("clusterIP") != was.get("clusterIP") and spec.get("clusterIPs") == was.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []
     if spec.get("type") == "ExternalName":
         if was.get("type") != "ExternalName":
-            for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            for name in _ROUTED_FIELDS:
                 if spec.get(name) == was.get(name):
                     spec.pop(name, None)
         return
@@ -177,8 +199,15 @@ def _check_ports(ports: list[Object]) -> list[FieldError]:
             errors += check_key(f"{where}.appProtocol", port["appProtocol"])
         key = (port.get("protocol"), port["port"])
         if key in [(other.get("protocol"), other["port"]) for other in ports[:index]]:
-            errors.append(duplicate(where, {"port": port["port"], "protocol": port.get("protocol")}))
+            errors.append(duplicate(where, _internal_port(port)))
     return errors
+
+
+def _internal_port(port: Object) -> Internal:
+    """What makes a port unique."""
+    protocol, number = port.get("protocol", ""), port["port"]
+    named = {"Name": "", "Protocol": protocol, "AppProtocol": None}
+    return Internal({**named, "Port": number, "TargetPort": 0, "NodePort": 0})
 
 
 def _check_addresses(spec: Object) -> list[FieldError]:
@@ -207,6 +236,13 @@ def _check_service_update(service: Object, old: Object) -> list[FieldError]:
     if (spec.get("clusterIPs") or [""])[0] != was["clusterIPs"][0]:
         return [invalid("spec.clusterIPs[0]", spec.get("clusterIPs"), "may not change once set")]
     return []
+
+
+def _check_service_status(service: Object, old: Object) -> list[FieldError]:
+    if service["spec"].get("type") == "LoadBalancer" or not service["status"]["loadBalancer"].get("ingress"):
+        return []
+    detail = "may only be used when `spec.type` is 'LoadBalancer'"
+    return [forbidden("status.loadBalancer.ingress", detail)]
 
 
 def _service_row(service: Object, context: Context) -> list[Any]:
@@ -256,11 +292,12 @@ SERVICES = Rules(
         Column("Selector", priority=1),
     ),
     cells=_service_row,
-    naming=LABEL_1035,
+    naming=LABEL,
     defaults=_default_service,
     on_update=_keep_addresses,
     check=_check_service,
     check_update=_check_service_update,
+    check_status=_check_service_status,
     fields=lambda service: {
         "spec.clusterIP": service["spec"].get("clusterIP", ""),
         "spec.type": service["spec"].get("type", ""),
@@ -293,11 +330,28 @@ def _shortened(shown: list[str]) -> str:
     return ",".join(shown[:_SHOWN_ENDPOINTS]) + (f" + {rest} more..." if rest > 0 else "")
 
 
+def _check_endpoints(obj: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, subset in enumerate(obj.get("subsets") or ()):
+        path, ports = f"subsets[{index}]", subset.get("ports") or []
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
+        for at, port in enumerate(ports):
+            where = f"{path}.ports[{at}]"
+            if len(ports) > 1 and not port.get("name"):
+                errors.append(required(f"{where}.name"))
+            elif port.get("name"):
+                errors += check_label(f"{where}.name", port["name"])
+            errors += check_port_number(f"{where}.port", port.get("port", 0))
+    return errors
+
+
 ENDPOINTS = Rules(
     component="io.k8s.api.core.v1.Endpoints",
     columns=(NAME, Column("Endpoints"), AGE),
     cells=_endpoints_row,
     defaults=_default_endpoints,
+    check=_check_endpoints,
 )
 
 

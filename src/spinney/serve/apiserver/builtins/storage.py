@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
 from spinney.api.quantity import compare
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, UNSET, age
-from spinney.serve.apiserver.builtins.rules import Rules, spec_changed
+from spinney.serve.apiserver.builtins.rules import Rules, spec_changed, stamp
 from spinney.serve.apiserver.builtins.values import check_selector, check_subdomain, immutable, unsupported
 from spinney.serve.apiserver.resource import Column, Context, Object
 
@@ -149,7 +148,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def _stamp_volume(volume: Object, context: Context) -> None:
-    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": _now(context)}
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": stamp(context)}
 
 
 def _stamp_phase(volume: Object, old: Object, context: Context) -> None:
@@ -159,11 +158,7 @@ def _stamp_phase(volume: Object, old: Object, context: Context) -> None:
         if stamp:
             status.setdefault("lastPhaseTransitionTime", stamp)
     elif status.get("lastPhaseTransitionTime") in (None, stamp):
-        status["lastPhaseTransitionTime"] = _now(context)
-
-
-def _now(context: Context) -> str:
-    return datetime.fromtimestamp(int(context.now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status["lastPhaseTransitionTime"] = stamp(context)
 
 
 def _check_volume(volume: Object) -> list[FieldError]:
@@ -270,14 +265,8 @@ def _check_class(obj: Object) -> list[FieldError]:
 
 
 def _check_class_update(obj: Object, old: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if obj.get("parameters") != old.get("parameters"):
-        errors.append(forbidden("parameters", "updates to parameters are forbidden."))
-    if obj.get("provisioner") != old.get("provisioner"):
-        errors.append(forbidden("provisioner", "updates to provisioner are forbidden."))
-    if obj.get("reclaimPolicy") != old.get("reclaimPolicy"):
-        errors.append(forbidden("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
-    return errors + immutable("volumeBindingMode", obj.get("volumeBindingMode"), old.get("volumeBindingMode"))
+    fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
+    return [error for name in fixed for error in immutable(name, obj.get(name), old.get(name))]
 
 
 def is_default_class(obj: Object) -> bool:

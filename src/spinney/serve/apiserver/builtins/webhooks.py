@@ -102,11 +102,23 @@ def _check_rule(rule: Object, path: str) -> list[FieldError]:
             errors.append(required(f"{path}.{name}"))
         if len(given) > 1 and "*" in given:
             errors.append(invalid(f"{path}.{name}", given, f"if '*' is present, must not specify other {words}"))
-    if not rule.get("resources"):
-        errors.append(required(f"{path}.resources"))
+    errors += [required(f"{path}.apiVersions[{at}]") for at, one in enumerate(rule.get("apiVersions") or ()) if not one]
+    errors += _check_resources(rule.get("resources") or [], f"{path}.resources")
     scope = rule.get("scope", "*")
     if scope not in ("*", "Cluster", "Namespaced"):
         errors.append(unsupported(f"{path}.scope", scope, ("*", "Cluster", "Namespaced")))
+    return errors
+
+
+def _check_resources(resources: list[str], path: str) -> list[FieldError]:
+    errors = [] if resources else [required(path)]
+    errors += [required(f"{path}[{at}]") for at, one in enumerate(resources) if not one]
+    plain = [one for one in resources if "/" not in one]
+    if "*/*" in resources and len(resources) > 1:
+        errors.append(invalid(path, resources, "if '*/*' is present, must not specify other resources"))
+    elif "*" in plain and len(plain) > 1:
+        detail = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid(path, resources, detail))
     return errors
 
 
@@ -116,11 +128,7 @@ def _check_client(client: Object, path: str) -> list[FieldError]:
     if "url" in client:
         return _check_url(client["url"], f"{path}.url")
     service = client["service"]
-    errors = [
-        required(f"{path}.service.{name}", f"service {name} is required")
-        for name in ("name", "namespace")
-        if not service.get(name)
-    ]
+    errors = [required(f"{path}.service.{name}") for name in ("name", "namespace") if not service.get(name)]
     errors += check_port_number(f"{path}.service.port", service["port"])
     target = service.get("path", "/")
     if target and not target.startswith("/"):
@@ -163,7 +171,9 @@ def _check_conditions(conditions: list[Object], path: str) -> list[FieldError]:
 def _check_versions(versions: list[str], path: str) -> list[FieldError]:
     if not versions:
         return [required(path, "must specify one of v1, v1beta1")]
-    errors = [duplicate(f"{path}[{at}]", one) for at, one in enumerate(versions) if one in versions[:at]]
+    errors = [
+        invalid(f"{path}[{at}]", one, "duplicate version") for at, one in enumerate(versions) if one in versions[:at]
+    ]
     if not any(one in ("v1", "v1beta1") for one in versions):
         errors.append(invalid(path, versions, "must include at least one of v1, v1beta1"))
     return errors

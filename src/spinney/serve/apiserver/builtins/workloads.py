@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
-from spinney.serve.apiserver.builtins.pod_spec import check_template
-from spinney.serve.apiserver.builtins.values import check_not_negative, check_selector, selector_matches, unsupported
+from spinney.serve.apiserver.builtins.internals import Internal
+from spinney.serve.apiserver.builtins.pod_spec import check_template, check_template_metadata
+from spinney.serve.apiserver.builtins.values import (
+    check_not_negative,
+    check_selector,
+    immutable,
+    selector_matches,
+    unsupported,
+)
 from spinney.serve.apiserver.resource import Object
 
 
@@ -12,22 +19,29 @@ def check_workload_selector(spec: Object, kind: str) -> list[FieldError]:
     """A selector that is there, is valid and selects something."""
     selector = spec.get("selector")
     if selector is None:
-        return [required("spec.selector")]
+        return [] if kind == "daemonset" else [required("spec.selector")]
     errors = check_selector("spec.selector", selector)
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {kind}"))
     return errors
 
 
-def check_workload_template(spec: Object) -> list[FieldError]:
+def check_workload_template(spec: Object, kind: str) -> list[FieldError]:
     """A template whose labels the selector finds, and whose pods run for ever."""
     template, selector = spec["template"], spec.get("selector")
     labels = template["metadata"].get("labels") or {}
     errors: list[FieldError] = []
-    if selector and not check_selector("", selector) and not selector_matches(selector, labels):
+    if selector is not None and check_selector("", selector):
+        if kind != "daemonset":
+            detail = "" if kind == "statefulset" else "invalid label selector"
+            errors.append(invalid("spec.selector", selector, detail))
+            return errors
+    elif selector is None or (selector and not selector_matches(selector, labels)):
         detail = "`selector` does not match template `labels`"
         errors.append(invalid("spec.template.metadata.labels", labels or None, detail))
     errors += check_template(template)
+    if kind == "statefulset":  # which looks at labels and annotations twice
+        errors += check_template_metadata(template)
     policy = template["spec"].get("restartPolicy", "")
     if policy != "Always":
         errors.append(unsupported("spec.template.spec.restartPolicy", policy, ("Always",)))
@@ -54,3 +68,13 @@ def check_within_replicas(status: Object, names: tuple[str, ...]) -> list[FieldE
         for name in names
         if status.get(name, 0) > total
     ]
+
+
+def internal_strategy(strategy: Object) -> Internal:
+    """An update strategy, for messages."""
+    return Internal({"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")})
+
+
+def check_selector_kept(obj: Object, old: Object) -> list[FieldError]:
+    """The selector is fixed for life."""
+    return immutable("spec.selector", obj["spec"].get("selector"), old["spec"].get("selector"))

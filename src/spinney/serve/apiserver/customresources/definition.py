@@ -281,7 +281,7 @@ def _stored_errors(crd: Object) -> Iterator[FieldError]:
     stored = (crd.get("status") or {}).get("storedVersions")
     versions = crd["spec"].get("versions") or []
     if not stored:
-        yield invalid("status.storedVersions", stored, "must have at least one stored version")
+        yield invalid("status.storedVersions", None, "must have at least one stored version")
         return
     for version in versions:
         if version.get("storage") and version["name"] not in stored:

@@ -89,6 +89,8 @@ def text_of(value: Any) -> str:
     """A found value as a cell of a table shows it."""
     if isinstance(value, str):
         return value
+    if value is None:
+        return "<no value>"
     if isinstance(value, float):
         return f"{value:g}" if abs(value) >= 1e21 else repr(value)
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
@@ -128,8 +130,15 @@ def _bracket(text: str) -> Step:
         union = [_bracket(part) for part in parts]
         return lambda values: [found for step in union for found in step(values)]
     if quoted := _QUOTED_KEY.fullmatch(parts[0]):
-        return _field(quoted[1].replace(".", "\\."))
+        inner = parse(f".{quoted[1]}").steps  # a point in the key divides it, unless it is escaped
+        return lambda values: _through(inner, values)
     return _slice(":" if parts[0] == "*" else parts[0])
+
+
+def _through(steps: tuple[Step, ...], values: list[Any]) -> list[Any]:
+    for step in steps:
+        values = step(values)
+    return values
 
 
 def _slice(text: str) -> Step:

@@ -25,7 +25,7 @@ def established(crd: Mapping[str, Any], served: Iterable[Resource], now: str) ->
 def stored_versions(crd: Mapping[str, Any]) -> list[str]:
     """Every version that objects were ever stored in, the current one included."""
     found = list((crd.get("status") or {}).get("storedVersions") or ())
-    current = [version["name"] for version in crd["spec"]["versions"] if version.get("storage")]
+    current = [version["name"] for version in crd["spec"]["versions"] if version.get("storage")][:1]
     return [*found, *(name for name in current if name not in found)]
 
 

@@ -53,6 +53,7 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str)
         schema_name=_component(group, name, names["kind"]),
         storage_version=storage,
         builtin=False,
+        plain_metadata=True,
         deprecated=_deprecation(spec, version),
     )
 

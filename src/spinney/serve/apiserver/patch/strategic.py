@@ -73,15 +73,11 @@ def _merge_entry(original: Object, key: str, value: Any, schema: Schema | None) 
     elif type(before) is list and type(value) is list:
         original[key] = _merge_lists(before, value, schema) if _strategy(schema) == "merge" else value
     else:
-        kept = _without_directives(value if before is not _ABSENT and _is_scalar(value) else without_nulls(value))
+        kept = _without_directives(without_nulls(value))
         if kept is _ABSENT:
             original.pop(key, None)
         else:
             original[key] = kept
-
-
-def _is_scalar(value: Any) -> bool:
-    return type(value) not in (dict, list)
 
 
 def _part(schema: Schema | None, name: str) -> Schema | None:
@@ -156,7 +152,8 @@ def _merge_ordered_lists(original: Object, patch: Object, schema: Schema | None)
         if value is not _ABSENT:
             _check_order(value, order, key_of)
         merged = _merge_unordered(before, value, list_schema)
-        original[name] = _arranged(merged, order, [] if before is _ABSENT else before, key_of)
+        places = [] if before is _ABSENT else _places(before, value, list_schema, key_of)
+        original[name] = _arranged(merged, order, places, key_of)
         patch.pop(name, None)
 
 
@@ -169,12 +166,34 @@ def _merge_unordered(before: Any, value: Any, schema: Schema | None) -> list[Any
 
 
 def _check_order(patch: list[Any], order: list[Any], key_of: Identity) -> None:
-    """The items of a patch must stand in the order that it asks for."""
-    wanted = [key_of(item) for item in patch if not (type(item) is dict and DIRECTIVE in item)]
-    remaining = iter([key_of(item) for item in order])
-    if patch and order and not all(any(same(item, found) for found in remaining) for item in wanted):
+    """The items of a patch must stand in the order that it asks for; a directive behind all of them is one too many."""
+    if not patch or not order:
+        return
+    waiting = [item for item in patch if not (type(item) is dict and item.get(DIRECTIVE) == "delete")]
+    for wanted in order:
+        while waiting and type(waiting[0]) is dict and DIRECTIVE in waiting[0]:
+            waiting.pop(0)
+        if waiting and same(key_of(waiting[0]), key_of(wanted)):
+            waiting.pop(0)
+    if waiting:
         why = f"The order in patch list:\n{shown(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{shown(order)}\n"
         raise ApiError(500, "", why)
+
+
+def _places(before: list[Any], value: Any, schema: Schema | None, key_of: Identity) -> list[Any]:
+    """The order of the server's list as the merge leaves it behind: new items stand where deleted ones made room."""
+    if value is _ABSENT or _strategy(schema) != "merge" or not all(type(item) is dict for item in (*before, *value)):
+        return before
+    places, length = list(before), len(before)
+    for gone in [key_of(item) for item in value if item.get(DIRECTIVE) == "delete"]:
+        kept = [item for item in places[:length] if not same(key_of(item), gone)]
+        places[: len(kept)], length = kept, len(kept)
+    for item in value:
+        if length == len(places):
+            break
+        if DIRECTIVE not in item and not any(same(key_of(found), key_of(item)) for found in places[:length]):
+            places[length], length = item, length + 1
+    return places
 
 
 def _identity(schema: Schema | None) -> Identity:

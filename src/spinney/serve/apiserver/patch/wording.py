@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from json.encoder import encode_basestring
 from typing import Any
 
 
@@ -18,6 +19,24 @@ def shown(value: Any) -> str:
             return "[" + " ".join(shown(item) for item in value) + "]"
         case _:
             return str(value)
+
+
+def quoted(value: Any) -> str:
+    """A value as Go writes it in source."""
+    match value:
+        case str():
+            return str(encode_basestring(value))
+        case dict():
+            return (
+                go_type(value)
+                + "{"
+                + ", ".join(f"{quoted(name)}:{quoted(value[name])}" for name in sorted(value))
+                + "}"
+            )
+        case list():
+            return go_type(value) + "{" + ", ".join(quoted(item) for item in value) + "}"
+        case _:
+            return shown(value)
 
 
 def json_type(value: Any) -> str:

@@ -132,6 +132,9 @@ def _rewritten(tree: Tree, types: Mapping[int, Type], optional: set[str]) -> Nod
         found = types.get(node.id)
         if found is not None and found.adapted and found.name in ("timestamp", "duration") and node.kind != "has":
             return cel_ast.call(next(fresh), found.name, result)
+        if node.kind == "call" and node.names[0] in ("_==_", "_!=_") and _is_set(node.args[0], types):
+            same = cel_ast.call(next(fresh), "sets.equivalent", *args)
+            return same if node.names[0] == "_==_" else cel_ast.call(next(fresh), "!_", same)
         if node.kind == "call" and node.names[0] == "validate" and found is not None:
             return cel_ast.call(next(fresh), "optional.ofNonZeroValue", result)
         if (node.kind == "ident" and node.names[0] in optional) or (node.kind == "call" and node.names[0] == "named"):
@@ -140,6 +143,11 @@ def _rewritten(tree: Tree, types: Mapping[int, Type], optional: set[str]) -> Nod
         return result
 
     return rewrite(tree.root)
+
+
+def _is_set(node: Node, types: Mapping[int, Type]) -> bool:
+    found = types.get(node.id)
+    return found is not None and found.unordered
 
 
 def _is_not(left: Node, right: Node) -> bool:
@@ -152,6 +160,7 @@ _FAILURES = (
     (re.compile(r"divide by zero()"), "division by zero{}"),
     (re.compile(r"modulus by zero()"), "modulus by zero{}"),
     (re.compile(r"integer overflow()"), "integer overflow{}"),
+    (re.compile(r"cannot convert string to (\w+)"), "type conversion error from 'string' to '{}'"),
     (re.compile(r"No matching overloads found()"), "no such overload{}"),
     (re.compile(r'No value with name "(.*?)" found in Activation'), "no such attribute(s): {}"),
 )

@@ -17,6 +17,7 @@ from spinney.serve.apiserver.schema.cel_types import (
     DYN,
     INT,
     NULL,
+    RESERVED,
     STRING,
     TIMESTAMP,
     TYPE,
@@ -78,9 +79,10 @@ class Checker:
         name = node.names[0]
         match owner.name:
             case "object":
-                if name not in owner.fields:
+                spelled = f"__{name}__" if name in RESERVED else name
+                if spelled not in owner.fields:
                     raise Mismatch(node, f"undefined field '{name}'")
-                return owner.fields[name]
+                return owner.fields[spelled]
             case "map":
                 return owner.element or DYN
             case "optional_type":
@@ -133,6 +135,8 @@ class Checker:
         receiver: tuple[Node, ...] = (node.target,) if node.target is not None else ()
         if node.target is not None and _is_namespace(node.target, scope):
             name, receiver = f"{node.target.names[0]}.{name}", ()
+        if name == "format" and receiver and node.args and node.args[0].kind == "list":
+            return self._format(node, scope)
         args = [self._infer(arg, scope) for arg in (*receiver, *node.args)]
         if (operator := _OPERATORS.get(name)) is not None:
             found = operator(args)
@@ -144,6 +148,13 @@ class Checker:
             raise Mismatch(node, _no_overload(name, args, bool(receiver)))
         _check_literal(name, node)
         return found
+
+    def _format(self, node: Node, scope: Scope) -> Type:
+        """The one list whose elements may differ in type."""
+        for part in (node.target, *node.args[0].args):
+            if part is not None:
+                self._infer(part, scope)
+        return STRING
 
     def _optional_select(self, node: Node, scope: Scope) -> Type:
         owner = self._infer(node.args[0], scope)

@@ -34,7 +34,7 @@ def make_quantity(text: str) -> Opaque:
     try:
         return {_QUANTITY: quantity.canonical(text)}
     except quantity.QuantityError as error:
-        raise LibraryError(str(error)) from None
+        raise LibraryError(str(error).partition(", found ")[0]) from None
 
 
 def _amount(value: Opaque) -> Fraction:
@@ -276,7 +276,7 @@ def _table() -> dict[str, list[tuple[str, str, Callable[..., Any]]]]:
         "isInteger": [(".map", "bool", _is_integer)],
         "asInteger": [(".map", "int", _as_integer)],
         "asApproximateFloat": [(".map", "double", lambda value: float(_amount(value)))],
-        "sign": [(".map", "int", lambda value: (_amount(value) > 0) - (_amount(value) < 0))],
+        "sign": [("map", "int", lambda value: (_amount(value) > 0) - (_amount(value) < 0))],
         "compareTo": [(".map map", "int", _compare)],
         "isGreaterThan": [(".map map", "bool", lambda left, right: _compare(left, right) > 0)],
         "isLessThan": [(".map map", "bool", lambda left, right: _compare(left, right) < 0)],

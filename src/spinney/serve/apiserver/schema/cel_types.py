@@ -14,7 +14,7 @@ from typing import Any
 
 from spinney.serve.apiserver.schema.model import Raw
 
-_RESERVED = frozenset(
+RESERVED = frozenset(
     {
         *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if"),
         *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
@@ -32,6 +32,7 @@ class Type:
     key: Type | None = None
     fields: Mapping[str, Type] = field(default_factory=dict)
     adapted: bool = False  # values differ from the JSON they come from
+    unordered: bool = False  # a list that equals another whatever the order
 
     def __str__(self) -> str:
         match self.name:
@@ -71,7 +72,7 @@ def escape(name: str) -> str | None:
     """A property name as rules write it; None when it cannot be written."""
     if not name or name[0].isdecimal():
         return None
-    if name in _RESERVED:
+    if name in RESERVED:
         return f"__{name}__"
     if re.search(r"[^a-zA-Z0-9_./-]", name):
         return None
@@ -86,7 +87,10 @@ def declared(raw: Raw, root: bool = False) -> Type | None:
         case "array":
             items = raw.get("items")
             element = declared(items, bool(items.get("x-kubernetes-embedded-resource"))) if items else None
-            return list_of(element) if element is not None else None
+            if element is None:
+                return None
+            unordered = raw.get("x-kubernetes-list-type") == "set"
+            return Type("list", element, adapted=element.adapted, unordered=unordered)
         case "object":
             return _declared_object(raw, root)
         case "string":
@@ -146,6 +150,8 @@ def _adapt_object(value: dict[str, Any], kind: Type) -> dict[str, Any]:
         spelled = escape(name)
         if spelled is not None and (known := kind.fields.get(spelled)) is not None:
             adapted[spelled] = adapt(child, known)
+            if name in RESERVED:
+                adapted[name] = adapted[spelled]
     return adapted
 
 

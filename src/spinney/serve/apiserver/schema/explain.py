@@ -17,6 +17,7 @@ from spinney.serve.apiserver.schema.correlate import UNRELATED, Correlation
 from spinney.serve.apiserver.schema.model import Raw
 
 _MAX_EXACT = 2**53 - 1
+_MAX_FLOAT = (2 - 2**-23) * 2.0**127
 NOWHERE = "<nil>"  # the path of what belongs to no field
 
 
@@ -174,6 +175,8 @@ def _number_errors(value: Any, raw: Raw, types: tuple[str, ...], path: str, show
         if not (float(value).is_integer() and -limit <= value < limit):
             words = f"with format {format_name}" if format_name else "(default format)"
             yield invalid(NOWHERE, "", f"Checked value must be of type integer {words} in {path}")
+    elif types == ("number",) and raw.get("format") == "float" and abs(value) > _MAX_FLOAT:
+        yield invalid(NOWHERE, "", f"Checked value must be of type number with format float in {path}")
     whole = _kind(value) == "integer"
     factor = raw.get("multipleOf")
     if factor is not None:

@@ -1,4 +1,4 @@
-"""Regular expressions in the syntax of Go (RE2), matched by linear-time engine where it can, by Python's elsewhere.
+"""Regular expressions in the syntax of Go (RE2), matched by a linear-time engine where it can, by Python's elsewhere.
 
 What RE2 does not have (look-around, back references) is refused, although Python would take it.
 """
@@ -24,7 +24,14 @@ _POSIX = {
     "word": r"\w",
     "xdigit": "0-9A-Fa-f",
 }
-_LETTER = {"L": "^\\W\\d_", "Lu": "A-ZÀ-ÖØ-Þ", "Ll": "a-zß-öø-ÿ", "N": "0-9", "Nd": "0-9", "S": "$+<=>^`|~"}
+_ANY_LETTER = "A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\U0010ffff"  # roughly: all beyond Latin-1
+_LETTER = {
+    "Lu": "A-Z\u00c0-\u00d6\u00d8-\u00de",
+    "Ll": "a-z\u00df-\u00f6\u00f8-\u00ff",
+    "N": "0-9",
+    "Nd": "0-9",
+    "S": "$+<=>^`|~",
+}
 _FORBIDDEN = (
     (re.compile(r"\(\?(?:<?[=!])"), "invalid or unsupported Perl syntax"),
     (re.compile(r"(?<!\\)(?:\\\\)*\\[1-9]"), "invalid escape sequence"),
@@ -84,8 +91,8 @@ def _translated(pattern: str) -> str:
         last = token.end()
         text = token.group()
         if token["property"] or token["short"]:
-            letters = _LETTER.get(token["property"] or token["short"], "^\\W\\d_")
-            text = letters.lstrip("^") if inside else f"[{letters}]"
+            letters = _LETTER.get(token["property"] or token["short"], _ANY_LETTER)
+            text = letters if inside else f"[{letters}]"
         elif token["posix"] and inside:
             text = _POSIX.get(token["posix"], "")
         elif token["flags"]:

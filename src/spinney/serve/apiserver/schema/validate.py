@@ -91,6 +91,7 @@ def _is_exact(raw: Raw) -> bool:
     return all(_is_exact(one) for one in nested if isinstance(one, dict))
 
 
+_FLOAT_LIMIT = 3.4e38
 _INTEGER_LIMITS = {"int32": 2**31, "int64": 2**63, "": 2**63}
 
 
@@ -105,6 +106,8 @@ def _gate_type(raw: Raw, gate: Raw, checks: dict[str, Callable[[str], bool]]) ->
     format_name = formats.effective(name, raw.get("format", ""))
     if name == "integer":
         gate["allOf"] = [_integer_range(format_name)]
+    elif name == "number" and format_name == "float":
+        gate["allOf"] = [{"minimum": -_FLOAT_LIMIT, "maximum": _FLOAT_LIMIT}]
     elif format_name and (check := formats.string_check(format_name)) is not None:
         gate["format"] = f"kubernetes:{format_name}"
         checks[gate["format"]] = check

@@ -1,0 +1,132 @@
+"""Expressions over any values, as webhooks and rules use them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from spinney.serve.apiserver.schema.cel import CelError, compile, compile_typed
+from spinney.serve.apiserver.schema.cel_types import adapt, declared, escape
+
+EVALUATED: list[tuple[str, dict[str, Any], Any]] = [
+    ('object.metadata.name == "x"', {"object": {"metadata": {"name": "x"}}}, True),
+    ('request.operation in ["CREATE", "UPDATE"]', {"request": {"operation": "DELETE"}}, False),
+    ("has(oldObject.spec)", {"oldObject": {}}, False),
+    ("oldObject == null", {"oldObject": None}, True),
+    ('object.?spec.?a.orValue("none")', {"object": {}}, "none"),
+    ("object.l.map(x, x * 2)", {"object": {"l": [1, 2]}}, [2, 4]),
+    ("size(object.l) > 1.5", {"object": {"l": [1, 2]}}, True),
+    ('quantity("1000m") == quantity("1")', {}, True),
+    ('quantity("1").add(quantity("500m")).compareTo(quantity("1500m"))', {}, 0),
+    ('quantity("3").sub(1).asInteger()', {}, 2),
+    ('quantity("1500m").asApproximateFloat()', {}, 1.5),
+    ('sign(quantity("-1"))', {}, -1),
+    ('semver("v1.2", true).minor()', {}, 2),
+    ('semver("1.2.3-alpha.1").isLessThan(semver("1.2.3-alpha.10"))', {}, True),
+    ('string(ip("10.0.0.1").isGlobalUnicast())', {}, "true"),
+    ('cidr("10.0.0.1/8").masked() == cidr("10.0.0.0/8")', {}, True),
+    ('cidr("10.0.0.0/8").containsCIDR("10.1.0.0/16")', {}, True),
+    ('isIP("::ffff:1.2.3.4")', {}, False),
+    ('url("https://a.b:80/x?q=1&q=2").getQuery()["q"][1]', {}, "2"),
+    ('format.named("nonsense").hasValue()', {}, False),
+    ('format.dns1035Label().validate("1a").value().size()', {}, 1),
+    ('"a1b22".findAll("[0-9]+", 1)', {}, ["1"]),
+    ("[1, 2, 2].lastIndexOf(2)", {}, 2),
+    ('["b", "a"].isSorted()', {}, False),
+    ("[1, 2].all(i, v, v > i)", {}, True),
+    ("sets.intersects([1, 2], [2, 3])", {}, True),
+]
+
+
+@pytest.mark.parametrize(("expression", "bindings", "expected"), EVALUATED, ids=[row[0] for row in EVALUATED])
+def test_an_expression_has_a_value(expression: str, bindings: dict[str, Any], expected: Any) -> None:
+    assert compile(expression).evaluate(bindings) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "bindings", "words"),
+    [
+        ("object.a.b", {"object": {}}, "no such key: a"),
+        ("object.l[5]", {"object": {"l": []}}, "index out of bounds: 5"),
+        ("1 / 0", {}, "division by zero"),
+        ("object.a + 1", {"object": {"a": "s"}}, "no such overload"),
+        ('int("x")', {}, "type conversion error from 'string' to 'int'"),
+        ("object.x", {}, "no such attribute(s): object"),
+        ("[].max()", {}, "max called on empty list"),
+        ('ip("x")', {}, 'IP Address "x" parse error during conversion from string'),
+        ('semver("x")', {}, "invalid semantic version: x"),
+    ],
+)
+def test_an_expression_that_fails_says_why(expression: str, bindings: dict[str, Any], words: str) -> None:
+    with pytest.raises(CelError) as failed:
+        compile(expression).evaluate(bindings)
+    assert str(failed.value) == words
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("object.x >", "ERROR: <input>:1:11: Syntax error: mismatched input '<EOF>'"),
+        ("other.x", "undeclared reference to 'other"),
+        ("foo(object)", "undeclared reference to 'foo'"),
+        ("1 + 'a'", "found no matching overload for '_+_' applied to '(int, string)'"),
+        ("object.matches('[')", "invalid matches argument"),
+        ("[1, 'a']", "expected type 'int' but found 'string'"),
+    ],
+)
+def test_an_expression_that_cannot_be_compiled_is_refused(expression: str, words: str) -> None:
+    with pytest.raises(CelError) as refused:
+        compile(expression)
+    assert words in str(refused.value)
+
+
+def test_false_needs_no_right_side() -> None:
+    assert compile("false && object.missing").evaluate({"object": {}}) is False
+
+
+def test_other_names_can_be_declared() -> None:
+    assert compile("authorizer == 1", ("authorizer",)).evaluate({"authorizer": 1}) is True
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled"),
+    [
+        ("plain", "plain"),
+        ("a-b", "a__dash__b"),
+        ("a.b/c", "a__dot__b__slash__c"),
+        ("__x", "__underscores__x"),
+        ("namespace", "__namespace__"),
+        ("1a", None),
+        ("a b", None),
+    ],
+)
+def test_names_are_escaped_as_kubernetes_escapes_them(name: str, spelled: str | None) -> None:
+    assert escape(name) == spelled
+
+
+def test_fields_without_a_type_are_hidden_from_rules() -> None:
+    raw = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"x-kubernetes-preserve-unknown-fields": True}},
+    }
+    kind = declared(raw)
+    assert kind is not None
+    with pytest.raises(CelError, match="undefined field 'b'"):
+        compile_typed("self.b == 1", {"self": kind})
+
+
+def test_whole_numbers_are_floats_where_the_schema_says_number() -> None:
+    kind = declared({"type": "array", "items": {"type": "number"}})
+    assert kind is not None
+    assert [type(one) for one in adapt([1, 2.5], kind)] == [float, float]
+
+
+def test_the_engine_is_loaded_only_when_an_expression_is_compiled() -> None:
+    probe = (
+        "import sys; import spinney.serve.apiserver.customresources; "
+        "assert not any(name.startswith('cel_expr') for name in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
