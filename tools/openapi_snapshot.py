@@ -23,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SNAPSHOT = ROOT / "src/spinney/serve/apiserver/builtins/openapi.json.gz"
 DISCOVERY = ROOT / "tests/unit/serve/builtins/discovery.json"
+COLUMNS = DISCOVERY.with_name("columns.json")
 STAGING = "0.36.3"
 
 PATHS = {
@@ -76,6 +77,8 @@ def main() -> int:
     SNAPSHOT.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
     discovery = {path: fetch(f"/{path}")["resources"] for path in PATHS}
     DISCOVERY.write_text(json.dumps(discovery, indent=1, sort_keys=True) + "\n")
+    columns = {path: _columns(fetch, path, resources) for path, resources in discovery.items()}
+    COLUMNS.write_text(json.dumps(columns, indent=1, sort_keys=True) + "\n")
     sys.stdout.write(f"{len(components)} components, {len(text)} bytes\n")
     return 0
 
@@ -90,11 +93,24 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _columns(fetch: Any, path: str, resources: list[Raw]) -> Raw:
+    """Per listed resource: name, type, format and priority of the columns of its table."""
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    listed = [one["name"] for one in resources if "list" in one["verbs"]]
+    return {
+        name: [
+            [one["name"], one["type"], one["format"], one["priority"]]
+            for one in fetch(f"/{path}/{name}?limit=1", accept)["columnDefinitions"]
+        ]
+        for name in listed
+    }
+
+
 def _fetcher(server: str, token: str, ca: str) -> Any:
     context = ssl.create_default_context(cafile=ca)
 
-    def fetch(path: str) -> Raw:
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+    def fetch(path: str, accept: str = "application/json") -> Raw:
+        headers = {"Authorization": f"Bearer {token}", "Accept": accept}
         request = urllib.request.Request(server + path, headers=headers)  # noqa: S310
         with urllib.request.urlopen(request, context=context, timeout=30) as reply:  # noqa: S310
             document: Raw = json.load(reply)

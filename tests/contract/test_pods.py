@@ -218,7 +218,7 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
     "host network ports": (
         {"hostNetwork": True, "containers": [{**CONTAINER, "ports": [{"containerPort": 1, "hostPort": 2}]}]},
         "FieldValueInvalid",
-        f"{C0}.ports[0].containerPort",
+        f"{C0}.ports[0].hostPort",
     ),
 }
 
@@ -294,7 +294,7 @@ def test_gates_can_only_be_removed(space: Space) -> None:
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
     space.patch("pods", "p", {"spec": {"schedulingGates": gates[1:]}}).ok(200)
     refused = space.patch("pods", "p", {"spec": {"schedulingGates": gates}}).refused(422, "Invalid")
-    assert refused.causes == [("FieldValueForbidden", "spec.schedulingGates")]
+    assert refused.causes == [("FieldValueForbidden", "spec.schedulingGates[0].name")]
     now = space.patch("pods", "p", {"spec": {"schedulingGates": None}}).ok(200)
     assert "schedulingGates" not in now["spec"]
 

@@ -31,6 +31,8 @@ class AdmissionRequest:
     old_object: Object | None
     dry_run: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    user_uid: str = ""
+    user_extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,26 +86,28 @@ class Binder:
         self._takes = takes
         self._used: dict[str, dict[str, int]] = {}
         self._charged: dict[Key, tuple[str, dict[str, int]]] = {}
+        self._pending: dict[Key, None] = {}
         self._order: list[str] = []
         self._starts: dict[tuple[tuple[str, int], ...], int] = {}
         sources = [Source(self._pods, self._keys_of_pod), Source(self._nodes, self._keys_of_node)]
         self.controller: Controller[Key] = Controller("binder", sources, self._reconcile, client, dice, workers=1)
 
     def _keys_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
-        freed = self._charge(change.key, change.new)
-        if freed:
+        waits = change.new is not None and self._waits(change.new)
+        if waits:
+            self._pending[change.key] = None
+        else:
+            self._pending.pop(change.key, None)
+        if self._charge(change.key, change.new):
             self._starts.clear()
-            return self._pending()
-        return (change.key,) if change.new is not None and self._waits(change.new) else ()
+            return tuple(self._pending)
+        return (change.key,) if waits else ()
 
     def _keys_of_node(self, change: Change[Node]) -> Iterable[Key]:
         if change.old is None or change.new is None:
             self._order = [name for _, name in sorted(node.key for node in self._nodes)]
         self._starts.clear()
-        return self._pending()
-
-    def _pending(self) -> list[Key]:
-        return sorted(pod.key for pod in self._pods if self._waits(pod))
+        return tuple(self._pending)
 
     def _waits(self, pod: Pod) -> bool:
         free = not pod.spec.node_name and not pod.leaving and not pod.finished and not pod.spec.scheduling_gates

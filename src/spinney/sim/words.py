@@ -182,7 +182,10 @@ class Node(Slim, frozen=True, gc=False, rename="camel"):
 
 def condition(conditions: tuple[Json, ...], wanted: str) -> str:
     """The status of a condition, empty where there is none."""
-    return next((str(each.get("status", "")) for each in conditions if each.get("type") == wanted), "")
+    for each in conditions:
+        if each.get("type") == wanted:
+            return str(each.get("status", ""))
+    return ""
 
 
 def merged(conditions: tuple[Json, ...], ours: list[Json]) -> list[Json]:

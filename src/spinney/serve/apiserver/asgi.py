@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from spinney.serve.apiserver.bodies import MAX_BODY_BYTES
@@ -31,7 +31,7 @@ class Application:
         except ApiError as error:
             await _answer(error_reply(error), send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _joined(scope["headers"])
         request = HttpRequest(
             scope["method"],
             scope["raw_path"].decode("ascii", "replace") if "raw_path" in scope else scope["path"],
@@ -46,6 +46,15 @@ class Application:
             await _answer(reply, send)
         else:
             await _stream(reply, receive, send)
+
+
+def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name; one that is sent several times is one value, joined by commas."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in pairs:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    return headers
 
 
 async def _read_body(receive: Receive) -> bytes:

@@ -10,12 +10,13 @@ from typing import Any
 
 from spinney.api.field_errors import invalid as invalid_value
 from spinney.api.field_errors import not_supported
+from spinney.serve.apiserver.admitting import admit_deletion
 from spinney.serve.apiserver.errors import conflict, invalid, stale
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.stamps import rfc3339
 from spinney.serve.apiserver.store import Record
-from spinney.serve.apiserver.writing import MAX_ATTEMPTS, delete_check
+from spinney.serve.apiserver.writing import MAX_ATTEMPTS, is_open_namespace
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -32,6 +33,22 @@ class DeleteOptions:
     propagation: str = ""
     orphan_dependents: bool | None = None
     dry_run: bool = False
+
+    def shown(self) -> dict[str, Any]:
+        """The options as admission is told them."""
+        told: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        if self.grace_s is not None:
+            told["gracePeriodSeconds"] = self.grace_s
+        preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
+        if any(preconditions.values()):
+            told["preconditions"] = {key: value for key, value in preconditions.items() if value}
+        if self.propagation:
+            told["propagationPolicy"] = self.propagation
+        if self.orphan_dependents is not None:
+            told["orphanDependents"] = self.orphan_dependents
+        if self.dry_run:
+            told["dryRun"] = ["All"]
+        return told
 
 
 def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
@@ -68,14 +85,15 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
     )
 
 
-async def delete(kernel: Kernel, call: Call, options: DeleteOptions) -> tuple[Object, bool]:
-    """The object as it was last seen, and whether it is gone."""
+async def delete(kernel: Kernel, call: Call, options: DeleteOptions, *, asked: bool = False) -> tuple[Object, bool]:
+    """The object as it was last seen, and whether it is gone. `asked`: admission has had its say already."""
     resource, target = call.resource, call.target
     for _ in range(MAX_ATTEMPTS):
         record = kernel.existing(resource, target.namespace, target.name)
         old = kernel.decode(record, resource)
         _check_preconditions(call, old, options)
-        await delete_check(kernel, call, old)
+        if not asked:
+            await admit_deletion(kernel, call, old, options.shown())
         if kernel.record(resource, target.namespace, target.name) is record:
             return _delete_now(kernel, call, record, old, options)
     raise stale(resource.group, resource.plural, target.name)
@@ -90,7 +108,7 @@ def _delete_now(kernel: Kernel, call: Call, record: Record, old: Object, options
     else:
         meta.pop("finalizers", None)
     grace_s = _grace(call, new, options)
-    held = bool(finalizers) or grace_s > 0 or _holds_content(new)
+    held = bool(finalizers) or grace_s > 0 or is_open_namespace(new)
     if not held:
         if not options.dry_run:
             kernel.erase(call.resource, new)
@@ -143,10 +161,6 @@ def _grace(call: Call, obj: Object, options: DeleteOptions) -> int:
     if pending is not None and "deletionTimestamp" in obj["metadata"]:
         grace = min(grace, pending)
     return int(grace)
-
-
-def _holds_content(obj: Object) -> bool:
-    return obj["kind"] == "Namespace" and obj["apiVersion"] == "v1" and bool((obj.get("spec") or {}).get("finalizers"))
 
 
 def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:

@@ -17,6 +17,9 @@ from spinney.serve.apiserver.registry import Converter
 from spinney.serve.apiserver.server import ApiServer
 
 
+_ISSUER = "https://kubernetes.default.svc"
+
+
 class WallClock:
     """The machine's time."""
 
@@ -40,9 +43,15 @@ class Embedded:
 
 def build(options: Embedded, clock: Clock | None = None, dice: Dice | None = None) -> ApiServer:
     """A server that is not started yet."""
-    accounts = ServiceAccountTokens(_signing_key(options.data_dir), "https://kubernetes.default.svc")
+    server: ApiServer | None = None
+
+    def exists(namespace: str, name: str, uid: str) -> bool:
+        found = server.kernel.store.get("/serviceaccounts", namespace, name) if server is not None else None
+        return found is not None and found.uid == uid
+
+    accounts = ServiceAccountTokens(_signing_key(options.data_dir), _ISSUER, exists=exists)
     sources = (StaticTokens(options.tokens or {}), accounts)
-    return ApiServer(
+    server = ApiServer(
         clock or WallClock(),
         dice or random.SystemRandom(),
         plugins=options.plugins,
@@ -51,6 +60,7 @@ def build(options: Embedded, clock: Clock | None = None, dice: Dice | None = Non
         journal=SqliteJournal(options.data_dir) if options.data_dir is not None else None,
         tokens=accounts,
     )
+    return server
 
 
 def _signing_key(data_dir: Path | None) -> bytes:

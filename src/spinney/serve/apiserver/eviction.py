@@ -23,7 +23,7 @@ async def evict(kernel: Kernel, call: Call, eviction: Object) -> Object:
     if not _may_go_freely(pod):
         _take_disruption(kernel, pod, options)
         _mark_disrupted(kernel, call.resource, pod, options)
-    await delete(kernel, call, options)
+    await delete(kernel, call, options, asked=True)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

@@ -28,7 +28,7 @@ async def patch(kernel: Kernel, call: Call, body: bytes, subresource: str) -> tu
     if kind == APPLY_PATCH:
         return await _apply(kernel, call, body, subresource)
     transform = transformation(call, kind, read_patch(body))
-    return await update(kernel, call, transform, subresource=subresource, retry=True), False
+    return await update(kernel, call, transform, subresource=subresource, retry=True, patched=True), False
 
 
 def transformation(call: Call, kind: str, change: Any) -> Transform:
@@ -62,6 +62,17 @@ def _check(call: Call, kind: str) -> None:
         raise invalid("meta.k8s.io", "PatchOptions", "", [error])
 
 
+def _check_name(call: Call, config: Object) -> None:
+    meta = config.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not name:
+        shown = call.target.name
+        why = f"the name of the object ({shown} based on URL) was undeterminable: name must be provided"
+        raise bad_request(why)
+    if name != call.target.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.target.name})")
+
+
 async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> tuple[Object, bool]:
     config = read_patch(body, yaml=True)
     if not isinstance(config, dict):
@@ -69,11 +80,7 @@ async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> t
     resource, target = call.resource, call.target
     scope = ownership.scope(call, subresource)
     force = is_true(call.query.get("force"))
-    meta = config.setdefault("metadata", {})
-    if isinstance(meta, dict):
-        meta.setdefault("name", target.name)
-        if resource.namespaced:
-            meta.setdefault("namespace", target.namespace)
+    _check_name(call, config)
 
     def applied(live: Object | None) -> Object:
         return apply_server_side(scope, live, config, call.field_manager, kernel.timestamp(), force=force)[0]

@@ -106,6 +106,7 @@ class Resource:
     schema_name: str = ""  # component name in the OpenAPI document
     storage_version: str = ""  # version objects are stored in; empty: this one
     builtin: bool = True  # strategic merge patch is for built-ins only
+    unconditional_update: bool = True  # a PUT may leave out the version it is based on
     plain_metadata: bool = False  # metadata is checked by the rules for all kinds, and not by the strategy
     deprecated: str = ""  # warning header for a deprecated version
 

@@ -51,7 +51,8 @@ class Reviewer:
             case "SelfSubjectRulesReview":
                 return reviews.self_subject_rules_review(review, who, self._authorizer)
             case "SelfSubjectReview":
-                return reviews.self_subject_review(review, who)
+                meta = {**(review.get("metadata") or {}), "creationTimestamp": self._kernel.timestamp()}
+                return reviews.self_subject_review({**review, "metadata": meta}, who)
             case "TokenReview":
                 return reviews.token_review(review, self._authenticator, self._tokens, self._kernel.clock.now())
             case _:
@@ -77,11 +78,17 @@ class Reviewer:
             audiences=tuple(spec.get("audiences") or ()),
         )
         status = {"token": issued.token, "expirationTimestamp": rfc3339(issued.expires_s)}
-        meta = {"name": account.name, "namespace": account.namespace, "creationTimestamp": self._kernel.timestamp()}
+        meta = {
+            "name": account.name,
+            "namespace": account.namespace,
+            "uid": account.uid,
+            "creationTimestamp": self._kernel.timestamp(),
+        }
+        audiences = list(spec.get("audiences") or self._tokens.audiences)
         return {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": meta,
-            "spec": {**spec, "expirationSeconds": seconds},
+            "spec": {"boundObjectRef": None, **spec, "audiences": audiences, "expirationSeconds": seconds},
             "status": status,
         }

@@ -11,12 +11,22 @@ from spinney.serve.apiserver.access.identity import Authenticator, Identity
 from spinney.serve.apiserver.access.impersonation import impersonated
 from spinney.serve.apiserver.access.rbac import Authorizer
 from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
+from spinney.serve.apiserver.admission.warning import warning_headers
+from spinney.serve.apiserver.admitting import admit
 from spinney.serve.apiserver.binding import BOUND, bind
 from spinney.serve.apiserver.bodies import check_kind, media_type, read_object, read_patch
 from spinney.serve.apiserver.deletion import delete, parse_options
 from spinney.serve.apiserver.errors import ApiError, bad_request, method_not_allowed, no_such_path
 from spinney.serve.apiserver.eviction import evict
-from spinney.serve.apiserver.http import HttpReply, HttpRequest, encode_json, is_true, json_reply, parse_query
+from spinney.serve.apiserver.http import (
+    HttpReply,
+    HttpRequest,
+    encode_json,
+    error_reply,
+    is_true,
+    json_reply,
+    parse_query,
+)
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.openapi import Documents
 from spinney.serve.apiserver.patching import patch, transformation
@@ -27,7 +37,7 @@ from spinney.serve.apiserver.reviewing import Reviewer
 from spinney.serve.apiserver.scaling import scale_of, set_scale
 from spinney.serve.apiserver.target import Target, parse_target
 from spinney.serve.apiserver.watching import watch
-from spinney.serve.apiserver.writing import admit, create, update
+from spinney.serve.apiserver.writing import create, update
 
 Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
 
@@ -84,11 +94,14 @@ class Router:
         verb = _verb(request.method, target, call.query)
         if not identity.is_master:
             self._authorize(call, verb)
-        reply = await self._answer(call, verb, request.body)
-        if call.warnings:
-            reply.headers.extend(("Warning", _warning(text)) for text in call.warnings)
         if resource.deprecated:
-            reply.headers.append(("Warning", _warning(resource.deprecated)))
+            call.warn(resource.deprecated)
+        try:
+            reply = await self._answer(call, verb, request.body)
+        except ApiError as error:
+            reply = error_reply(error)
+        if call.warnings:
+            reply.headers.extend(("Warning", text) for text in warning_headers(call.warnings))
         return reply
 
     def _identify(self, request: HttpRequest) -> Identity:
@@ -153,7 +166,8 @@ class Router:
             pods = self._kernel.registry.find("", "v1", "pods")
             assert pods is not None, "pods are built in"
             call.resource = pods
-        await admit(self._kernel, call, name, "Binding", binding)
+        binding.setdefault("metadata", {}).setdefault("namespace", call.target.namespace)
+        binding = await admit(self._kernel, call, "Binding", binding)
         bind(self._kernel, call, name, binding)
         return HttpReply(201, _BOUND)
 
@@ -208,7 +222,8 @@ class Router:
                 return await self._bind(call, target.name, read_object(call, body))
             case "eviction", "create":
                 eviction = read_object(call, body)
-                await admit(kernel, call, target.name, "Eviction", eviction)
+                eviction.setdefault("metadata", {}).setdefault("namespace", target.namespace)
+                eviction = await admit(kernel, call, "Eviction", eviction)
                 return json_reply(await evict(kernel, call, eviction), 201)
             case "token", "create":
                 return json_reply(self._reviewer.issue(call, read_object(call, body)), 201)
@@ -325,8 +340,3 @@ def _deleted(call: Call, obj: Object) -> dict[str, Any]:
     if call.resource.group:
         details["group"] = call.resource.group
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-
-def _warning(text: str) -> str:
-    shown = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
-    return f'299 - "{shown}"'

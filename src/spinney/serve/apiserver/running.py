@@ -81,6 +81,7 @@ def _runner(server: ApiServer, listen: Listen) -> uvicorn.Server:
         lifespan="off",
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         server_header=False,
         date_header=False,
         backlog=4096,

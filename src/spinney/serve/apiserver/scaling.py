@@ -6,6 +6,7 @@ from typing import Any
 
 from spinney.api.field_errors import invalid as invalid_value
 from spinney.api.selectors import from_object
+from spinney.serve.apiserver.admitting import admit
 from spinney.serve.apiserver.errors import bad_request, invalid, no_such_path, stale
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object, ScalePaths
@@ -36,6 +37,8 @@ async def set_scale(kernel: Kernel, call: Call, scale: Object, retry: bool) -> O
     """Write the wanted number of replicas; the answer is the new Scale."""
     paths = _paths(call)
     _check(call, scale)
+    record = kernel.existing(call.resource, call.target.namespace, call.target.name)
+    scale = await admit(kernel, call, "Scale", scale, scale_of(call, kernel.decode(record, call.resource)))
     version = (scale.get("metadata") or {}).get("resourceVersion")
     replicas = (scale.get("spec") or {}).get("replicas", 0)
 
@@ -45,7 +48,8 @@ async def set_scale(kernel: Kernel, call: Call, scale: Object, retry: bool) -> O
         _plant(obj, paths.spec, replicas)
         return obj
 
-    return scale_of(call, await update(kernel, call, transform, subresource="scale", retry=retry))
+    changed = await update(kernel, call, transform, subresource="scale", retry=retry, asked=True)
+    return scale_of(call, changed)
 
 
 def _check(call: Call, scale: Object) -> None:

@@ -6,6 +6,7 @@ It opens no socket: `handle` takes a request value and gives a reply value. Sock
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -43,6 +44,19 @@ from spinney.serve.apiserver.store import Event, Store
 log = structlog.get_logger("apiserver")
 
 _WEBHOOKS = "admissionregistration.k8s.io"
+_CONDITIONAL = frozenset(
+    {
+        "CSIDriver",
+        "CSINode",
+        "CustomResourceDefinition",
+        "Lease",
+        "MutatingWebhookConfiguration",
+        "PodDisruptionBudget",
+        "ValidatingWebhookConfiguration",
+        "VolumeAttachment",
+    }
+)
+"""Kinds whose updates must name the version they are based on."""
 
 
 class ApiServer:
@@ -133,7 +147,8 @@ class ApiServer:
         except ApiError as error:
             return error_reply(error)
         except Exception:
-            log.exception("a request failed by our own fault", method=request.method, path=request.path)
+            trace = traceback.format_exc()
+            log.error("a request failed by our own fault", method=request.method, path=request.path, trace=trace)
             return error_reply(internal("the server could not process the request; its log says why"))
 
     def _seen(self, collection: str, event: Event) -> None:
@@ -154,7 +169,7 @@ class ApiServer:
                 try:
                     await keeper.work()
                 except Exception:
-                    log.exception("housekeeping failed", part=type(keeper).__name__)
+                    log.error("housekeeping failed", part=type(keeper).__name__, trace=traceback.format_exc())
 
     def _refresh_webhooks(self) -> None:
         self.kernel.admission.set_configurations(
@@ -168,11 +183,12 @@ class ApiServer:
 
 def _resources() -> list[Resource]:
     """The built-in kinds; definitions of custom ones have rules of their own."""
+    found = [replace(one, unconditional_update=one.kind not in _CONDITIONAL) for one in builtin_resources()]
     return [
-        replace(resource, strategy=DefinitionStrategy(), plain_metadata=True)
-        if resource.kind == "CustomResourceDefinition"
-        else resource
-        for resource in builtin_resources()
+        replace(one, strategy=DefinitionStrategy(), plain_metadata=True)
+        if one.kind == "CustomResourceDefinition"
+        else one
+        for one in found
     ]
 
 

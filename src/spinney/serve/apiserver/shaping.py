@@ -10,9 +10,12 @@ from spinney.serve.apiserver.schema.prune import prune
 
 
 def shape(resource: Resource, obj: Object) -> None:
-    """Drop what does not belong, silently: for objects that did not come from a client."""
+    """Drop what does not belong and refuse wrong types: for objects that a webhook has changed."""
     if resource.builtin:
-        decode.conform(obj, resource.schema_name)
+        findings = decode.conform(obj, resource.schema_name)
+        error = decode.refusal(findings, resource.version, resource.kind, strict=False)
+        if error is not None:
+            raise error
     else:
         prune(obj, resource.schema)
 

@@ -67,5 +67,7 @@ def _scale(replicaset: Json, active: Sequence[Pod], wanted: int, new_name: NewNa
     if len(active) < wanted:
         names = [new_name(f"{name}-") for _ in range(wanted - len(active))]
         return [Create(PODS.ref(each, namespace), pod_for(replicaset, each)) for each in names]
+    if len(active) == wanted:
+        return []
     surplus = expendable_first(active)[: len(active) - wanted]
     return [Remove(PODS.ref(pod.metadata.name, namespace), pod.metadata.uid) for pod in surplus]

@@ -32,6 +32,8 @@ from spinney.sim.resources import (
 from spinney.sim.views import Views
 from spinney.sim.words import Json, OwnerReference, Pod
 
+_GATHER_S = 0.2
+
 ALL = ("claim", "deployment", "disruption", "job", "replicaset", "serviceaccount", "statefulset")
 
 
@@ -66,7 +68,19 @@ class Controllers:
             for controller in self.controllers:
                 group.create_task(controller.run(), name=f"{controller.name}-controller")
 
-    def _controller(self, name: str, sources: list[Source[Key]], decide: Callable[[Key], Decision]) -> Controller[Key]:
+    def _controller(
+        self, name: str, sources: list[Source[Key]], gathered: list[Source[Key]], decide: Callable[[Key], Decision]
+    ) -> Controller[Key]:
+        """Changes in `sources` count at once; those in `gathered` come by the thousand and are taken together."""
+
+        def later(source: Source[Key]) -> Source[Key]:
+            def keys(change: Change[Any]) -> Iterable[Key]:
+                for key in source.keys(change):
+                    controller.queue.add_after(key, _GATHER_S)
+                return ()
+
+            return Source(source.cache, keys)
+
         async def reconcile(key: Key) -> Result:
             decision = decide(key)
             await carry_out(self._door, decision.effects)
@@ -74,7 +88,9 @@ class Controllers:
                 return Done()
             return Again(max(decision.again_s - self._clock.now(), 0.001))
 
-        return Controller(name, sources, reconcile, self._client, self._dice)
+        both = [*sources, *(later(source) for source in gathered)]
+        controller: Controller[Key] = Controller(name, both, reconcile, self._client, self._dice)
+        return controller
 
     def _new_name(self, prefix: str) -> str:
         return generated_name(prefix, self._dice)
@@ -94,7 +110,7 @@ class Controllers:
                 return Decision()
             return job.decide(found, self._owned(found), self._clock.now(), self._new_name)
 
-        return self._controller("job", [Source(jobs, _itself), self._pods_of("Job")], decide)
+        return self._controller("job", [Source(jobs, _itself)], [self._pods_of("Job")], decide)
 
     def _replicasets(self) -> Controller[Key]:
         replicasets = self._views.of(REPLICASETS)
@@ -105,7 +121,7 @@ class Controllers:
                 return Decision()
             return replicaset.decide(found, self._owned(found), self._clock.now(), self._new_name)
 
-        return self._controller("replicaset", [Source(replicasets, _itself), self._pods_of("ReplicaSet")], decide)
+        return self._controller("replicaset", [Source(replicasets, _itself)], [self._pods_of("ReplicaSet")], decide)
 
     def _deployments(self) -> Controller[Key]:
         deployments, replicasets = self._views.of(DEPLOYMENTS), self._views.of(REPLICASETS)
@@ -128,9 +144,8 @@ class Controllers:
         sources: list[Source[Key]] = [
             Source(deployments, _itself),
             Source(replicasets, lambda change: _json_owner_keys(change.new or change.old, "Deployment")),
-            Source(self._views.pods, of_pod),
         ]
-        return self._controller("deployment", sources, decide)
+        return self._controller("deployment", sources, [Source(self._views.pods, of_pod)], decide)
 
     def _statefulsets(self) -> Controller[Key]:
         statefulsets, known = self._views.of(STATEFULSETS), self._views.of(CLAIMS)
@@ -142,8 +157,8 @@ class Controllers:
             names = frozenset(each["metadata"]["name"] for each in known.by("namespace", key[0]))
             return statefulset.decide(found, self._owned(found), names, self._clock.now())
 
-        sources = [Source(statefulsets, _itself), self._pods_of("StatefulSet"), Source(known, _nobody)]
-        return self._controller("statefulset", sources, decide)
+        sources: list[Source[Key]] = [Source(statefulsets, _itself), Source(known, _nobody)]
+        return self._controller("statefulset", sources, [self._pods_of("StatefulSet")], decide)
 
     def _budgets(self) -> Controller[Key]:
         budgets = self._views.of(BUDGETS)
@@ -164,9 +179,9 @@ class Controllers:
         def in_namespace(change: Change[Any]) -> Iterable[Key]:
             return [(change.key[0], each["metadata"]["name"]) for each in budgets.by("namespace", change.key[0])]
 
-        sources: list[Source[Key]] = [Source(budgets, _itself), Source(self._views.pods, in_namespace)]
-        sources += [Source(cache, in_namespace) for cache in scaled.values()]
-        return self._controller("disruption", sources, decide)
+        gathered: list[Source[Key]] = [Source(self._views.pods, in_namespace)]
+        gathered += [Source(cache, in_namespace) for cache in scaled.values()]
+        return self._controller("disruption", [Source(budgets, _itself)], gathered, decide)
 
     def _claims(self) -> Controller[Key]:
         known, volumes = self._views.of(CLAIMS), self._views.of(VOLUMES)
@@ -180,7 +195,7 @@ class Controllers:
             claim = volume["spec"].get("claimRef")
             return [(claim["namespace"], claim["name"])] if claim else []
 
-        return self._controller("claim", [Source(known, _itself), Source(volumes, of_volume)], decide)
+        return self._controller("claim", [Source(known, _itself), Source(volumes, of_volume)], [], decide)
 
     def _service_accounts(self) -> Controller[Key]:
         """Every namespace has an account called default."""
@@ -197,7 +212,7 @@ class Controllers:
         def gone(change: Change[Any]) -> Iterable[Key]:
             return [("", change.key[0])] if change.new is None and change.key[1] == "default" else []
 
-        return self._controller("serviceaccount", [Source(namespaces, _itself), Source(accounts, gone)], decide)
+        return self._controller("serviceaccount", [Source(namespaces, _itself), Source(accounts, gone)], [], decide)
 
 
 def _itself(change: Change[Any]) -> Iterable[Key]:

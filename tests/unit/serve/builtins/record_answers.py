@@ -2,8 +2,8 @@
 
     python tests/unit/serve/builtins/record_answers.py --server URL --token TOKEN --ca ca.crt
 
-Every line is one case: `create` (and for an update `change`, a merge patch; `status` is set in between). What the server
-keeps becomes `stored`, with the cells of its table; what it refuses becomes `refused`.
+Every line is one case: `create`, and for an update `change`, a merge patch (`status` is set in between). What the
+server keeps becomes `stored`, with the cells of its table; what it refuses becomes `refused`. The server must be fresh.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.schema.default import default
+from spinney.serve.apiserver.schema.default import Defaulter, default
 from spinney.serve.apiserver.schema.structural import compile_structural
 from unit.serve.schema.schema_kit import STRING
 
@@ -72,14 +73,17 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("given", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_defaulting(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    again = copy.deepcopy(given)
     default(given, SCHEMA)
-    assert given == expected
+    Defaulter(SCHEMA).apply(again)
+    assert given == again == expected
 
 
 def test_two_objects_never_share_a_default() -> None:
     first: dict[str, Any] = {}
     second: dict[str, Any] = {}
-    default(first, SCHEMA)
+    defaulter = Defaulter(SCHEMA)
+    defaulter.apply(first)
     first["spec"]["o"]["x"] = "changed"
-    default(second, SCHEMA)
+    defaulter.apply(second)
     assert second["spec"] == FULL

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spinney.serve.apiserver.schema.default import default
-from spinney.serve.apiserver.schema.listtype import validate_lists
+from spinney.serve.apiserver.schema.listtype import UniqueLists
 from spinney.serve.apiserver.schema.prune import prune
 from spinney.serve.apiserver.schema.structural import compile_structural
 from spinney.serve.apiserver.schema.validate import Validator
@@ -56,7 +56,7 @@ RAW = spec(
     **{name: {"type": "string", "format": form} for name, form in _FORMATS.items()},
 )
 SCHEMA = compile_structural(RAW)
-VALIDATOR = Validator(RAW)
+VALIDATOR, LISTS = Validator(RAW), UniqueLists(SCHEMA)
 
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"i": 0}, ["spec.i: Invalid value: 0: spec.i in body should be greater than or equal to 1"]),
@@ -252,12 +252,12 @@ def test_a_value_that_does_not_fit_is_refused_in_the_words_of_kubernetes(
     given: dict[str, Any], expected: list[str]
 ) -> None:
     found = _shaped(given)
-    errors = VALIDATOR.validate(found) + validate_lists(found, SCHEMA)
+    errors = VALIDATOR.validate(found) + LISTS.validate(found)
     assert sorted(told(errors)) == sorted(expected)
 
 
 @pytest.mark.parametrize(("given", "expected"), ACCEPTED, ids=lambda value: str(value)[:40])
 def test_a_value_that_fits_is_kept(given: dict[str, Any], expected: dict[str, Any]) -> None:
     found = _shaped(given)
-    assert VALIDATOR.validate(found) + validate_lists(found, SCHEMA) == []
+    assert VALIDATOR.validate(found) + LISTS.validate(found) == []
     assert found["spec"] == expected

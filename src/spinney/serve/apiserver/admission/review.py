@@ -76,7 +76,7 @@ def describe(question: Question, uid: str) -> dict[str, Any]:
         "name": request.name,
         "namespace": namespace_of(request),
         "operation": request.operation,
-        "userInfo": {"username": request.user, "groups": list(request.groups)},
+        "userInfo": _user_info(request),
         "object": question.object,
         "oldObject": question.old_object,
         "dryRun": request.dry_run,
@@ -86,6 +86,15 @@ def describe(question: Question, uid: str) -> dict[str, Any]:
         if not described[optional]:
             del described[optional]
     return described
+
+
+def _user_info(request: AdmissionRequest) -> dict[str, Any]:
+    shown: dict[str, Any] = {"username": request.user, "groups": list(request.groups)}
+    if request.user_uid:
+        shown["uid"] = request.user_uid
+    if request.user_extra:
+        shown["extra"] = {key: list(values) for key, values in request.user_extra.items()}
+    return shown
 
 
 def encode(question: Question, uid: str) -> bytes:

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
+from spinney.serve.apiserver.builtins.decode import conform
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, UNKNOWN, UNSET, age
 from spinney.serve.apiserver.builtins.rules import Rules
 from spinney.serve.apiserver.builtins.values import check_not_negative, unsupported
@@ -18,6 +19,10 @@ _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
 _CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"
+_COMPONENTS = {
+    "autoscaling/v1": "io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
+    "autoscaling/v2": "io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+}
 _SOURCES = {
     "Resource": "resource",
     "ContainerResource": "containerResource",
@@ -210,7 +215,9 @@ def _assemble(
     meta.pop("annotations", None)
     if annotations:
         meta["annotations"] = annotations
-    return {**scaler, "apiVersion": version, "metadata": meta, "spec": spec, "status": status}
+    converted = {**scaler, "apiVersion": version, "metadata": meta, "spec": spec, "status": status}
+    conform(converted, _COMPONENTS[version])
+    return converted
 
 
 _COLUMNS = (
@@ -223,7 +230,7 @@ _COLUMNS = (
     AGE,
 )
 AUTOSCALERS = Rules(
-    component="io.k8s.api.autoscaling.v2.HorizontalPodAutoscaler",
+    component=_COMPONENTS["autoscaling/v2"],
     columns=_COLUMNS,
     cells=_row,
     defaults=_default,
@@ -232,7 +239,7 @@ AUTOSCALERS = Rules(
     has_status=True,
 )
 AUTOSCALERS_V1 = Rules(
-    component="io.k8s.api.autoscaling.v1.HorizontalPodAutoscaler",
+    component=_COMPONENTS["autoscaling/v1"],
     columns=_COLUMNS,
     cells=lambda scaler, context: _row(to_v2(scaler), context),
     defaults=_default_v1,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.field_errors import FieldError, invalid, required
+from spinney.serve.apiserver.builtins.decode import conform
 from spinney.serve.apiserver.builtins.metadata import Naming
 from spinney.serve.apiserver.builtins.printing import UNKNOWN, since
 from spinney.serve.apiserver.builtins.rules import Rules
@@ -52,6 +53,7 @@ def to_core(event: Object) -> Object:
     """An events.k8s.io/v1 event as core/v1 keeps it."""
     core = {_TO_CORE.get(key, key): value for key, value in event.items()}
     core["apiVersion"] = "v1"
+    conform(core, CORE)
     return core
 
 
@@ -59,7 +61,7 @@ def from_core(event: Object) -> Object:
     """A core/v1 event as events.k8s.io/v1 shows it."""
     new = {_FROM_CORE.get(key, key): value for key, value in event.items()}
     new["apiVersion"] = "events.k8s.io/v1"
-    new.setdefault("eventTime", None)
+    conform(new, NEW)
     return new
 
 

@@ -143,6 +143,17 @@ def _internal_claim(claim: Object) -> Internal:
     )
 
 
+def check_images(spec: Object) -> list[FieldError]:
+    """Names of images in a pod, as against those in a template, carry no blanks around them."""
+    detail = "must not have leading or trailing whitespace"
+    return [
+        invalid(f"spec.{name}[{index}].image", one["image"], detail)
+        for name in ("containers", "initContainers")
+        for index, one in enumerate(spec.get(name) or ())
+        if one.get("image", "") != one.get("image", "").strip()
+    ]
+
+
 def check_template(template: Object, path: str = "spec.template") -> list[FieldError]:
     """A pod template: labels, annotations and the spec."""
     errors = check_template_metadata(template, path)

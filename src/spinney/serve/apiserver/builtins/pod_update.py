@@ -7,7 +7,7 @@ from typing import Any
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
 from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.builtins.pod_placement import check_tolerations
-from spinney.serve.apiserver.builtins.pod_spec import check_pod_spec
+from spinney.serve.apiserver.builtins.pod_spec import check_images, check_pod_spec
 from spinney.serve.apiserver.builtins.values import MAX_INT32, check_subdomain, immutable
 from spinney.serve.apiserver.resource import Object
 
@@ -23,7 +23,7 @@ def check_pod_update(obj: Object, old: Object) -> list[FieldError]:
     spec, was = obj["spec"], old["spec"]
     if spec == was:
         return []
-    errors = check_pod_spec(spec)
+    errors = check_pod_spec(spec) + check_images(spec)
     for name in ("containers", "initContainers"):
         found, stop = _check_container_count(spec.get(name) or [], was.get(name) or [], f"spec.{name}")
         errors += found

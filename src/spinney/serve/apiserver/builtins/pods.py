@@ -8,7 +8,7 @@ from spinney.api.field_errors import FieldError, forbidden
 from spinney.api.quantity import milli
 from spinney.serve.apiserver.builtins import pod_rows
 from spinney.serve.apiserver.builtins.pod_defaults import default_pod
-from spinney.serve.apiserver.builtins.pod_spec import check_pod_spec
+from spinney.serve.apiserver.builtins.pod_spec import check_images, check_pod_spec
 from spinney.serve.apiserver.builtins.pod_update import check_pod_status, check_pod_update
 from spinney.serve.apiserver.builtins.rules import Rules, keep_metadata, spec_changed, stamp
 from spinney.serve.apiserver.resource import Context, Object
@@ -71,7 +71,7 @@ def _positive(amounts: tuple[tuple[str, str], ...]) -> dict[str, int]:
 
 def _check(pod: Object) -> list[FieldError]:
     spec = pod["spec"]
-    errors = check_pod_spec(spec)
+    errors = check_pod_spec(spec) + check_images(spec)
     if spec.get("ephemeralContainers"):
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.serve.apiserver.builtins.descriptions import DESCRIPTIONS
+from spinney.serve.apiserver.builtins import descriptions
 from spinney.serve.apiserver.schema.model import Compiler, Raw, Schema
 
 GoField = tuple[str, str, Any]
@@ -38,10 +38,19 @@ def _snapshot() -> _Snapshot:
 
 def _describe(components: dict[str, Raw]) -> None:
     """Put our own words where kubectl explain looks for them."""
-    for key, text in DESCRIPTIONS.items():
-        name, _, field = key.partition("#")
-        target = components[name]["properties"][field] if field else components[name]
-        target["description"] = text
+    for name, text in descriptions.KINDS.items():
+        component = components[descriptions.PREFIX + name]
+        component["description"] = text
+        _describe_fields(component, descriptions.COMMON)
+    for name, fields in descriptions.FIELDS.items():
+        _describe_fields(components[descriptions.PREFIX + name], fields)
+    _describe_fields(components[descriptions.META + "ObjectMeta"], descriptions.METADATA)
+
+
+def _describe_fields(component: Raw, texts: dict[str, str]) -> None:
+    properties = component["properties"]
+    for name in texts.keys() & properties.keys():
+        properties[name]["description"] = texts[name]
 
 
 def components() -> dict[str, Raw]:

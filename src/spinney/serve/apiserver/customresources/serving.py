@@ -54,6 +54,7 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str)
         storage_version=storage,
         builtin=False,
         plain_metadata=True,
+        unconditional_update=False,
         deprecated=_deprecation(spec, version),
     )
 

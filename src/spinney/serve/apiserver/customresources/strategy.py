@@ -15,8 +15,8 @@ from spinney.serve.apiserver.customresources.scale import Scale
 from spinney.serve.apiserver.resource import Column, Context, Object
 from spinney.serve.apiserver.schema.cel_rules import Rules
 from spinney.serve.apiserver.schema.correlate import Correlation, same
-from spinney.serve.apiserver.schema.default import copied, default
-from spinney.serve.apiserver.schema.listtype import has_unique_lists, validate_lists
+from spinney.serve.apiserver.schema.default import Defaulter, copied
+from spinney.serve.apiserver.schema.listtype import UniqueLists
 from spinney.serve.apiserver.schema.model import Raw, Schema
 from spinney.serve.apiserver.schema.objectmeta import has_embedded, validate_embedded
 from spinney.serve.apiserver.schema.structural import compile_structural
@@ -53,13 +53,14 @@ class CustomStrategy:
         self._validator = Validator(raw)
         status = raw.get("properties", {}).get("status")
         self._status_validator = Validator(status, "status") if status is not None else None
-        self._unique_lists = has_unique_lists(self.schema)
+        self._defaulter = Defaulter(self.schema)
+        self._lists = UniqueLists(self.schema)
         self._embedded = has_embedded(self.schema)
         self._rules = Rules.of(raw, self.schema)
         self._selectable = _selectable_paths(version.get("selectableFields") or ())
 
     def default(self, obj: Object) -> None:
-        default(obj, self.schema)
+        self._defaulter.apply(obj)
 
     def prepare_create(self, obj: Object, context: Context) -> None:
         if self._has_status:
@@ -93,8 +94,7 @@ class CustomStrategy:
         errors = self._validator.validate(obj) + self._scale_errors(obj)
         if self._embedded:
             errors += validate_embedded(obj, self.schema)
-        if self._unique_lists:
-            errors += validate_lists(obj, self.schema)
+        errors += self._lists.validate(obj)
         return errors + self._rule_errors(obj, None, errors)
 
     def validate_update(self, obj: Object, old: Object) -> list[FieldError]:
@@ -133,10 +133,8 @@ class CustomStrategy:
 
     def _list_errors(self, obj: Object, old: Object) -> list[FieldError]:
         """Duplicates are refused unless there were some before."""
-        if not self._unique_lists:
-            return []
-        errors = validate_lists(obj, self.schema)
-        return errors if errors and not validate_lists(old, self.schema) else []
+        errors = self._lists.validate(obj)
+        return errors if errors and not self._lists.validate(old) else []
 
     def _rule_errors(self, obj: Object, old: Object | None, errors: list[FieldError]) -> list[FieldError]:
         if self._rules is None:

@@ -16,6 +16,7 @@ from spinney.serve.apiserver.schema import cel_ast, cel_library
 from spinney.serve.apiserver.schema.cel_ast import Node, Tree
 from spinney.serve.apiserver.schema.cel_check import Checker, Mismatch
 from spinney.serve.apiserver.schema.cel_types import DYN, Type
+from spinney.serve.apiserver.schema.cel_usage import Use, usage
 
 _EXTENSIONS = "name: kubernetes\nextensions:\n" + "".join(
     f"- name: {name}\n" for name in ("optional", "sets", "lists", "two-var-comprehensions", "strings\n  version: 2")
@@ -33,12 +34,13 @@ class CelError(ValueError):
 
 
 class Program:
-    """A compiled expression. `type` is what it gives, as far as it is known."""
+    """A compiled expression. `type` is what it gives, `uses` what it looks at, as far as it is known."""
 
-    def __init__(self, engine: Any, tree: Tree, kind: Type) -> None:
+    def __init__(self, engine: Any, tree: Tree, kind: Type, uses: Mapping[str, Use]) -> None:
         self._engine = engine
         self.tree = tree
         self.type = kind
+        self.uses = uses
 
     def evaluate(self, bindings: Mapping[str, Any]) -> Any:
         """The value; raises `CelError`. Variables that are not bound count as absent."""
@@ -80,7 +82,7 @@ def compile_typed(expression: str, variables: Mapping[str, Type]) -> Program:
     root = _rewritten(tree, checker.types, optional)
     if root is not tree.root:
         engine = env.deserialize(cel_ast.write(root))
-    return Program(engine, tree, kind)
+    return Program(engine, tree, kind, usage(tree, tuple(variables), checker.types))
 
 
 @cache

@@ -11,7 +11,8 @@ from typing import Any
 
 from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden, invalid, required
 from spinney.serve.apiserver.schema.cel import CelError, Program, compile_typed
-from spinney.serve.apiserver.schema.cel_types import Type, adapt, declared, optional_of
+from spinney.serve.apiserver.schema.cel_types import Type, declared, optional_of
+from spinney.serve.apiserver.schema.cel_usage import project
 from spinney.serve.apiserver.schema.correlate import UNRELATED, Correlation, old_item
 from spinney.serve.apiserver.schema.explain import NOWHERE
 from spinney.serve.apiserver.schema.fieldpath import BadFieldPath, resolve
@@ -169,21 +170,23 @@ def _below(node: Rules, place: _Place) -> Iterator[tuple[Rules, _Place]]:
 
 
 def _run(node: Rules, place: _Place) -> Iterator[FieldError]:
-    own = adapt(place.value, node.kind)
-    before = adapt(place.old, node.kind)
     for rule in node.rules:
         if rule.transition and place.old is None and not rule.optional_old:
             continue
-        bindings = {"self": own, "oldSelf": before}
-        if rule.optional_old:
-            bindings["oldSelf"] = [before] if place.old is not None else []
         try:
-            passed = rule.program.evaluate(bindings)
+            passed = rule.program.evaluate(_bindings(rule.program, rule, node, place))
         except CelError as error:
             yield invalid(place.path or NOWHERE, node.kind_name, _evaluation_words(str(error), rule.text))
             continue
         if passed is not True and (rule.transition or not place.unchanged()):
-            yield _failure(node, rule, place, bindings)
+            yield _failure(node, rule, place)
+
+
+def _bindings(program: Program, rule: Rule, node: Rules, place: _Place) -> dict[str, Any]:
+    before = project(place.old, node.kind, program.uses["oldSelf"])
+    if rule.optional_old:
+        before = [before] if place.old is not None else []
+    return {"self": project(place.value, node.kind, program.uses["self"]), "oldSelf": before}
 
 
 def _evaluation_words(error: str, text: str) -> str:
@@ -195,10 +198,10 @@ def _evaluation_words(error: str, text: str) -> str:
     return f"{error} evaluating rule: {text}"
 
 
-def _failure(node: Rules, rule: Rule, place: _Place, bindings: Mapping[str, Any]) -> FieldError:
+def _failure(node: Rules, rule: Rule, place: _Place) -> FieldError:
     path = f"{place.path}.{rule.field_path}" if rule.field_path and place.path else rule.field_path or place.path
     path = path or NOWHERE
-    detail = _message(rule, bindings) or rule.detail
+    detail = _message(rule, node, place) or rule.detail
     value = place.value if node.shows_value else OMITTED
     match rule.reason:
         case "FieldValueForbidden":
@@ -211,12 +214,12 @@ def _failure(node: Rules, rule: Rule, place: _Place, bindings: Mapping[str, Any]
             return invalid(path, value, detail)
 
 
-def _message(rule: Rule, bindings: Mapping[str, Any]) -> str:
+def _message(rule: Rule, node: Rules, place: _Place) -> str:
     """The computed message; empty where it cannot be had, and the fixed one is shown."""
     if rule.message is None:
         return ""
     try:
-        text = rule.message.evaluate(bindings)
+        text = rule.message.evaluate(_bindings(rule.message, rule, node, place))
     except CelError:
         return ""
     text = text.strip() if isinstance(text, str) else ""

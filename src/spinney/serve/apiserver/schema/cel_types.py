@@ -33,6 +33,7 @@ class Type:
     fields: Mapping[str, Type] = field(default_factory=dict)
     adapted: bool = False  # values differ from the JSON they come from
     unordered: bool = False  # a list that equals another whatever the order
+    originals: Mapping[str, str] = field(default_factory=dict)  # of the fields whose names are escaped
 
     def __str__(self) -> str:
         match self.name:
@@ -108,6 +109,7 @@ def _declared_object(raw: Raw, root: bool) -> Type | None:
         element = declared(additional, bool(additional.get("x-kubernetes-embedded-resource")))
         return map_of(STRING, element) if element is not None else None
     fields: dict[str, Type] = {}
+    originals: dict[str, str] = {}
     adapted = False
     for name, value in raw.get("properties", {}).items():
         known = declared(value, bool(value.get("x-kubernetes-embedded-resource")))
@@ -115,9 +117,11 @@ def _declared_object(raw: Raw, root: bool) -> Type | None:
         if known is not None and spelled is not None:
             fields[spelled] = known
             adapted = adapted or known.adapted or spelled != name
+            if spelled != name:
+                originals[spelled] = name
     if root:
         fields |= {"apiVersion": STRING, "kind": STRING, "metadata": _metadata(fields.get("metadata"))}
-    return Type("object", fields=fields, adapted=adapted)
+    return Type("object", fields=fields, adapted=adapted, originals=originals)
 
 
 def _metadata(known: Type | None) -> Type:

@@ -5,7 +5,7 @@ Built-in kinds and custom resources compile to this one form. A schema is never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
@@ -54,6 +54,7 @@ class Schema:
     preserve_unknown: bool = False
     embedded: bool = False  # x-kubernetes-embedded-resource
     defaulted: tuple[str, ...] = ()  # properties that have a default
+    knows_all: Callable[[Json], bool] | None = None  # fast check that there is nothing to prune; may say no in doubt
     raw: Raw = field(default_factory=dict)
 
 

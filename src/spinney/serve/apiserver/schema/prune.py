@@ -13,10 +13,10 @@ from spinney.serve.apiserver.schema.objectmeta import OBJECT_META
 
 def prune(obj: Any, schema: Schema) -> list[str]:
     """Drop unknown fields in place; their paths: those of the metadata, then the others, then embedded metadata."""
+    if schema.knows_all is not None and schema.knows_all(obj):
+        return []
     unknown: list[tuple[int, str]] = []
     _prune(obj, schema, "", 1, unknown)
-    if not unknown:
-        return []
     unknown.sort()
     return [path for _, path in unknown]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from spinney.serve.apiserver.schema.model import ANYTHING, Compiler, Raw, Schema, Shape
 from spinney.serve.apiserver.schema.objectmeta import TYPE_AND_META
+from spinney.serve.apiserver.schema.shape_gates import knows_all
 
 
 def compile_structural(raw: Raw) -> Schema:
@@ -14,6 +15,7 @@ def compile_structural(raw: Raw) -> Schema:
     schema = complete(Compiler().compile(raw))
     schema.properties = {**schema.properties, **TYPE_AND_META}
     schema.shape = Shape.OBJECT
+    schema.knows_all = knows_all(schema)
     return schema
 
 

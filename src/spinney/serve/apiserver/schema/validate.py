@@ -50,7 +50,7 @@ def _compiled(raw: Raw) -> Callable[[Any], bool]:
 
 def _gate(raw: Raw, checks: dict[str, Callable[[str], bool]]) -> Raw:
     """The JSON Schema that passes nothing which the OpenAPI schema refuses."""
-    gate: Raw = {key: raw[key] for key in _AS_THEY_ARE if raw.get(key)}
+    gate: Raw = {key: raw[key] for key in _AS_THEY_ARE if raw.get(key) not in (None, [])}
     _gate_type(raw, gate, checks)
     for bound in ("minimum", "maximum"):
         if bound in raw:
