@@ -18,6 +18,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.cache import Cache
 from spinney.drive.client.codec import codec_for
 from spinney.drive.client.garbage import QuietCollector
+from spinney.drive.client.identity import of_struct
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.client.transport import Response, Stream
 from spinney.drive.client.watch import Watcher
@@ -30,7 +31,7 @@ _CHUNK = 256 << 10
 def pod(number: int, version: int) -> dict[str, Any]:
     """A bound GPU pod as a cluster has it, about 3.9 kB of JSON."""
     name = f"inference-decode-{number:06d}"
-    env = [{"name": f"VARIABLE_{i}", "value": f"value-of-variable-{i}-for-{number % 997}"} for i in range(24)]
+    env = [{"name": f"VARIABLE_{i}", "value": f"value-of-variable-{i}-for-{number % 997}"} for i in range(22)]
     mounts = [{"name": f"volume-{i}", "mountPath": f"/var/lib/volume-{i}", "readOnly": True} for i in range(4)]
     tolerations = [
         {"key": f"example.com/taint-{i}", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 300}
@@ -137,18 +138,23 @@ class _Chunks:
 
 
 class _PauseMeter:
-    """The longest time in which the loop did not get round to a task that is always ready."""
+    """The longest time in which the loop did not get round to a task that is always ready.
+
+    By the wall clock, which also counts what other processes take, and by our own processor time, which does not.
+    """
 
     def __init__(self) -> None:
         self.longest_s = 0.0
+        self.longest_cpu_s = 0.0
 
     async def run(self) -> None:
-        last = time.perf_counter()
+        last, last_cpu = time.perf_counter(), time.thread_time()
         while True:
             await asyncio.sleep(0)
-            now = time.perf_counter()
+            now, now_cpu = time.perf_counter(), time.thread_time()
             self.longest_s = max(self.longest_s, now - last)
-            last = now
+            self.longest_cpu_s = max(self.longest_cpu_s, now_cpu - last_cpu)
+            last, last_cpu = now, now_cpu
 
 
 def watch_rate(events: int = 40_000, pods: int = 10_000) -> dict[str, float]:
@@ -158,7 +164,7 @@ def watch_rate(events: int = 40_000, pods: int = 10_000) -> dict[str, float]:
     script = _Script(_pages(pods), chunks)
 
     async def measure() -> tuple[float, float]:
-        cache: Cache[Pod] = Cache(PODS, indexes={"node": lambda each: (each.spec.node_name or "",)})
+        cache = _pod_cache()
         async with _running(script, cache):
             await cache.wait_synced()
             began, began_cpu = time.perf_counter(), time.process_time()
@@ -180,7 +186,7 @@ def caching_pause(pods: int = 100_000) -> dict[str, float]:
     meter = _PauseMeter()
 
     async def measure() -> float:
-        cache: Cache[Pod] = Cache(PODS, indexes={"node": lambda each: (each.spec.node_name or "",)})
+        cache = _pod_cache()
         metering = asyncio.create_task(meter.run())
         began = time.perf_counter()
         async with _running(script, cache):
@@ -190,7 +196,16 @@ def caching_pause(pods: int = 100_000) -> dict[str, float]:
         return time.perf_counter() - began - 0.1
 
     took_s = asyncio.run(measure())
-    return {"pods": pods, "longest_pause_ms": round(meter.longest_s * 1000, 1), "list_s": round(took_s, 2)}
+    return {
+        "pods": pods,
+        "longest_pause_ms": round(meter.longest_s * 1000, 1),
+        "longest_pause_cpu_ms": round(meter.longest_cpu_s * 1000, 1),
+        "list_s": round(took_s, 2),
+    }
+
+
+def _pod_cache() -> Cache[Pod]:
+    return Cache(PODS, indexes={"node": lambda each: (each.spec.node_name,)}, identity=of_struct)
 
 
 @asynccontextmanager

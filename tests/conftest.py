@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from cluster_kit.server import Server
 from cluster_kit.servers import embedded_server, real_server
 from cluster_kit.space import Space
-
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable
 
@@ -44,7 +44,9 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def _real(pytestconfig: pytest.Config, run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def _real(
+    pytestconfig: pytest.Config, run_directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     why = pytestconfig.stash.get(UNAVAILABLE, "")
     if why and os.environ.get("CI") == "true":
         pytest.fail(f"no real kube-apiserver: {why}", pytrace=False)

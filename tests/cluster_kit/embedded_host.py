@@ -1,7 +1,7 @@
 """The embedded server as a process of its own, with the controllers that the real control plane runs.
 
-Run with one directory. Prints one line of JSON when it is ready; then obeys lines on standard input (`forget REVISION`),
-answering each with `done`, and ends when standard input does.
+Run with one directory. Prints one line of JSON when it is ready; then obeys lines on standard input
+(`forget REVISION`), answering each with `done`, and ends when standard input does.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import secrets
 import sys
 from pathlib import Path
 
-from cluster_kit.users import USERS
+import structlog
 
+from cluster_kit.users import USERS
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.own_writes import OwnWrites
@@ -30,8 +31,18 @@ from spinney.sim.transport import InProcessTransport
 from spinney.sim.views import Views
 
 CONTROLLERS = ("disruption", "job")
-ANSWERS = sys.stdout
-sys.stdout = sys.stderr  # logs go there; nobody reads what they would leave in the pipe of the answers
+
+
+def log_plainly() -> None:
+    """One line per event, tracebacks without the values of variables: bodies of requests can be huge."""
+    structlog.configure(
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 async def run_controllers(server: ApiServer) -> None:
@@ -53,6 +64,7 @@ def forget(server: ApiServer, revision: int) -> None:
 
 
 async def main(directory: Path) -> None:
+    log_plainly()
     certificates = write_certificates(directory)
     tokens = {name: secrets.token_urlsafe(24) for name in ("admin", *USERS)}
     groups = {"admin": (MASTERS,), **USERS}
@@ -62,16 +74,14 @@ async def main(directory: Path) -> None:
     async with listening(server, listen) as url:
         kubeconfig = directory / "kubeconfig"
         authority = certificates.authority
-        write_kubeconfig(
-            kubeconfig, name="embedded", url=url, authority=authority, user="admin", token=tokens["admin"]
-        )
+        write_kubeconfig(kubeconfig, name="embedded", url=url, authority=authority, user="admin", token=tokens["admin"])
         state = {"url": url, "authority": str(authority), "kubeconfig": str(kubeconfig), "tokens": tokens}
         controllers = asyncio.create_task(run_controllers(server))
-        print(json.dumps(state), file=ANSWERS, flush=True)
+        print(json.dumps(state), flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             _, revision = line.split()
             forget(server, int(revision))
-            print("done", file=ANSWERS, flush=True)
+            print("done", flush=True)
         controllers.cancel()
         await asyncio.gather(controllers, return_exceptions=True)
 

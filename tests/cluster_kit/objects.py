@@ -241,7 +241,9 @@ def cluster_role_binding(name: str, role_name: str, user: str) -> Json:
     return {**role_binding(name, role_name, user, "ClusterRole"), "kind": "ClusterRoleBinding"}
 
 
-def crd(group: str, schema: Json | None = None, *, kind: str = "Widget", scope: str = "Namespaced", **version: Any) -> Json:
+def crd(
+    group: str, schema: Json | None = None, *, kind: str = "Widget", scope: str = "Namespaced", **version: Any
+) -> Json:
     """A CustomResourceDefinition with one version v1; `schema` holds the properties of the root."""
     plural = f"{kind.lower()}s"
     root = {"type": "object", "properties": SPEC_AND_STATUS if schema is None else schema}

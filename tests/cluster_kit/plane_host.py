@@ -1,7 +1,7 @@
 """The process that owns the real control plane of a test run: it ends when the last worker of the run is gone.
 
-Run with one directory. Writes `state.json` there once the control plane is ready (or `error.txt`), and listens on `socket`;
-every worker keeps one connection open for as long as it lives.
+Run with one directory. Writes `state.json` there once the control plane is ready (or `error.txt`), and listens on
+`socket`; every worker keeps one connection open for as long as it lives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 
 from cluster_kit.users import USERS
-
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.control_plane import ControlPlane, Settings
 

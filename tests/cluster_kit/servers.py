@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import urllib3
+
 from cluster_kit.server import Server
 from cluster_kit.shared_plane import attached
-
 from spinney.sim.kubernetes.assets import find_assets
-
 
 TESTS = Path(__file__).parent.parent
 

@@ -44,7 +44,9 @@ def _start(directory: Path) -> socket.socket:
         host = subprocess.Popen(
             [sys.executable, "-m", "cluster_kit.plane_host", str(directory)],
             cwd=HOST.parent.parent,
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
     deadline = time.monotonic() + START_S
     while not (directory / "state.json").exists():

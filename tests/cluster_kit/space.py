@@ -10,8 +10,8 @@ from cluster_kit.server import PATCH_TYPES, Reply, Server, Watch, eventually
 
 GROUPS = {
     "/api/v1": (
-        "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods "
-        "podtemplates replicationcontrollers resourcequotas secrets serviceaccounts services"
+        "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes "
+        "pods podtemplates replicationcontrollers resourcequotas secrets serviceaccounts services"
     ),
     "/apis/apps/v1": "controllerrevisions daemonsets deployments replicasets statefulsets",
     "/apis/batch/v1": "cronjobs jobs",

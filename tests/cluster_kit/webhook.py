@@ -15,7 +15,6 @@ from typing import Any
 from cluster_kit.objects import config
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
-
 from spinney.sim.kubernetes.certificates import write_certificates
 
 Json = dict[str, Any]
@@ -70,7 +69,7 @@ class WebhookServer:
     def requests(self, name: str) -> list[Json]:
         return [request for asked, request in self.asked if asked == name]
 
-    def _handler(outer: WebhookServer) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler's below
+    def _handler(outer: WebhookServer) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -112,7 +111,7 @@ class Webhooks:
     unique: str
 
     def register(self, kind: str, *entries: Json) -> str:
-        """`kind` is Mutating or Validating; each entry has a `judge` (or a raw path) and what differs from the default."""
+        """`kind` is Mutating or Validating; an entry has a `judge` or a raw path, and what is not default."""
         name = f"{self.unique}-{kind.lower()}-{len(self.server.judges)}"
         probe = f"probe-{name}"
         self.server.judges[probe] = allow
@@ -170,4 +169,10 @@ class Webhooks:
 
 
 def rule(*resources: str, operations: tuple[str, ...] = ("CREATE", "UPDATE"), **more: Any) -> Json:
-    return {"apiGroups": ["*"], "apiVersions": ["*"], "resources": list(resources), "operations": list(operations), **more}
+    return {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "resources": list(resources),
+        "operations": list(operations),
+        **more,
+    }

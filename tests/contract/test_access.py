@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import cluster_role, cluster_role_binding, config, crd, custom, pod, role, role_binding
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
@@ -50,7 +51,10 @@ def test_anybody_may_ask_for_health_and_version(space: Space) -> None:
 
 
 DENIED: dict[str, tuple[Any, str]] = {
-    "get": (lambda s: s.get("configmaps", "a"), 'configmaps "a" is forbidden: User "bob" cannot get resource "configmaps"'),
+    "get": (
+        lambda s: s.get("configmaps", "a"),
+        'configmaps "a" is forbidden: User "bob" cannot get resource "configmaps"',
+    ),
     "list": (lambda s: s.get("configmaps"), 'configmaps is forbidden: User "bob" cannot list resource "configmaps"'),
     "watch": (lambda s: s.get("configmaps", watch="true"), 'User "bob" cannot watch resource "configmaps"'),
     "create": (lambda s: s.create("configmaps", config("a")), 'User "bob" cannot create resource "configmaps"'),
@@ -59,7 +63,10 @@ DENIED: dict[str, tuple[Any, str]] = {
     "delete": (lambda s: s.delete("configmaps", "a"), 'User "bob" cannot delete resource "configmaps"'),
     "delete all": (lambda s: s.delete("configmaps"), 'User "bob" cannot deletecollection resource "configmaps"'),
     "status": (lambda s: s.patch("pods", "p", {}, sub="status"), 'User "bob" cannot patch resource "pods/status"'),
-    "binding": (lambda s: s.create("pods", {}, name="p", sub="binding"), 'User "bob" cannot create resource "pods/binding"'),
+    "binding": (
+        lambda s: s.create("pods", {}, name="p", sub="binding"),
+        'User "bob" cannot create resource "pods/binding"',
+    ),
     "scale": (
         lambda s: s.get("deployments", "d", "scale"),
         'deployments.apps "d" is forbidden: User "bob" cannot get resource "deployments/scale" in API group "apps"',
@@ -77,7 +84,11 @@ def test_without_a_role_nothing_is_allowed(row: str, space: Space) -> None:
 
 def test_at_the_scope_of_the_cluster(cluster: Space) -> None:
     refused = cluster.as_user("bob").get("nodes")
-    refused.refused(403, "Forbidden", 'nodes is forbidden: User "bob" cannot list resource "nodes" in API group "" at the cluster scope')
+    refused.refused(
+        403,
+        "Forbidden",
+        'nodes is forbidden: User "bob" cannot list resource "nodes" in API group "" at the cluster scope',
+    )
 
 
 def test_a_role_allows_what_it_says_and_nothing_more(space: Space) -> None:
@@ -184,7 +195,11 @@ BAD_ROLES: dict[str, tuple[str, dict[str, Any], str]] = {
     "no verbs": ("roles", {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": []}]}, "rules[0].verbs"),
     "no resources": ("roles", {"rules": [{"apiGroups": [""], "verbs": ["get"]}]}, "rules[0].resources"),
     "no groups": ("roles", {"rules": [{"resources": ["pods"], "verbs": ["get"]}]}, "rules[0].apiGroups"),
-    "urls in a namespace": ("roles", {"rules": [{"nonResourceURLs": ["/x"], "verbs": ["get"]}]}, "rules[0].nonResourceURLs"),
+    "urls in a namespace": (
+        "roles",
+        {"rules": [{"nonResourceURLs": ["/x"], "verbs": ["get"]}]},
+        "rules[0].nonResourceURLs",
+    ),
     "no role": ("rolebindings", {"roleRef": {"kind": "Role", "name": ""}}, "roleRef.name"),
     "a role of another kind": ("rolebindings", {"roleRef": {"kind": "Pod", "name": "x"}}, "roleRef.kind"),
     "a subject of another kind": (
@@ -200,8 +215,6 @@ def test_a_bad_role_is_refused(row: str, space: Space) -> None:
     plural, body, field = BAD_ROLES[row]
     refused = space.create(plural, {"metadata": {"name": "r"}, **body}).refused(422, "Invalid")
     assert field in [each for _, each in refused.causes], refused.causes
-
-
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from cluster_kit.objects import crd, custom, deployment, pod, service
 from cluster_kit.server import PATCH_TYPES
 from cluster_kit.space import Space
@@ -64,7 +65,7 @@ def test_a_conflict_names_the_owner_and_the_field(space: Space) -> None:
 def test_several_conflicts_are_told_together(space: Space) -> None:
     space.apply("configmaps", wanted(x="1", y="1"), manager="one").ok(201)
     refused = space.apply("configmaps", wanted(x="2", y="2"), manager="two")
-    refused.refused(409, "Conflict", "Apply failed with 2 conflicts: conflicts with \"one\":", "- .data.x", "- .data.y")
+    refused.refused(409, "Conflict", 'Apply failed with 2 conflicts: conflicts with "one":', "- .data.x", "- .data.y")
 
 
 def test_force_takes_the_field_over(space: Space) -> None:
@@ -90,7 +91,9 @@ def test_an_update_takes_ownership_of_what_it_changes(space: Space) -> None:
     space.apply("configmaps", wanted(x="1", y="1"), manager="one").ok(201)
     now = space.patch("configmaps", "a", {"data": {"x": "9"}}, fieldManager="editor").ok(200)
     assert owners(now) == {("one", "Apply"): {"f:data": {"f:y": {}}}, ("editor", "Update"): {"f:data": {"f:x": {}}}}
-    space.apply("configmaps", wanted(x="1", y="1"), manager="one").refused(409, "Conflict", 'conflict with "editor" using v1')
+    space.apply("configmaps", wanted(x="1", y="1"), manager="one").refused(
+        409, "Conflict", 'conflict with "editor" using v1'
+    )
 
 
 def test_an_applier_and_an_updater_of_one_name_are_two(space: Space) -> None:
@@ -106,7 +109,9 @@ def test_apply_needs_a_field_manager(space: Space) -> None:
 
 def test_force_is_for_apply_only(space: Space) -> None:
     space.create("configmaps", wanted(x="1")).ok(201)
-    space.patch("configmaps", "a", {"data": {"x": "2"}}, "merge", force="true").refused(422, "Invalid", "force: Forbidden")
+    space.patch("configmaps", "a", {"data": {"x": "2"}}, "merge", force="true").refused(
+        422, "Invalid", "force: Forbidden"
+    )
 
 
 def test_managed_fields_may_not_be_applied(space: Space) -> None:
@@ -203,7 +208,9 @@ def test_atomic_lists_have_one_owner(space: Space) -> None:
 
 
 def test_duplicate_keys_in_an_applied_list_are_refused(space: Space) -> None:
-    body = service("s", ports=[{"port": 80, "protocol": "TCP", "name": "a"}, {"port": 80, "protocol": "TCP", "name": "b"}])
+    body = service(
+        "s", ports=[{"port": 80, "protocol": "TCP", "name": "a"}, {"port": 80, "protocol": "TCP", "name": "b"}]
+    )
     refused = space.apply("services", body)
     refused.refused(500, "", '.spec.ports: duplicate entries for key [port=80,protocol="TCP"]')
 

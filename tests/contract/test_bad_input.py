@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import config, crd, custom, deployment, merged, node, pod
 from cluster_kit.server import Reply
 from cluster_kit.space import Space
@@ -66,12 +67,20 @@ WRONG_TYPES: dict[str, tuple[str, Any, str]] = {
     "labels is a list": ("configmaps", {"metadata": {"name": "a", "labels": []}}, "cannot unmarshal array"),
     "a label is a number": ("configmaps", {"metadata": {"name": "a", "labels": {"a": 1}}}, "cannot unmarshal number"),
     "a time is a word": ("configmaps", {"metadata": {"name": "a", "creationTimestamp": "yesterday"}}, "parsing time"),
-    "containers is an object": ("pods", {"metadata": {"name": "a"}, "spec": {"containers": {}}}, "cannot unmarshal object"),
+    "containers is an object": (
+        "pods",
+        {"metadata": {"name": "a"}, "spec": {"containers": {}}},
+        "cannot unmarshal object",
+    ),
     "spec is a list": ("pods", {"metadata": {"name": "a"}, "spec": []}, "cannot unmarshal array"),
     "grace is a text": ("pods", pod("a", {"terminationGracePeriodSeconds": "5"}), "cannot unmarshal string"),
     "a flag is a text": ("pods", pod("a", {"hostNetwork": "yes"}), "cannot unmarshal string"),
     "replicas is a fraction": ("deployments", deployment("a", replicas=1.5), "cannot unmarshal number 1.5"),
-    "replicas is too large": ("deployments", deployment("a", replicas=3_000_000_000), "cannot unmarshal number 3000000000"),
+    "replicas is too large": (
+        "deployments",
+        deployment("a", replicas=3_000_000_000),
+        "cannot unmarshal number 3000000000",
+    ),
     "replicas is a text": ("deployments", deployment("a", replicas="3"), "cannot unmarshal string"),
     "a quantity is a word": (
         "pods",
@@ -127,7 +136,7 @@ CUSTOM_IDENTITIES: dict[str, tuple[dict[str, Any], int, str]] = {
 def test_a_custom_body_of_another_kind_is_refused(row: str, widgets: str, space: Space) -> None:
     group = widgets.split("/")[0]
     change, code, reason = CUSTOM_IDENTITIES[row]
-    if "apiVersion" in change and change["apiVersion"]:
+    if change.get("apiVersion"):
         change = {"apiVersion": change["apiVersion"].replace("GROUP", group)}
     space.create(widgets, merged(custom(group, "a"), change)).refused(code, reason)
     assert space.names(widgets) == []
@@ -202,7 +211,9 @@ def test_null_is_an_empty_object(space: Space) -> None:
 
 
 def test_nulls_in_maps_and_lists(space: Space) -> None:
-    body = pod("p", {"nodeSelector": None, "tolerations": None, "containers": [{"name": "c", "image": "i", "env": None}]})
+    body = pod(
+        "p", {"nodeSelector": None, "tolerations": None, "containers": [{"name": "c", "image": "i", "env": None}]}
+    )
     made = space.create("pods", {**body, "metadata": {"name": "p", "labels": None}}).ok(201)
     assert "nodeSelector" not in made["spec"]
     assert "labels" not in made["metadata"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import binding, merged, node, pod
 from cluster_kit.server import eventually
 from cluster_kit.space import Space

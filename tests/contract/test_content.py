@@ -6,6 +6,7 @@ import struct
 
 import pytest
 import yaml
+
 from cluster_kit.objects import config, crd, custom
 from cluster_kit.server import Reply
 from cluster_kit.space import Space
@@ -97,14 +98,22 @@ def test_the_answer_may_be_yaml(space: Space) -> None:
 
 
 @pytest.mark.parametrize(
-    "accept", ["text/html", "application/*", "application/xml", "application/json;as=Tabel;v=v1;g=meta.k8s.io", "application/json;as=Table;v=v9;g=meta.k8s.io"]
+    "accept",
+    [
+        "text/html",
+        "application/*",
+        "application/xml",
+        "application/json;as=Tabel;v=v1;g=meta.k8s.io",
+        "application/json;as=Table;v=v9;g=meta.k8s.io",
+    ],
 )
 def test_other_answers_are_not_given(accept: str, space: Space) -> None:
     space.get("configmaps", accept=accept).refused(406, "NotAcceptable")
 
 
 def test_the_first_acceptable_kind_of_answer_is_given(space: Space) -> None:
-    accept = "application/json;as=Nonsense;v=v1;g=meta.k8s.io, application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
+    kinds = [f"application/json;as={kind};v=v1;g=meta.k8s.io" for kind in ("Nonsense", "Table")]
+    accept = ", ".join([*kinds, "application/json"])
     assert space.get("configmaps", accept=accept).ok()["kind"] == "Table"
 
 

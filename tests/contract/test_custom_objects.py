@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import crd, custom
 from cluster_kit.server import Reply, eventually
 from cluster_kit.space import Space
@@ -63,7 +64,11 @@ VALUES: dict[str, Any] = {
             "type": "array",
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["k"],
-            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}},
+            "items": {
+                "type": "object",
+                "required": ["k"],
+                "properties": {"k": {"type": "string"}, "v": {"type": "integer"}},
+            },
         },
     },
 }
@@ -173,7 +178,9 @@ def test_unchanged_bad_values_are_tolerated(space: Space, cluster: Space, define
     widgets = define({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}})
     make(space, widgets, {"a": 50}).ok(201)
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/a/maximum"
-    cluster.patch("customresourcedefinitions", f"widgets.{unique}.example.com", [{"op": "add", "path": path, "value": 5}], "json").ok()
+    cluster.patch(
+        "customresourcedefinitions", f"widgets.{unique}.example.com", [{"op": "add", "path": path, "value": 5}], "json"
+    ).ok()
     eventually(lambda: make(space, widgets, {"a": 60}, "probe", dryRun="All").status == 422, "the maximum is enforced")
     assert space.patch(widgets, "a", {"spec": {"b": 1}}).ok(200)["spec"] == {"a": 50, "b": 1}
     space.patch(widgets, "a", {"spec": {"a": 51}}).refused(422, "Invalid")
@@ -264,7 +271,9 @@ def test_defaulting(space: Space, define: Any) -> None:
     }
 
 
-def test_defaults_appear_on_reading_what_was_stored_before(space: Space, cluster: Space, define: Any, unique: str) -> None:
+def test_defaults_appear_on_reading_what_was_stored_before(
+    space: Space, cluster: Space, define: Any, unique: str
+) -> None:
     widgets = define({"type": "object", "properties": {"a": {"type": "integer"}}})
     make(space, widgets, {}).ok(201)
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/a/default"
@@ -333,7 +342,9 @@ def test_a_message_may_be_computed(space: Space, define: Any) -> None:
 
 
 def test_a_rule_names_its_reason_and_field(space: Space, define: Any) -> None:
-    widgets = define(with_rules(NUMBERS, rule("self.min > 5", reason="FieldValueForbidden", fieldPath=".min", message="no")))
+    widgets = define(
+        with_rules(NUMBERS, rule("self.min > 5", reason="FieldValueForbidden", fieldPath=".min", message="no"))
+    )
     refused = make(space, widgets, {"min": 2}).refused(422, "Invalid", "spec.min: Forbidden: no")
     assert refused.causes == [("FieldValueForbidden", "spec.min")]
 
@@ -343,7 +354,10 @@ def test_a_transition_rule_is_asked_on_update_only(space: Space, define: Any) ->
         {
             "type": "object",
             "properties": {
-                "kind": {"type": "string", "x-kubernetes-validations": [rule("self == oldSelf", message="kind is immutable")]},
+                "kind": {
+                    "type": "string",
+                    "x-kubernetes-validations": [rule("self == oldSelf", message="kind is immutable")],
+                },
                 "count": {"type": "integer", "x-kubernetes-validations": [rule("self >= oldSelf", message="only up")]},
             },
         }
@@ -361,7 +375,10 @@ def test_transition_rules_reach_keyed_list_items(space: Space, define: Any) -> N
     items = {
         "type": "object",
         "required": ["k"],
-        "properties": {"k": {"type": "string"}, "v": {"type": "integer", "x-kubernetes-validations": [rule("self >= oldSelf")]}},
+        "properties": {
+            "k": {"type": "string"},
+            "v": {"type": "integer", "x-kubernetes-validations": [rule("self >= oldSelf")]},
+        },
     }
     keyed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": items}
     widgets = define({"type": "object", "properties": {"list": keyed}})
@@ -415,7 +432,12 @@ ANSWERS: dict[str, tuple[dict[str, Any], str, Any, Any]] = {
     "sum": ({"type": "array", "maxItems": 5, "items": {"type": "integer"}}, "self.sum() == 3", [1, 2], [2, 2]),
     "max": ({"type": "array", "maxItems": 5, "items": {"type": "integer"}}, "self.max() < 9", [1, 2], [9]),
     "all": ({"type": "array", "maxItems": 5, "items": {"type": "integer"}}, "self.all(x, x % 2 == 0)", [2, 4], [2, 3]),
-    "exists one": ({"type": "array", "maxItems": 5, "items": {"type": "integer"}}, "self.exists_one(x, x == 1)", [1, 2], [1, 1]),
+    "exists one": (
+        {"type": "array", "maxItems": 5, "items": {"type": "integer"}},
+        "self.exists_one(x, x == 1)",
+        [1, 2],
+        [1, 1],
+    ),
     "map and filter": (
         {"type": "array", "maxItems": 5, "items": {"type": "integer"}},
         "self.filter(x, x > 1).map(x, x * 2) == [4]",
@@ -424,7 +446,12 @@ ANSWERS: dict[str, tuple[dict[str, Any], str, Any, Any]] = {
     ),
     "in": ({"type": "string", "maxLength": 9}, "self in ['a', 'b']", "a", "c"),
     "ternary": ({"type": "integer"}, "self > 5 ? self < 9 : self == 1", 1, 3),
-    "url": ({"type": "string", "maxLength": 40}, "isURL(self) && url(self).getScheme() == 'https'", "https://a.b", "http://a.b"),
+    "url": (
+        {"type": "string", "maxLength": 40},
+        "isURL(self) && url(self).getScheme() == 'https'",
+        "https://a.b",
+        "http://a.b",
+    ),
     "map keys": (
         {"type": "object", "maxProperties": 5, "additionalProperties": {"type": "string", "maxLength": 9}},
         "self.all(k, k.startsWith('a'))",
@@ -432,7 +459,12 @@ ANSWERS: dict[str, tuple[dict[str, Any], str, Any, Any]] = {
         {"b": "x"},
     ),
     "int or string": ({"x-kubernetes-int-or-string": True}, "type(self) == int ? self > 1 : self == '50%'", "50%", 1),
-    "time": ({"type": "string", "format": "date-time"}, "self > timestamp('2020-01-01T00:00:00Z')", "2026-01-01T00:00:00Z", "2001-01-01T00:00:00Z"),
+    "time": (
+        {"type": "string", "format": "date-time"},
+        "self > timestamp('2020-01-01T00:00:00Z')",
+        "2026-01-01T00:00:00Z",
+        "2001-01-01T00:00:00Z",
+    ),
     "duration": ({"type": "string", "format": "duration"}, "self > duration('1m')", "1h", "5s"),
     "find": ({"type": "string", "maxLength": 20}, "self.find('[0-9]+') == '12'", "ab12", "ab"),
     "lower": ({"type": "string", "maxLength": 20}, "self.lowerAscii() == self", "abc", "Abc"),
@@ -440,7 +472,12 @@ ANSWERS: dict[str, tuple[dict[str, Any], str, Any, Any]] = {
     "cidr": ({"type": "string", "maxLength": 40}, "cidr('10.0.0.0/8').containsIP(self)", "10.1.2.3", "11.0.0.1"),
     "format": ({"type": "string", "maxLength": 70}, "!format.dns1123Label().validate(self).hasValue()", "abc", "A.B"),
     "semver": ({"type": "string", "maxLength": 20}, "semver(self).isGreaterThan(semver('1.2.0'))", "1.10.0", "1.1.0"),
-    "sets": ({"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 5}}, "sets.contains(['a', 'b'], self)", ["a"], ["c"]),
+    "sets": (
+        {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 5}},
+        "sets.contains(['a', 'b'], self)",
+        ["a"],
+        ["c"],
+    ),
     "escaped name": (
         {"type": "object", "properties": {"namespace": {"type": "string"}, "a-b": {"type": "integer"}}},
         "self.__namespace__ == 'x' && self.a__dash__b == 1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import SPEC_AND_STATUS, crd, custom, merged
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
@@ -27,7 +28,12 @@ def test_names_are_defaulted(cluster: Space, unique: str) -> None:
     definition = crd(f"{unique}.example.com")
     definition["spec"]["names"] = {"plural": "widgets", "kind": "Widget"}
     made = cluster.create("customresourcedefinitions", definition).ok(201)
-    assert made["spec"]["names"] == {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"}
+    assert made["spec"]["names"] == {
+        "plural": "widgets",
+        "kind": "Widget",
+        "singular": "widget",
+        "listKind": "WidgetList",
+    }
 
 
 def test_objects_are_served_and_stored(space: Space, cluster: Space, unique: str) -> None:
@@ -216,7 +222,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
         ),
         "items",
     ),
-    "an unknown list type": (prop(type="array", items={"type": "string"}, **{"x-kubernetes-list-type": "bag"}), "x-kubernetes-list-type"),
+    "an unknown list type": (
+        prop(type="array", items={"type": "string"}, **{"x-kubernetes-list-type": "bag"}),
+        "x-kubernetes-list-type",
+    ),
     "list type on an object": (prop(type="object", **{"x-kubernetes-list-type": "set"}), "type"),
     "a default of the wrong type": (prop(type="integer", default="x"), "default"),
     "a default outside the enum": (prop(type="string", enum=["a"], default="b"), "default"),
@@ -231,7 +240,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "x-kubernetes-validations[0].rule",
     ),
     "a CEL rule over an unknown field": (
-        prop(type="object", properties={"a": {"type": "string"}}, **{"x-kubernetes-validations": [{"rule": "self.b == 'x'"}]}),
+        prop(
+            type="object",
+            properties={"a": {"type": "string"}},
+            **{"x-kubernetes-validations": [{"rule": "self.b == 'x'"}]},
+        ),
         "x-kubernetes-validations[0].rule",
     ),
     "a CEL rule that is no question": (
@@ -247,7 +260,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "x-kubernetes-validations[0].rule",
     ),
     "oldSelf in a list without keys": (
-        prop(type="array", maxItems=3, items={"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}),
+        prop(
+            type="array",
+            maxItems=3,
+            items={"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
+        ),
         "x-kubernetes-validations[0].rule",
     ),
     "a CEL rule that may cost too much": (
@@ -279,7 +296,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "specReplicasPath",
     ),
     "scale outside the spec": (
-        versions({"subresources": {"scale": {"specReplicasPath": ".metadata.x", "statusReplicasPath": ".status.seen"}}}),
+        versions(
+            {"subresources": {"scale": {"specReplicasPath": ".metadata.x", "statusReplicasPath": ".status.seen"}}}
+        ),
         "specReplicasPath",
     ),
     "a selectable field that is not there": (
@@ -324,7 +343,10 @@ ACCEPTED: dict[str, Any] = {
     ),
     "CEL with the libraries": spec_schema(
         type="object",
-        properties={"q": {"type": "string", "maxLength": 20}, "l": {"type": "array", "maxItems": 9, "items": {"type": "integer"}}},
+        properties={
+            "q": {"type": "string", "maxLength": 20},
+            "l": {"type": "array", "maxItems": 9, "items": {"type": "integer"}},
+        },
         **{
             "x-kubernetes-validations": [
                 {"rule": "!has(self.q) || quantity(self.q).isGreaterThan(quantity('1Gi'))"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cluster_kit.kinds import KINDS, Kind, body_of
 from cluster_kit.objects import binding, config, merged, node, pod
 from cluster_kit.server import eventually
@@ -84,7 +85,7 @@ def test_a_held_name_cannot_be_taken(space: Space) -> None:
     space.create("configmaps", config("a", finalizers=[HELD])).ok(201)
     space.delete("configmaps", "a").ok(200)
     refused = space.create("configmaps", config("a"))
-    refused.refused(409, "AlreadyExists", "object is being deleted: configmaps \"a\" already exists")
+    refused.refused(409, "AlreadyExists", 'object is being deleted: configmaps "a" already exists')
 
 
 def test_removing_a_finalizer_of_a_living_object_keeps_it(space: Space) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from cluster_kit.kinds import KINDS, Kind
 from cluster_kit.objects import crd
 from cluster_kit.server import eventually
@@ -228,4 +229,6 @@ def test_health(path: str, cluster: Space) -> None:
 
 
 def test_the_root_lists_paths(cluster: Space) -> None:
-    assert {"/api", "/apis", "/apis/apps/v1", "/openapi/v3", "/version"} <= set(cluster.server.http("GET", "/").ok()["paths"])
+    assert {"/api", "/apis", "/apis/apps/v1", "/openapi/v3", "/version"} <= set(
+        cluster.server.http("GET", "/").ok()["paths"]
+    )

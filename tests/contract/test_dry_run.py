@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.kinds import KINDS, Kind, body_of
 from cluster_kit.objects import binding, config, deployment, eviction, pod
 from cluster_kit.space import Space
@@ -23,7 +24,9 @@ def test_a_dry_create_stores_nothing(kind: Kind, space: Space, cluster: Space, u
 
 WRITES: dict[str, Any] = {
     "replace": lambda s: s.replace("configmaps", config("a", {"k": "new"}), **ALL),
-    "json patch": lambda s: s.patch("configmaps", "a", [{"op": "add", "path": "/data/k", "value": "new"}], "json", **ALL),
+    "json patch": lambda s: s.patch(
+        "configmaps", "a", [{"op": "add", "path": "/data/k", "value": "new"}], "json", **ALL
+    ),
     "merge patch": lambda s: s.patch("configmaps", "a", {"data": {"k": "new"}}, "merge", **ALL),
     "strategic patch": lambda s: s.patch("configmaps", "a", {"data": {"k": "new"}}, "strategic", **ALL),
     "apply": lambda s: s.apply("configmaps", config("a", {"k": "new"}), force="true", **ALL),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import binding, budget, eviction, merged, node, pod
 from cluster_kit.server import Reply, eventually
 from cluster_kit.space import Space
@@ -100,7 +101,9 @@ def test_two_budgets_over_one_pod_are_a_mistake(space: Space, running: Any) -> N
         space.create("poddisruptionbudgets", budget(name, minAvailable=0)).ok(201)
         allowed(space, name, 1)
     refused = evict(space)
-    refused.refused(500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+    refused.refused(
+        500, "", "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    )
     assert "deletionTimestamp" not in space.get("pods", "p").ok()["metadata"]
 
 

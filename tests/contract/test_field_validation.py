@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from cluster_kit.objects import config, crd, custom, deployment, pod
 from cluster_kit.server import Reply
 from cluster_kit.space import Space
@@ -130,7 +131,9 @@ def test_unknown_fields_of_custom_objects_are_pruned_with_a_warning(space: Space
 def test_unknown_metadata_of_custom_objects(space: Space, widgets: str) -> None:
     body = custom(widgets.split("/")[0], "a")
     body["metadata"]["nonsense"] = 1
-    space.create(widgets, body, fieldValidation="Strict").refused(400, "BadRequest", 'unknown field "metadata.nonsense"')
+    space.create(widgets, body, fieldValidation="Strict").refused(
+        400, "BadRequest", 'unknown field "metadata.nonsense"'
+    )
 
 
 def test_strict_on_a_custom_merge_patch(space: Space, widgets: str) -> None:
@@ -141,7 +144,9 @@ def test_strict_on_a_custom_merge_patch(space: Space, widgets: str) -> None:
 
 def test_a_custom_field_that_comes_twice(space: Space, widgets: str) -> None:
     group = widgets.split("/")[0]
-    raw = f'{{"apiVersion":"{group}/v1","kind":"Widget","metadata":{{"name":"a"}},"spec":{{"size":1,"size":2}}}}'.encode()
+    raw = (
+        f'{{"apiVersion":"{group}/v1","kind":"Widget","metadata":{{"name":"a"}},"spec":{{"size":1,"size":2}}}}'.encode()
+    )
     refused = post(space, widgets, raw, fieldValidation="Strict")
     refused.refused(400, "BadRequest", 'duplicate field "spec.size"')
 
@@ -151,4 +156,3 @@ def test_strict_apply_of_custom_objects(space: Space, widgets: str) -> None:
     refused = space.apply(widgets, body, fieldValidation="Strict")
     refused.refused(500, "", ".spec.nonsense: field not declared in schema")
     assert not space.exists(widgets, "a")
-

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import config, crd, custom, pod, replicaset
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
@@ -73,7 +74,9 @@ def test_foreground_waits_for_blocking_dependents(space: Space, parent: Any) -> 
 
 
 def test_foreground_does_not_wait_for_others(space: Space, parent: Any) -> None:
-    space.create("configmaps", config("child", ownerReferences=[owner(parent)], finalizers=["example.com/hold"])).ok(201)
+    space.create("configmaps", config("child", ownerReferences=[owner(parent)], finalizers=["example.com/hold"])).ok(
+        201
+    )
     space.delete("configmaps", "parent", {"propagationPolicy": "Foreground"}).ok(200)
     space.gone("configmaps", "parent")
     assert space.exists("configmaps", "child")
@@ -152,7 +155,9 @@ def test_custom_objects_own_and_are_owned(space: Space, cluster: Space, unique: 
 
 
 def test_a_held_dependent_stays_until_it_is_freed(space: Space, parent: Any) -> None:
-    space.create("configmaps", config("child", ownerReferences=[owner(parent)], finalizers=["example.com/hold"])).ok(201)
+    space.create("configmaps", config("child", ownerReferences=[owner(parent)], finalizers=["example.com/hold"])).ok(
+        201
+    )
     space.delete("configmaps", "parent").ok(200)
     eventually(lambda: "deletionTimestamp" in space.get("configmaps", "child").ok()["metadata"])
     space.patch("configmaps", "child", {"metadata": {"finalizers": None}}).ok(200)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import config
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
-
 
 FORGET_S = 25.0
 """kube-apiserver looks every 15 seconds whether etcd was compacted."""

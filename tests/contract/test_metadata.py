@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import config, crd, custom, deployment, merged, pod
 from cluster_kit.space import Space
 
@@ -78,7 +79,10 @@ BAD_METADATA = {
         ("FieldValueTooLong", "metadata.annotations"),
     ),
     "finalizer name": ({"name": "a", "finalizers": ["b a d"]}, ("FieldValueInvalid", "metadata.finalizers")),
-    "finalizer without domain": ({"name": "a", "finalizers": ["mine"]}, ("FieldValueInvalid", "metadata.finalizers[0]")),
+    "finalizer without domain": (
+        {"name": "a", "finalizers": ["mine"]},
+        ("FieldValueInvalid", "metadata.finalizers[0]"),
+    ),
     "owner without uid": (
         {"name": "a", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}]},
         ("FieldValueInvalid", "metadata.ownerReferences.uid"),
@@ -125,14 +129,18 @@ def test_the_name_in_the_body_must_be_that_of_the_path(space: Space) -> None:
 
 def test_the_namespace_in_the_body_must_be_that_of_the_path(space: Space) -> None:
     refused = space.create("configmaps", config("a", namespace="other"))
-    refused.refused(400, "BadRequest", "the namespace of the provided object does not match the namespace sent on the request")
+    refused.refused(
+        400, "BadRequest", "the namespace of the provided object does not match the namespace sent on the request"
+    )
     assert not space.exists("configmaps", "a")
 
 
 def test_the_namespace_cannot_be_changed_by_replace(space: Space) -> None:
     space.create("configmaps", config("a")).ok(201)
     refused = space.replace("configmaps", config("a", namespace="other"))
-    refused.refused(400, "BadRequest", "the namespace of the provided object does not match the namespace sent on the request")
+    refused.refused(
+        400, "BadRequest", "the namespace of the provided object does not match the namespace sent on the request"
+    )
 
 
 IMMUTABLE: dict[str, tuple[Any, Any]] = {
@@ -153,7 +161,9 @@ def test_system_metadata_survives_a_merge_patch(field: str, space: Space) -> Non
 
 def test_renaming_by_patch_is_refused(space: Space) -> None:
     space.create("configmaps", config("a")).ok(201)
-    space.patch("configmaps", "a", {"metadata": {"name": "b"}}).refused(400, "BadRequest", "does not match the name on the URL")
+    space.patch("configmaps", "a", {"metadata": {"name": "b"}}).refused(
+        400, "BadRequest", "does not match the name on the URL"
+    )
     assert space.names("configmaps") == ["a"]
 
 

@@ -91,8 +91,10 @@ def test_default_and_system_namespaces_stay(cluster: Space) -> None:
 def test_a_namespace_finalizer_of_others_is_honoured(cluster: Space, unique: str) -> None:
     cluster.create("namespaces", {"metadata": {"name": unique, "finalizers": ["example.com/hold"]}}).ok(201)
     cluster.delete("namespaces", unique).ok(200)
+
     def emptied() -> bool:
         return "finalizers" not in cluster.get("namespaces", unique).ok()["spec"]
+
     eventually(emptied, "the content is gone", NAMESPACE_END_S)
     cluster.patch("namespaces", unique, {"metadata": {"finalizers": None}}).ok(200)
     eventually(lambda: cluster.get("namespaces", unique).status == 404)

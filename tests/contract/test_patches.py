@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import config, crd, custom, deployment, node, pod, service
 from cluster_kit.server import PATCH_TYPES
 from cluster_kit.space import Space
@@ -152,7 +153,9 @@ def test_strategic_merges_containers_by_name(space: Space, deployed: Any) -> Non
 
 
 def test_strategic_merges_variables_by_name(space: Space, deployed: Any) -> None:
-    now = strategic(space, containers=[{"name": "main", "env": [{"name": "B", "value": "9"}, {"name": "C", "value": "3"}]}])
+    now = strategic(
+        space, containers=[{"name": "main", "env": [{"name": "B", "value": "9"}, {"name": "C", "value": "3"}]}]
+    )
     env = {each["name"]: each["value"] for each in now["spec"]["template"]["spec"]["containers"][0]["env"]}
     assert env == {"A": "1", "B": "9", "C": "3"}
 
@@ -170,7 +173,9 @@ def test_strategic_replaces_a_list(space: Space, deployed: Any) -> None:
 
 def test_strategic_replaces_a_map(space: Space, deployed: Any) -> None:
     space.patch("deployments", "d", {"metadata": {"labels": {"a": "1", "b": "2"}}}, "merge").ok(200)
-    now = space.patch("deployments", "d", {"metadata": {"labels": {"c": "3", "$patch": "replace"}}}, "strategic").ok(200)
+    now = space.patch("deployments", "d", {"metadata": {"labels": {"c": "3", "$patch": "replace"}}}, "strategic").ok(
+        200
+    )
     assert now["metadata"]["labels"] == {"c": "3"}
 
 
@@ -183,7 +188,9 @@ def test_strategic_orders_list_elements(space: Space, deployed: Any) -> None:
 
 def test_strategic_deletes_from_a_primitive_list(space: Space) -> None:
     space.create("configmaps", config("a", finalizers=["example.com/a", "example.com/b"])).ok(201)
-    now = space.patch("configmaps", "a", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}}, "strategic")
+    now = space.patch(
+        "configmaps", "a", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}}, "strategic"
+    )
     assert now.ok(200)["metadata"]["finalizers"] == ["example.com/b"]
     now = space.patch("configmaps", "a", {"metadata": {"finalizers": ["example.com/c"]}}, "strategic")
     assert sorted(now.ok(200)["metadata"]["finalizers"]) == ["example.com/b", "example.com/c"]
@@ -192,7 +199,9 @@ def test_strategic_deletes_from_a_primitive_list(space: Space) -> None:
 def test_strategic_keeps_atomic_lists_whole(space: Space, cluster: Space, unique: str) -> None:
     taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}]
     cluster.create("nodes", node(unique, spec={"taints": taints})).ok(201)
-    now = cluster.patch("nodes", unique, {"spec": {"taints": [{"key": "c", "effect": "NoExecute"}]}}, "strategic").ok(200)
+    now = cluster.patch("nodes", unique, {"spec": {"taints": [{"key": "c", "effect": "NoExecute"}]}}, "strategic").ok(
+        200
+    )
     assert [taint["key"] for taint in now["spec"]["taints"]] == ["c"]
 
 
@@ -208,7 +217,10 @@ def test_strategic_merges_conditions_by_type(space: Space) -> None:
     for kind, value in (("Ready", "False"), ("Initialized", "True"), ("Ready", "True")):
         patch = {"status": {"conditions": [{"type": kind, "status": value}]}}
         now = space.patch("pods", "p", patch, "strategic", "status").ok(200)
-    assert {each["type"]: each["status"] for each in now["status"]["conditions"]} == {"Ready": "True", "Initialized": "True"}
+    assert {each["type"]: each["status"] for each in now["status"]["conditions"]} == {
+        "Ready": "True",
+        "Initialized": "True",
+    }
 
 
 def test_strategic_retains_one_of_a_union(space: Space) -> None:

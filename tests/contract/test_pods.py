@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import CONTAINER, binding, merged, pod, priority_class
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
@@ -42,7 +43,12 @@ DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a digest is not": ({"image": f"example.com/app@sha256:{'a' * 64}"}, {"imagePullPolicy": "IfNotPresent"}),
     "limits are requests": (
         {"resources": {"limits": {"cpu": "1", "example.com/gpu": "2"}}},
-        {"resources": {"limits": {"cpu": "1", "example.com/gpu": "2"}, "requests": {"cpu": "1", "example.com/gpu": "2"}}},
+        {
+            "resources": {
+                "limits": {"cpu": "1", "example.com/gpu": "2"},
+                "requests": {"cpu": "1", "example.com/gpu": "2"},
+            }
+        },
     ),
     "requests are kept": (
         {"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "500m"}}},
@@ -75,7 +81,9 @@ DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("row", DEFAULTS)
 def test_a_container_is_defaulted(row: str, space: Space) -> None:
     given, expected = DEFAULTS[row]
-    (container,) = space.create("pods", pod("p", {"containers": [{**CONTAINER, **given}]})).ok(201)["spec"]["containers"]
+    (container,) = space.create("pods", pod("p", {"containers": [{**CONTAINER, **given}]})).ok(201)["spec"][
+        "containers"
+    ]
     assert {key: container[key] for key in expected} == expected
 
 
@@ -88,7 +96,9 @@ def test_volumes_are_defaulted(space: Space) -> None:
         {"name": "h", "hostPath": {"path": "/x"}},
         {"name": "d", "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
     ]
-    made = {each["name"]: each for each in space.create("pods", pod("p", {"volumes": volumes})).ok(201)["spec"]["volumes"]}
+    made = {
+        each["name"]: each for each in space.create("pods", pod("p", {"volumes": volumes})).ok(201)["spec"]["volumes"]
+    }
     assert made["n"] == {"name": "n", "emptyDir": {}}
     assert made["c"]["configMap"] == {"name": "x", "defaultMode": 420}
     assert made["s"]["secret"] == {"secretName": "x", "defaultMode": 420}
@@ -129,8 +139,16 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
     "deadline of zero": ({"activeDeadlineSeconds": 0}, "FieldValueInvalid", "spec.activeDeadlineSeconds"),
     "port too high": (container(ports=[{"containerPort": 70000}]), "FieldValueInvalid", f"{C0}.ports[0].containerPort"),
     "port missing": (container(ports=[{}]), "FieldValueRequired", f"{C0}.ports[0].containerPort"),
-    "port protocol": (container(ports=[{"containerPort": 1, "protocol": "X"}]), "FieldValueNotSupported", f"{C0}.ports[0].protocol"),
-    "port name": (container(ports=[{"containerPort": 1, "name": "Not_Good"}]), "FieldValueInvalid", f"{C0}.ports[0].name"),
+    "port protocol": (
+        container(ports=[{"containerPort": 1, "protocol": "X"}]),
+        "FieldValueNotSupported",
+        f"{C0}.ports[0].protocol",
+    ),
+    "port name": (
+        container(ports=[{"containerPort": 1, "name": "Not_Good"}]),
+        "FieldValueInvalid",
+        f"{C0}.ports[0].name",
+    ),
     "variable name": (container(env=[{"name": ""}]), "FieldValueRequired", f"{C0}.env[0].name"),
     "value and source": (
         container(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
@@ -152,7 +170,11 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
         "FieldValueInvalid",
         f"{C0}.resources.requests",
     ),
-    "negative request": (container(resources={"requests": {"cpu": "-1"}}), "FieldValueInvalid", f"{C0}.resources.requests[cpu]"),
+    "negative request": (
+        container(resources={"requests": {"cpu": "-1"}}),
+        "FieldValueInvalid",
+        f"{C0}.resources.requests[cpu]",
+    ),
     "fraction of a device": (
         container(resources={"limits": {"example.com/gpu": "500m"}}),
         "FieldValueInvalid",
@@ -163,13 +185,21 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
         "FieldValueRequired",
         f"{C0}.resources.limits",
     ),
-    "unknown standard resource": (container(resources={"limits": {"speed": "1"}}), "FieldValueInvalid", f"{C0}.resources.limits[speed]"),
+    "unknown standard resource": (
+        container(resources={"limits": {"speed": "1"}}),
+        "FieldValueInvalid",
+        f"{C0}.resources.limits[speed]",
+    ),
     "two handlers in a probe": (
         container(livenessProbe={"httpGet": {"port": 80}, "exec": {"command": ["x"]}}),
         "FieldValueForbidden",
         f"{C0}.livenessProbe.httpGet",
     ),
-    "no handler in a probe": (container(livenessProbe={"periodSeconds": 5}), "FieldValueRequired", f"{C0}.livenessProbe"),
+    "no handler in a probe": (
+        container(livenessProbe={"periodSeconds": 5}),
+        "FieldValueRequired",
+        f"{C0}.livenessProbe",
+    ),
     "twin volumes": ({"volumes": [{"name": "v"}, {"name": "v"}]}, "FieldValueDuplicate", "spec.volumes[1].name"),
     "two volume sources": (
         {"volumes": [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/x"}}]},
@@ -180,7 +210,11 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
     "node name": ({"nodeName": "Not A Node"}, "FieldValueInvalid", "spec.nodeName"),
     "hostname": ({"hostname": "Not_A_Host"}, "FieldValueInvalid", "spec.hostname"),
     "node selector key": ({"nodeSelector": {"b a d": "x"}}, "FieldValueInvalid", "spec.nodeSelector"),
-    "toleration operator": ({"tolerations": [{"key": "a", "operator": "Like"}]}, "FieldValueNotSupported", "spec.tolerations[0].operator"),
+    "toleration operator": (
+        {"tolerations": [{"key": "a", "operator": "Like"}]},
+        "FieldValueNotSupported",
+        "spec.tolerations[0].operator",
+    ),
     "toleration effect": (
         {"tolerations": [{"key": "a", "operator": "Exists", "effect": "Hmm"}]},
         "FieldValueNotSupported",
@@ -206,14 +240,22 @@ INVALID: dict[str, tuple[dict[str, Any], str, str]] = {
         "spec.topologySpreadConstraints[0].maxSkew",
     ),
     "gate with node": ({"nodeName": "n", "schedulingGates": [{"name": "a"}]}, "FieldValueForbidden", "spec.nodeName"),
-    "twin gates": ({"schedulingGates": [{"name": "a"}, {"name": "a"}]}, "FieldValueDuplicate", "spec.schedulingGates[1]"),
+    "twin gates": (
+        {"schedulingGates": [{"name": "a"}, {"name": "a"}]},
+        "FieldValueDuplicate",
+        "spec.schedulingGates[1]",
+    ),
     "bad gate": ({"schedulingGates": [{"name": "b a d"}]}, "FieldValueInvalid", "spec.schedulingGates[0]"),
     "claim that is not there": (
         container(resources={"claims": [{"name": "c"}]}),
         "FieldValueNotFound",
         f"{C0}.resources.claims[0]",
     ),
-    "init container name taken": ({"initContainers": [CONTAINER]}, "FieldValueDuplicate", "spec.initContainers[0].name"),
+    "init container name taken": (
+        {"initContainers": [CONTAINER]},
+        "FieldValueDuplicate",
+        "spec.initContainers[0].name",
+    ),
     "service account name": ({"serviceAccountName": "Not A Name"}, "FieldValueInvalid", "spec.serviceAccountName"),
     "host network ports": (
         {"hostNetwork": True, "containers": [{**CONTAINER, "ports": [{"containerPort": 1, "hostPort": 2}]}]},
@@ -284,7 +326,9 @@ def test_tolerations_can_only_grow(space: Space) -> None:
     made = space.create("pods", pod("p")).ok(201)
     more = [*made["spec"]["tolerations"], {"key": "a", "operator": "Exists"}]
     space.patch("pods", "p", {"spec": {"tolerations": more}}).ok(200)
-    space.patch("pods", "p", {"spec": {"tolerations": []}}).refused(422, "Invalid", "existing toleration can not be modified")
+    space.patch("pods", "p", {"spec": {"tolerations": []}}).refused(
+        422, "Invalid", "existing toleration can not be modified"
+    )
 
 
 def test_gates_can_only_be_removed(space: Space) -> None:
@@ -315,7 +359,10 @@ def test_labels_of_a_bound_pod_can_be_changed(space: Space) -> None:
 
 
 def test_a_template_uid_and_status_cannot_be_smuggled_in(space: Space) -> None:
-    body = merged(pod("p"), {"status": {"phase": "Running", "podIP": "1.2.3.4", "conditions": [{"type": "Ready", "status": "True"}]}})
+    body = merged(
+        pod("p"),
+        {"status": {"phase": "Running", "podIP": "1.2.3.4", "conditions": [{"type": "Ready", "status": "True"}]}},
+    )
     status = space.create("pods", body).ok(201)["status"]
     assert status["phase"] == "Pending"
     assert "podIP" not in status

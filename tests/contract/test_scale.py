@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import crd, custom, deployment, merged, replicaset, statefulset
 from cluster_kit.space import Space
 
@@ -89,7 +90,11 @@ def test_a_custom_kind_is_scaled(space: Space, widgets: str) -> None:
     space.create(widgets, widget(widgets, spec={"size": 2})).ok(201)
     space.patch(widgets, "a", {"status": {"seen": 1, "phase": "app=x"}}, sub="status").ok(200)
     scale = space.get(widgets, "a", "scale").ok()
-    assert (scale["kind"], scale["spec"], scale["status"]) == ("Scale", {"replicas": 2}, {"replicas": 1, "selector": "app=x"})
+    assert (scale["kind"], scale["spec"], scale["status"]) == (
+        "Scale",
+        {"replicas": 2},
+        {"replicas": 1, "selector": "app=x"},
+    )
     space.patch(widgets, "a", {"spec": {"replicas": 4}}, sub="scale").ok(200)
     now = space.get(widgets, "a").ok()
     assert (now["spec"], now["metadata"]["generation"]) == ({"size": 4}, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import config, crd, custom, event, job, node, pod, secret
 from cluster_kit.space import Space
 
@@ -41,7 +42,19 @@ def test_label_selectors_choose(selector: str, space: Space) -> None:
     assert space.names("configmaps", labelSelector=selector) == LABEL_SELECTORS[selector]
 
 
-BAD_LABEL_SELECTORS = ["a=b=c", "a in b", "a in (b", "-a=b", "a=b c", "=b", "a,,b", "a>x", "a=has space", "!", "a in ()x"]
+BAD_LABEL_SELECTORS = [
+    "a=b=c",
+    "a in b",
+    "a in (b",
+    "-a=b",
+    "a=b c",
+    "=b",
+    "a,,b",
+    "a>x",
+    "a=has space",
+    "!",
+    "a in ()x",
+]
 
 
 @pytest.mark.parametrize("selector", BAD_LABEL_SELECTORS)
@@ -151,7 +164,12 @@ def test_events_are_selected_by_what_they_are_about(selector: str, space: Space)
     about = {"kind": "Pod", "namespace": space.namespace, "name": "p", "uid": "u1", "fieldPath": "spec.x"}
     space.create("events", event("one", space.namespace, involvedObject=about)).ok(201)
     about = {"kind": "Node", "namespace": space.namespace, "name": "n", "apiVersion": "v1"}
-    fields: dict[str, Any] = {"involvedObject": about, "reason": "Lost", "type": "Warning", "source": {"component": "robot"}}
+    fields: dict[str, Any] = {
+        "involvedObject": about,
+        "reason": "Lost",
+        "type": "Warning",
+        "source": {"component": "robot"},
+    }
     space.create("events", event("two", space.namespace, reportingComponent="robot", **fields)).ok(201)
     assert space.names("events", fieldSelector=selector) == EVENT_SELECTORS[selector]
 

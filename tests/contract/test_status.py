@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cluster_kit.kinds import KINDS, Kind, body_of
 from cluster_kit.objects import crd, custom, merged, pod
 from cluster_kit.space import Space
@@ -61,7 +62,9 @@ def test_a_merge_patch_of_status_through_the_main_door_changes_nothing(
     assert now.get("status") == made.get("status")
 
 
-@pytest.mark.parametrize("kind", [row for row in STATUS_KINDS if row.values[0].plural not in ("nodes", "persistentvolumes")])
+@pytest.mark.parametrize(
+    "kind", [row for row in STATUS_KINDS if row.values[0].plural not in ("nodes", "persistentvolumes")]
+)
 def test_a_status_sent_at_creation_is_dropped(kind: Kind, space: Space, cluster: Space, unique: str) -> None:
     at = space if kind.namespaced else cluster
     made = at.create(kind.plural, merged(body_of(kind, f"{unique}-x", space.namespace), kind.status)).ok(201)
@@ -108,7 +111,10 @@ def test_custom_status_and_spec_are_kept_apart(space: Space, widgets: str) -> No
 def test_custom_metadata_is_not_written_through_the_status_door(space: Space, widgets: str) -> None:
     group = widgets.split("/")[0]
     made = space.create(widgets, custom(group, "a")).ok(201)
-    change = {"metadata": {"labels": {"a": "b"}, "finalizers": ["x/y"], "annotations": {"a": "b"}}, "status": {"seen": 1}}
+    change = {
+        "metadata": {"labels": {"a": "b"}, "finalizers": ["x/y"], "annotations": {"a": "b"}},
+        "status": {"seen": 1},
+    }
     now = space.replace(widgets, merged(made, change), sub="status").ok(200)
     assert not {"labels", "finalizers", "annotations"} & set(now["metadata"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.kinds import BY_PLURAL, body_of
 from cluster_kit.objects import binding, config, crd, custom, node, pod, service
 from cluster_kit.space import Space
@@ -13,7 +14,15 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 COLUMNS = {
     "pods": ["Name", "Ready", "Status", "Restarts", "Age", "IP", "Node", "Nominated Node", "Readiness Gates"],
     "nodes": [
-        "Name", "Status", "Roles", "Age", "Version", "Internal-IP", "External-IP", "OS-Image", "Kernel-Version",
+        "Name",
+        "Status",
+        "Roles",
+        "Age",
+        "Version",
+        "Internal-IP",
+        "External-IP",
+        "OS-Image",
+        "Kernel-Version",
         "Container-Runtime",
     ],
     "namespaces": ["Name", "Status", "Age"],
@@ -21,7 +30,18 @@ COLUMNS = {
     "configmaps": ["Name", "Data", "Age"],
     "secrets": ["Name", "Type", "Data", "Age"],
     "serviceaccounts": ["Name", "Age"],
-    "events": ["Last Seen", "Type", "Reason", "Object", "Subobject", "Source", "Message", "First Seen", "Count", "Name"],
+    "events": [
+        "Last Seen",
+        "Type",
+        "Reason",
+        "Object",
+        "Subobject",
+        "Source",
+        "Message",
+        "First Seen",
+        "Count",
+        "Name",
+    ],
     "leases": ["Name", "Holder", "Age"],
     "priorityclasses": ["Name", "Value", "Global-Default", "Age", "PreemptionPolicy"],
     "poddisruptionbudgets": ["Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"],
@@ -31,11 +51,28 @@ COLUMNS = {
     "deployments": ["Name", "Ready", "Up-to-date", "Available", "Age", "Containers", "Images", "Selector"],
     "statefulsets": ["Name", "Ready", "Age", "Containers", "Images"],
     "persistentvolumes": [
-        "Name", "Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass", "VolumeAttributesClass",
-        "Reason", "Age", "VolumeMode",
+        "Name",
+        "Capacity",
+        "Access Modes",
+        "Reclaim Policy",
+        "Status",
+        "Claim",
+        "StorageClass",
+        "VolumeAttributesClass",
+        "Reason",
+        "Age",
+        "VolumeMode",
     ],
     "persistentvolumeclaims": [
-        "Name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age", "VolumeMode",
+        "Name",
+        "Status",
+        "Volume",
+        "Capacity",
+        "Access Modes",
+        "StorageClass",
+        "VolumeAttributesClass",
+        "Age",
+        "VolumeMode",
     ],
     "storageclasses": ["Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"],
     "resourceclaims": ["Name", "State", "Age"],
@@ -145,7 +182,11 @@ def test_a_running_pod(space: Space, cluster: Space, unique: str) -> None:
 POD_STATES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "gated": ({"schedulingGates": [{"name": "a"}]}, {}, "SchedulingGated"),
     "waiting": ({}, {"containerStatuses": [state("main", waiting={"reason": "ImagePullBackOff"})]}, "ImagePullBackOff"),
-    "crashing": ({}, {"phase": "Running", "containerStatuses": [state("main", restarts=3, waiting={"reason": "CrashLoopBackOff"})]}, "CrashLoopBackOff"),
+    "crashing": (
+        {},
+        {"phase": "Running", "containerStatuses": [state("main", restarts=3, waiting={"reason": "CrashLoopBackOff"})]},
+        "CrashLoopBackOff",
+    ),
     "completed": (
         {"restartPolicy": "Never"},
         {"phase": "Succeeded", "containerStatuses": [state("main", terminated={"exitCode": 0, "reason": "Completed"})]},
@@ -243,7 +284,12 @@ def test_others(space: Space, cluster: Space, unique: str) -> None:
     assert (seen["Min Available"], seen["Max Unavailable"]) == ("1", "N/A")
     space.create("horizontalpodautoscalers", BY_PLURAL["horizontalpodautoscalers"].make("x")).ok(201)
     seen = cells(space, "horizontalpodautoscalers", "x")
-    assert (seen["Reference"], seen["Targets"], seen["MinPods"], seen["MaxPods"]) == ("Deployment/d", "cpu: <unknown>/80%", "1", 3)
+    assert (seen["Reference"], seen["Targets"], seen["MinPods"], seen["MaxPods"]) == (
+        "Deployment/d",
+        "cpu: <unknown>/80%",
+        "1",
+        3,
+    )
     space.create("jobs", BY_PLURAL["jobs"].make("x")).ok(201)
     seen = cells(space, "jobs", "x")
     assert (seen["Completions"], seen["Duration"]) == ("0/1", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from cluster_kit.kinds import KINDS, Kind, body_of
 from cluster_kit.objects import config, crd, custom, lease, merged, pod
 from cluster_kit.space import Space
@@ -47,9 +48,7 @@ def test_every_change_raises_the_version(kind: Kind, space: Space, cluster: Spac
 
 # Controllers write to the first four; the real server moves the status of a claim from one manager to another.
 @each_kind("namespaces", "customresourcedefinitions", "jobs", "poddisruptionbudgets", "persistentvolumeclaims")
-def test_a_write_that_changes_nothing_keeps_the_version(
-    kind: Kind, space: Space, cluster: Space, unique: str
-) -> None:
+def test_a_write_that_changes_nothing_keeps_the_version(kind: Kind, space: Space, cluster: Space, unique: str) -> None:
     at = scope_of(kind, space, cluster)
     made = at.create(kind.plural, body_of(kind, f"{unique}-x", space.namespace)).ok(201)
     again = at.replace(kind.plural, made).ok(200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import binding, config, crd, custom, node, pod
 from cluster_kit.server import Watch
 from cluster_kit.space import Space
@@ -227,7 +228,11 @@ BAD_QUERIES = {
         422,
         "Invalid",
     ),
-    "a match without initial events": ({"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1"}, 422, "Invalid"),
+    "a match without initial events": (
+        {"resourceVersionMatch": "NotOlderThan", "resourceVersion": "1"},
+        422,
+        "Invalid",
+    ),
     "a version that is no number": ({"resourceVersion": "abc"}, 500, ""),
     "a negative version": ({"resourceVersion": "-1"}, 500, ""),
     "a label selector that cannot be read": ({"labelSelector": "a=b=c"}, 400, "BadRequest"),

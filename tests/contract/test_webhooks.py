@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+
 from cluster_kit.objects import binding, config, crd, custom, deployment, eviction, merged, node, pod
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 from cluster_kit.webhook import Webhooks, allow, answer, deny, patch, rule
-
 from spinney.sim.kubernetes.certificates import write_certificates
 
 ANNOTATE = {"op": "add", "path": "/metadata/annotations", "value": {"seen": "yes"}}
@@ -57,7 +57,9 @@ def test_an_update_shows_old_and_new(space: Space, webhooks: Webhooks) -> None:
 
 def test_a_deletion_shows_the_old_object(space: Space, webhooks: Webhooks) -> None:
     space.create("configmaps", config("a")).ok(201)
-    webhooks.validating({"path": "hook", "judge": deny("keep it"), "rules": [rule("configmaps", operations=("DELETE",))]})
+    webhooks.validating(
+        {"path": "hook", "judge": deny("keep it"), "rules": [rule("configmaps", operations=("DELETE",))]}
+    )
     space.delete("configmaps", "a").refused(403, None, "keep it")
     (request,) = webhooks.server.requests("hook")
     assert (request["operation"], request["object"]) == ("DELETE", None)
@@ -72,7 +74,9 @@ def test_a_denial_is_told_with_its_message(space: Space, webhooks: Webhooks) -> 
     assert not space.exists("configmaps", "a")
 
 
-@pytest.mark.parametrize(("code", "reason"), [(400, "BadRequest"), (409, "Conflict"), (422, "Invalid"), (418, "Teapot")])
+@pytest.mark.parametrize(
+    ("code", "reason"), [(400, "BadRequest"), (409, "Conflict"), (422, "Invalid"), (418, "Teapot")]
+)
 def test_a_denial_chooses_its_code_and_reason(code: int, reason: str, space: Space, webhooks: Webhooks) -> None:
     webhooks.validating({"judge": deny("no", code, reason=reason)})
     space.create("configmaps", config("a")).refused(code, reason, "denied the request: no")
@@ -134,7 +138,8 @@ def test_reinvocation_when_something_changed_later(space: Space, webhooks: Webho
 
 def test_no_reinvocation_by_default(space: Space, webhooks: Webhooks) -> None:
     webhooks.mutating(
-        {"path": "first", "judge": allow}, {"path": "second", "judge": patch({"op": "add", "path": "/data/x", "value": "y"})}
+        {"path": "first", "judge": allow},
+        {"path": "second", "judge": patch({"op": "add", "path": "/data/x", "value": "y"})},
     )
     space.create("configmaps", config("a")).ok(201)
     assert [name for name, _ in webhooks.server.asked] == ["first", "second"]
@@ -307,7 +312,10 @@ def test_subresources_have_rules_of_their_own(space: Space, cluster: Space, uniq
     space.create("deployments", deployment("d")).ok(201)
     space.patch("deployments", "d", {"spec": {"replicas": 2}}, sub="scale").ok(200)
     space.create("pods", eviction("p"), name="p", sub="eviction").ok(201)
-    seen = [(request["subResource"], request["operation"], request["kind"]["kind"]) for request in webhooks.server.requests("hook")]
+    seen = [
+        (request["subResource"], request["operation"], request["kind"]["kind"])
+        for request in webhooks.server.requests("hook")
+    ]
     assert seen == [
         ("binding", "CREATE", "Binding"),
         ("status", "UPDATE", "Pod"),
@@ -339,7 +347,9 @@ def test_a_dry_run_does_not_reach_webhooks_with_side_effects(space: Space, webho
     assert len(webhooks.server.requests("hook")) == 1
 
 
-def test_equivalent_matching_reaches_other_versions(space: Space, cluster: Space, unique: str, webhooks: Webhooks) -> None:
+def test_equivalent_matching_reaches_other_versions(
+    space: Space, cluster: Space, unique: str, webhooks: Webhooks
+) -> None:
     group = f"{unique}.example.com"
     definition = crd(group)
     (first,) = definition["spec"]["versions"]
@@ -383,7 +393,9 @@ def test_apply_and_patches_are_judged_as_updates(space: Space, webhooks: Webhook
     space.create("configmaps", config("a")).ok(201)
     webhooks.validating({"judge": deny("frozen"), "rules": [rule("configmaps", operations=("UPDATE",))]})
     space.apply("configmaps", config("a", {"k": "w"}), force="true").refused(403, None, "frozen")
-    space.patch("configmaps", "a", [{"op": "replace", "path": "/data/k", "value": "w"}], "json").refused(403, None, "frozen")
+    space.patch("configmaps", "a", [{"op": "replace", "path": "/data/k", "value": "w"}], "json").refused(
+        403, None, "frozen"
+    )
     space.replace("configmaps", config("a", {"k": "w"})).refused(403, None, "frozen")
     assert space.get("configmaps", "a").ok()["data"] == {"k": "v"}
 
@@ -401,7 +413,10 @@ BAD_HOOKS: dict[str, tuple[dict[str, Any], str]] = {
     "a short name": ({"name": "a"}, "name"),
     "no client": ({"clientConfig": None}, "clientConfig"),
     "an http url": ({"clientConfig": {"url": "http://127.0.0.1/x"}}, "clientConfig.url"),
-    "url and service": ({"clientConfig": {"url": "https://a/x", "service": {"name": "s", "namespace": "n"}}}, "clientConfig"),
+    "url and service": (
+        {"clientConfig": {"url": "https://a/x", "service": {"name": "s", "namespace": "n"}}},
+        "clientConfig",
+    ),
     "unknown side effects": ({"sideEffects": "Some"}, "sideEffects"),
     "no side effects": ({"sideEffects": None}, "sideEffects"),
     "no versions": ({"admissionReviewVersions": []}, "admissionReviewVersions"),
@@ -414,8 +429,14 @@ BAD_HOOKS: dict[str, tuple[dict[str, Any], str]] = {
     "no operations": ({"rules": [rule("pods", operations=())]}, "rules[0].operations"),
     "scope": ({"rules": [rule("pods", scope="Galaxy")]}, "rules[0].scope"),
     "condition without name": ({"matchConditions": [{"name": "", "expression": "true"}]}, "matchConditions[0].name"),
-    "condition that cannot be compiled": ({"matchConditions": [{"name": "c", "expression": "object."}]}, "matchConditions[0].expression"),
-    "condition that is no question": ({"matchConditions": [{"name": "c", "expression": "1"}]}, "matchConditions[0].expression"),
+    "condition that cannot be compiled": (
+        {"matchConditions": [{"name": "c", "expression": "object."}]},
+        "matchConditions[0].expression",
+    ),
+    "condition that is no question": (
+        {"matchConditions": [{"name": "c", "expression": "1"}]},
+        "matchConditions[0].expression",
+    ),
     "selector": ({"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, "namespaceSelector"),
 }
 

@@ -105,7 +105,7 @@ class Binder:
 
     def _keys_of_node(self, change: Change[Node]) -> Iterable[Key]:
         if change.old is None or change.new is None:
-            self._order = [name for _, name in sorted(node.key for node in self._nodes)]
+            self._order = []
         self._starts.clear()
         return tuple(self._pending)
 
@@ -147,6 +147,7 @@ class Binder:
 
     def _first(self, pod: Pod, amounts: Amounts) -> str | None:
         """The first node that takes the pod. Full nodes at the front are passed over until something changes."""
+        self._order = self._order or sorted(node.metadata.name for node in self._nodes)
         shape = tuple(sorted(amounts.items()))
         full = True
         for index in range(self._starts.get(shape, 0), len(self._order)):

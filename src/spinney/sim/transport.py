@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlencode
 
@@ -42,7 +43,7 @@ class InProcessTransport:
         timeout_s: float | None = None,
     ) -> Response:
         reply = await self._server.handle(
-            HttpRequest(method, path, urlencode(query) if query else "", _lower(headers), body or b"", self._identity)
+            HttpRequest(method, path, _raw(query), _lower(headers), body or b"", self._identity)
         )
         if reply.stream is not None:
             raise TransportError(f"{method} {path}: found a stream, expected one answer")
@@ -52,9 +53,7 @@ class InProcessTransport:
     async def stream(
         self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[Stream]:
-        reply = await self._server.handle(
-            HttpRequest("GET", path, urlencode(query) if query else "", _lower(headers), b"", self._identity)
-        )
+        reply = await self._server.handle(HttpRequest("GET", path, _raw(query), _lower(headers), b"", self._identity))
         stream = _Stream(reply)
         try:
             yield stream
@@ -89,12 +88,26 @@ class _Stream:
             await aclose()
 
 
+def _raw(query: Mapping[str, str] | None) -> str:
+    return _encode(tuple(query.items())) if query else ""
+
+
 def _lower(headers: Mapping[str, str] | None) -> Mapping[str, str]:
-    return {name.lower(): value for name, value in headers.items()} if headers else _NO_HEADERS
+    return _lowered(tuple(headers.items())) if headers else _NO_HEADERS
+
+
+@lru_cache(maxsize=1024)
+def _encode(query: tuple[tuple[str, str], ...]) -> str:
+    return urlencode(query)
+
+
+@lru_cache(maxsize=1024)
+def _lowered(headers: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers}
 
 
 def _headers(reply: HttpReply) -> dict[str, str]:
     headers = {"content-type": reply.content_type}
-    for name, value in reply.headers:
-        headers[name.lower()] = value
+    if reply.headers:
+        headers |= {name.lower(): value for name, value in reply.headers}
     return headers

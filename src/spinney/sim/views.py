@@ -5,8 +5,6 @@ Never decides anything. Every view has to be asked for before the caches run.
 
 from __future__ import annotations
 
-from typing import Any
-
 from spinney.api.labels import PODCLIQUE
 from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache
@@ -36,7 +34,7 @@ class Views:
     def of(self, resource: ResourcePath) -> Cache[Json]:
         """The view of any resource, with the indexes `owner` and `namespace`."""
         indexes = {"owner": _owner_of, "namespace": _namespace_of}
-        return self._caches.cache(Selection(resource), dict[str, Any], indexes=indexes)
+        return self._caches.cache(Selection(resource), dict, indexes=indexes)
 
 
 def clique_key(namespace: str, clique: str) -> str:

@@ -17,7 +17,7 @@ import yaml
 
 from spinney.api.clock import Clock, Dice
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Written, written
+from spinney.drive.apply.outcome import Deleted, written
 from spinney.drive.apply.write import ANY
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import NotFound
@@ -27,6 +27,7 @@ from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Iden
 from spinney.serve.apiserver.server import ApiServer
 from spinney.serve.apiserver.store import Event
 from spinney.sim.loop import SimulationError
+from spinney.sim.nodes.simulated import SimulatedNodes
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.words import Json
@@ -59,14 +60,19 @@ class World:
         self.clock = clock
         self.dice = dice
         self.server = server or ApiServer(clock, dice)
-        self.stack = Stack(wrap(self.transport("spinney-sim")), clock, dice, parts or Parts())
+        self._parts = parts or Parts()
+        self.stack = Stack(wrap(self.transport("spinney-sim")), clock, dice, self._parts)
         own = self.transport("world")
         self.client = ApiClient(own, dice)
         self.door = Door(own, dice, field_manager="world")
-        self.nodes = self.stack.nodes
         self.writes = 0
         self._recent: deque[str] = deque(maxlen=_RECENT)
         self._running: asyncio.Task[None] | None = None
+
+    @property
+    def nodes(self) -> SimulatedNodes:
+        """The nodes, to make them fail."""
+        return self.stack.nodes
 
     def transport(self, name: str) -> InProcessTransport:
         """A way into the server for one more client, as somebody who may do everything."""
@@ -81,23 +87,38 @@ class World:
     async def __aenter__(self) -> Self:
         await self.server.start()
         self.on_write(self._count)
-        self._running = asyncio.create_task(self.stack.run(), name="world")
-        registered = asyncio.create_task(self.stack.registered.wait())
-        await asyncio.wait([self._running, registered], return_when=asyncio.FIRST_COMPLETED)
-        registered.cancel()
-        if self._running.done():
-            await self._running
+        await self._begin()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
+        ended = await self._halt()
         await self.server.stop()
-        if self._running is not None and not self._running.cancelled() and error is None:
+        if error is None and not ended.cancelled():
+            ended.result()
+
+    async def restart(self, wrap: Wrap = lambda transport: transport) -> None:
+        """End whatever beside the server still runs, crashed or not, and begin anew with nothing remembered."""
+        ended = await self._halt()
+        if not ended.cancelled():
+            ended.exception()
+        self.stack = Stack(wrap(self.transport("spinney-sim")), self.clock, self.dice, self._parts)
+        await self._begin()
+
+    async def _begin(self) -> None:
+        self._running = asyncio.create_task(self.stack.run(), name="world")
+        registered = asyncio.create_task(self.stack.registered.wait(), name="registered")
+        await asyncio.wait([self._running, registered], return_when=asyncio.FIRST_COMPLETED)
+        registered.cancel()
+        if self._running.done():
             await self._running
+
+    async def _halt(self) -> asyncio.Task[None]:
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.wait([self._running])
+        return self._running
 
     async def apply(self, manifests: str | Json | Sequence[Json]) -> list[Json]:
         """Apply manifests (or YAML text) in order, as `kubectl apply --server-side --force-conflicts` would."""
@@ -110,11 +131,10 @@ class World:
 
     async def delete(self, kind: str, name: str, namespace: str = "default", *, grace_s: int | None = None) -> None:
         """Delete one object, as a user would."""
-        outcome = await self.door.delete(
-            self._resource(kind).ref(name, self._place(kind, namespace)), ANY, grace_s=grace_s
-        )
-        if isinstance(outcome, Written):
-            return
+        ref = self._resource(kind).ref(name, self._place(kind, namespace))
+        outcome = await self.door.delete(ref, ANY, grace_s=grace_s)
+        if not isinstance(outcome, Deleted):
+            written(outcome)
 
     async def get(self, kind: str, name: str, namespace: str = "default") -> Json | None:
         """One object by the name of its kind, or None."""

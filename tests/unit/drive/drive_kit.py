@@ -245,8 +245,9 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         return self._at
 
     def _run_once(self) -> None:
-        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
-            self._at = max(self._at, self._scheduled[0].when())  # type: ignore[attr-defined]
+        pending = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        if not self._ready and pending:  # type: ignore[attr-defined]
+            self._at = max(self._at, min(pending))
         super()._run_once()  # type: ignore[misc]
 
 

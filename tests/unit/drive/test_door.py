@@ -276,6 +276,12 @@ class TestMemory:
         await door(Scripted(reply(SUCCESS, 201)), own_writes=own).bind(POD, "n", Precondition(uid="u1"))
         assert ledger.pending == {POD.key: Pending(unsure=True)}
 
+    async def test_an_eviction_leaves_us_unsure_for_it_need_not_have_changed_anything(self) -> None:
+        own = OwnWrites()
+        ledger = own.ledger(PODS)
+        await door(Scripted(reply(SUCCESS, 201)), own_writes=own).evict(POD, GIVEN)
+        assert ledger.pending == {POD.key: Pending(unsure=True)}
+
     async def test_a_removal_is_remembered_by_uid(self) -> None:
         own = OwnWrites()
         ledger = own.ledger(THINGS)

@@ -203,12 +203,12 @@ class TestTls:
             subject = request.transport.get_extra_info("peercert")["subject"]
             return web.Response(text=subject[0][0][1])
 
-        class Rotating:
-            names = iter(("alice", "alice", "bob"))
-            leaves = {name: authority.leaf(name) for name in ("alice", "bob")}
+        leaves = {name: authority.leaf(name) for name in ("alice", "bob")}
+        names = iter(("alice", "alice", "bob"))
 
+        class Rotating:
             async def grant(self) -> Grant:
-                leaf = self.leaves[next(self.names)]
+                leaf = leaves[next(names)]
                 return Grant(certificate=Certificate(leaf.certificate, leaf.key))
 
             def renew(self) -> bool:

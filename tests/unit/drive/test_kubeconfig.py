@@ -57,7 +57,7 @@ async def test_the_current_context_gives_server_namespace_and_token(tmp_path: Pa
 
 
 def test_no_secret_is_shown(tmp_path: Path) -> None:
-    assert "secret" not in repr(load(tmp_path, config()))
+    assert "secret-token" not in repr(load(tmp_path, config()))
 
 
 async def test_another_context_can_be_chosen(tmp_path: Path) -> None:
@@ -168,9 +168,10 @@ def test_what_is_no_yaml_is_refused_by_name(tmp_path: Path) -> None:
         read_kubeconfig([tmp_path / "config"])
 
 
-class TestInCluster:
-    ENV = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
+
+class TestInCluster:
     @pytest.fixture
     def account(self, tmp_path: Path) -> Path:
         (tmp_path / "token").write_text("pod-token")
@@ -179,12 +180,12 @@ class TestInCluster:
         return tmp_path
 
     async def test_a_pod_finds_its_server_token_and_namespace(self, account: Path) -> None:
-        connection = in_cluster_connection(CLOCK, self.ENV, account)
+        connection = in_cluster_connection(CLOCK, IN_POD, account)
         assert (connection.server, connection.ca, connection.namespace) == ("https://10.0.0.1:443", b"CA", "mine")
         assert await authorization(connection) == "Bearer pod-token"
 
     def test_an_ipv6_address_is_put_in_brackets(self, account: Path) -> None:
-        env = self.ENV | {"KUBERNETES_SERVICE_HOST": "fd00::1"}
+        env = IN_POD | {"KUBERNETES_SERVICE_HOST": "fd00::1"}
         assert in_cluster_connection(CLOCK, env, account).server == "https://[fd00::1]:443"
 
     async def test_a_rotated_token_is_picked_up(self, account: Path) -> None:
@@ -198,7 +199,7 @@ class TestInCluster:
                 return self.seconds
 
         clock = Passing()
-        connection = in_cluster_connection(clock, self.ENV, account)
+        connection = in_cluster_connection(clock, IN_POD, account)
         await authorization(connection)
         (account / "token").write_text("rotated")
         assert await authorization(connection) == "Bearer pod-token"
@@ -206,7 +207,7 @@ class TestInCluster:
         assert await authorization(connection) == "Bearer rotated"
 
     async def test_an_empty_or_missing_token_is_an_error_that_names_the_file(self, account: Path) -> None:
-        connection = in_cluster_connection(CLOCK, self.ENV, account)
+        connection = in_cluster_connection(CLOCK, IN_POD, account)
         (account / "token").write_text("")
         with pytest.raises(CredentialError, match="token: found an empty file"):
             await connection.credentials.grant()

@@ -168,11 +168,16 @@ class TestJob:
 
 
 class TestDeployment:
-    def make(self, replicas: int = 4, template: Json | None = None, **spec: Any) -> Json:
-        selector = {"matchLabels": {"app": "a"}}
-        return make(
-            "Deployment", "apps/v1", replicas=replicas, selector=selector, template=template or TEMPLATE, **spec
-        )
+    def make(self, replicas: int = 4, template: Json | None = None, revision: int = 1, **spec: Any) -> Json:
+        spec = {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "a"}},
+            "template": template or TEMPLATE,
+            **spec,
+        }
+        found = make("Deployment", "apps/v1", **spec)
+        found["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": str(revision)}
+        return found
 
     def replicaset(self, template: Json, size: int, available: int, revision: int) -> Json:
         mark = template_hash(template)
@@ -200,7 +205,9 @@ class TestDeployment:
     def test_a_rolling_update_stays_within_its_limits(self) -> None:
         """From 4 old to 4 new with one more and one less: never below 3 available, never above 5 in all."""
         old, new = self.replicaset(TEMPLATE, 4, 4, 1), self.replicaset(self.NEW, 0, 0, 2)
-        wanted = self.make(template=self.NEW, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
+        wanted = self.make(
+            template=self.NEW, revision=2, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+        )
         for _ in range(20):
             for each in (old, new):
                 each["status"] = {"replicas": each["spec"]["replicas"], "availableReplicas": each["spec"]["replicas"]}
@@ -216,7 +223,9 @@ class TestDeployment:
 
     def test_a_rolling_update_waits_for_new_pods_that_do_not_come_up(self) -> None:
         old, new = self.replicaset(TEMPLATE, 3, 3, 1), self.replicaset(self.NEW, 2, 0, 2)
-        wanted = self.make(template=self.NEW, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
+        wanted = self.make(
+            template=self.NEW, revision=2, strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+        )
         assert self.sizes(deployment.decide(wanted, [old, new], 0, T0)) == {}
 
     def test_recreate_waits_until_the_old_pods_are_gone(self) -> None:
@@ -235,10 +244,16 @@ class TestDeployment:
         assert created(decision) == []
         assert self.sizes(decision) == {}
 
+    def test_a_template_that_comes_back_becomes_the_newest_revision(self) -> None:
+        again, other = self.replicaset(TEMPLATE, 0, 0, 1), self.replicaset(self.NEW, 4, 4, 2)
+        (effect,) = deployment.decide(self.make(revision=2), [again, other], 0, T0).effects
+        assert isinstance(effect, Amend)
+        assert effect.ref.name == again["metadata"]["name"]
+        assert effect.patch["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "3"}
+
     def test_at_rest_nothing_is_written(self) -> None:
         new = self.replicaset(TEMPLATE, 4, 4, 1)
         wanted = self.make()
-        wanted["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "1"}
         wanted["status"] = status_of(deployment.decide(wanted, [new], 0, T0))
         assert deployment.decide(wanted, [new], 0, T0 + 100) == Decision()
 
@@ -248,7 +263,7 @@ class TestDeployment:
             for number in range(1, 5)
         ]
         new = self.replicaset(TEMPLATE, 4, 4, 9)
-        decision = deployment.decide(self.make(revisionHistoryLimit=1), [*olds, new], 0, T0)
+        decision = deployment.decide(self.make(revision=9, revisionHistoryLimit=1), [*olds, new], 0, T0)
         assert removed(decision) == [each["metadata"]["name"] for each in olds[:3]]
 
 

@@ -270,3 +270,32 @@ def test_heartbeats_can_be_switched_off() -> None:
         return await world.list("Lease", "kube-node-lease")
 
     assert in_world(scenario, habits=Habits(heartbeat_s=0)) == []
+
+
+def test_a_pod_told_to_be_unready_is_so_until_told_otherwise() -> None:
+    async def scenario(world: World) -> list[str]:
+        seen = []
+        for state in (None, "notready", None):
+            annotations = {"spinney.dev/sim-state": state} if state else {}
+            await world.apply(pod("p", {"annotations": annotations}))
+            await world.settle()
+            seen.append(condition(await world.get("Pod", "p"), "Ready"))
+        return seen
+
+    assert in_world(scenario) == ["True", "False", "True"]
+
+
+def test_a_restarted_simulation_finds_everything_as_it_was() -> None:
+    async def scenario(world: World) -> tuple[int, int]:
+        inits = [{"name": "i", "image": "x"}, {"name": "side", "image": "x", "restartPolicy": "Always"}]
+        await world.apply([workload("Deployment", "web", replicas=3), pod("p", initContainers=inits)])
+        await world.settle()
+        world.nodes.crash("default", "p")
+        await world.settle()
+        before = world.writes
+        await world.restart()
+        await world.settle()
+        return before, world.writes
+
+    before, after = in_world(scenario)
+    assert before == after

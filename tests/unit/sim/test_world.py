@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
 
+from spinney.drive.loop.clock import SystemClock
 from spinney.sim.faults import FaultyTransport, Schedule
 from spinney.sim.loop import Sim
+from spinney.sim.nodes.describe import load_nodes
+from spinney.sim.nodes.life import Timing
+from spinney.sim.nodes.simulated import Habits
+from spinney.sim.stack import Parts
 from spinney.sim.trace import TracingTransport
 from spinney.sim.world import World
-from unit.sim.worlds import condition, in_world, job, pod, workload
+from unit.sim.worlds import NODES, condition, in_world, job, pod, workload
 
 
 def _traced(seed: int) -> list[str]:
@@ -203,3 +209,32 @@ def test_after_the_faults_stop_the_world_comes_to_what_was_asked_for(seed: int) 
     assert deployment is not None
     assert deployment["status"]["availableReplicas"] == 6
     assert condition(train, "Complete") == "True"
+
+
+def test_a_change_at_the_instant_of_a_bookmark_is_not_lost() -> None:
+    async def scenario(world: World) -> str:
+        await asyncio.sleep(60 - world.clock.monotonic())
+        await world.nodes.cordon("r0-h0")
+        await asyncio.sleep(1)
+        seen = world.stack.views.nodes.get(("", "r0-h0"))
+        assert seen is not None
+        return str(seen.spec.unschedulable)
+
+    assert in_world(scenario) == "True"
+
+
+async def test_the_same_world_runs_on_the_real_clock() -> None:
+    quick = Habits(timing=Timing(start_s=0, init_s=0, finish_s=0, stop_s=0))
+    parts = Parts(nodes=load_nodes(NODES), habits=quick, binds=lambda scheduler_name: True)
+    async with World(SystemClock(), random.Random(1), parts) as world:
+        ready = asyncio.Event()
+
+        def seen(collection: str, event: Any) -> None:
+            if collection == "/pods" and event.new is not None and b'"phase":"Running"' in event.new.body:
+                ready.set()
+
+        world.on_write(seen)
+        await world.apply(pod("p"))
+        async with asyncio.timeout(10):
+            await ready.wait()
+        assert condition(await world.get("Pod", "p"), "Ready") == "True"

@@ -35,7 +35,7 @@ def in_world(
         async with World(sim.clock, sim.dice, parts, **wrapping) as world:
             return await scenario(world)
 
-    return run(main, seed=seed, limit_s=1_000_000)
+    return run(main, seed=seed, limit_s=20_000)
 
 
 def pod(name: str, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

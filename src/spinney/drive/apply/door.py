@@ -130,7 +130,10 @@ class Door:
     async def bind(
         self, ref: Ref, node: str, given: Precondition, *, annotations: Mapping[str, str] | None = None
     ) -> Outcome:
-        """A pod to its node, for ever. The pod is named by its uid, so that one recreated inherits nothing."""
+        """A pod to its node, for ever. The pod is named by its uid, so that one recreated inherits nothing.
+
+        Without a version the pod has to be read before the next decision: the server does not tell the new one.
+        """
         write = Write(Verb.BIND, ref, given, "binding")
         body: Object = {
             "apiVersion": "v1",
@@ -224,8 +227,8 @@ def _enter(ledger: Ledger, key: Key, write: Write, outcome: Outcome | None) -> N
     match outcome:
         case Written(version=version) if version:
             ledger.wrote(key, version)
-        case Written() if write.resource_version:
-            ledger.wrote_after(key, write.resource_version)
+        case Written() if write.verb is Verb.BIND and write.resource_version:
+            ledger.wrote_after(key, write.resource_version)  # a bind always changes the pod; an eviction may not
         case Deleted(uid) if uid:
             ledger.removed(key, uid)
         case Written() | Deleted() | Unknown() | None:

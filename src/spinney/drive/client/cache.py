@@ -7,7 +7,7 @@ pieces. Only a watcher folds; everybody else reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -169,11 +169,12 @@ class Cache(Generic[T]):
 
     async def end_list(self, version: str) -> None:
         """Delete what the list did not have, in pieces; then the view is that of the list."""
-        missing = sorted(key for key in self._items if key not in self._listed)
-        for start in range(0, len(missing), _PIECE):
-            for key in missing[start : start + _PIECE]:
+        missing: list[Key] = []
+        async for keys in _in_pieces(list(self._items), 10 * _PIECE):
+            missing.extend(key for key in keys if key not in self._listed)
+        async for keys in _in_pieces(sorted(missing), _PIECE):
+            for key in keys:
                 self._remove(key)
-            await asyncio.sleep(0)
         self.broken = {key: problem for key, problem in self.broken.items() if key in self._listed}
         if self._renewing:
             self.ledger.pending.clear()
@@ -301,3 +302,10 @@ class Cache(Generic[T]):
 def _list_under(index: dict[str, dict[Key, None]], values: set[str], key: Key) -> None:
     for value in values:
         index.setdefault(value, {})[key] = None
+
+
+async def _in_pieces(keys: list[Key], size: int) -> AsyncIterator[list[Key]]:
+    """The keys some at a time; others may run in between."""
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
+        await asyncio.sleep(0)

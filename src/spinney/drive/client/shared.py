@@ -14,6 +14,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.cache import Cache, IndexKeys
 from spinney.drive.client.codec import codec_for
 from spinney.drive.client.garbage import DuringList, undisturbed
+from spinney.drive.client.identity import of_dict, of_struct
 from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.watch import Watcher
 
@@ -40,7 +41,7 @@ class SharedCaches:
         known = self._caches.get((selection, kind))
         if known is None:
             ledger = self._own_writes.ledger(selection.resource, selection.namespace)
-            known = Cache(selection.resource, ledger=ledger)
+            known = Cache(selection.resource, ledger=ledger, identity=of_dict if kind is dict else of_struct)
             watcher = Watcher(
                 self._client, selection, codec_for(kind), known, self._dice, during_list=self._during_list
             )

@@ -27,6 +27,7 @@ _WATCH_S = 240
 _WATCH_SPREAD_S = 60
 _OVERTIME_S = 30
 _ABRUPT_S = 1.0
+_BREATH = 128 << 10  # bytes folded before others may run
 _STALE_LISTS = 3
 
 _log = structlog.get_logger(__name__)
@@ -203,10 +204,14 @@ class Watcher(Generic[T]):
             ):
                 now = step(now, Opened())
                 self.trouble = ""
+                unbroken = 0
                 async for chunk in stream:
                     for piece in lines.feed(chunk):
                         now = step(now, self._fold_lines(piece))
-                        await asyncio.sleep(0)
+                        unbroken += len(piece)
+                        if unbroken >= _BREATH:
+                            unbroken = 0
+                            await asyncio.sleep(0)
                 abrupt = self._cache.resource_version == state.version and loop.time() - began < _ABRUPT_S
                 return step(now, Closed(abrupt))
         except TimeoutError:

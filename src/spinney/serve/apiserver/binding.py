@@ -10,11 +10,10 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.field_errors import not_supported, required
-from spinney.serve.apiserver.errors import ApiError, conflict, invalid
+from spinney.api.field_errors import aggregate, not_supported, required
+from spinney.serve.apiserver.errors import ApiError, conflict
 from spinney.serve.apiserver.http import decode_json, encode_json
 from spinney.serve.apiserver.kernel import Call, Kernel
-from spinney.serve.apiserver.registry import collection_of
 from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.store import Record
 
@@ -50,22 +49,22 @@ def bind(kernel: Kernel, call: Call, name: str, binding: Object) -> None:
     target: dict[str, Any] = binding.get("target") or {}
     node = target.get("name") or ""
     if not node or target.get("kind") not in (None, "", "Node"):
-        raise _bad_target(name, target)
+        raise _bad_target(target)
     record = kernel.existing(call.resource, call.target.namespace, name)
     pod = _pod.decode(record.body)
     _check(name, _metadata.decode(pod.metadata), _spec.decode(pod.spec), given)
     if not call.dry_run:
         annotations = given.get("annotations") or {}
-        kernel.store.write(collection_of(call.resource), _bound(kernel, record, pod, node, annotations))
+        kernel.store.write(call.resource.collection, _bound(kernel, record, pod, node, annotations))
 
 
-def _bad_target(name: str, target: dict[str, Any]) -> ApiError:
+def _bad_target(target: dict[str, Any]) -> ApiError:
     errors = []
     if target.get("kind") not in (None, "", "Node"):
         errors.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
         errors.append(required("target.name"))
-    return invalid("", "Binding", name, errors)
+    return ApiError(500, "", aggregate(errors), None)
 
 
 def _check(name: str, held: _Metadata, spec: _Spec, given: dict[str, Any]) -> None:

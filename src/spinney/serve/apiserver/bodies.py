@@ -9,7 +9,7 @@ import msgspec
 from spinney.serve.apiserver.errors import bad_request, too_large, unsupported_media_type
 from spinney.serve.apiserver.kernel import Call
 from spinney.serve.apiserver.resource import Object
-from spinney.serve.apiserver.schema.decode import MAX_DEPTH, decode_body, decode_json
+from spinney.serve.apiserver.schema.decode import MAX_DEPTH, decode_body, decode_json, require_type
 from spinney.serve.apiserver.schema.decode_yaml import YamlError, decode_yaml
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -36,7 +36,16 @@ def read_object(call: Call, body: bytes, *, empty: bool = False) -> Object:
         raise unsupported_media_type(
             f"the body of the request was in an unknown format - accepted media types include: {_READABLE}"
         )
-    return decode_body(call, body, media)
+    if call.resource.builtin and body.strip() == b"null":
+        return {}
+    return _typed(call, decode_body(call, body, media), body)
+
+
+def _typed(call: Call, obj: Object, body: bytes) -> Object:
+    """Objects of custom kinds must say what they are; only we know what built-in ones are."""
+    if not call.resource.builtin and call.target.subresource in ("", "status"):
+        require_type(obj, body, call.resource.kind)
+    return obj
 
 
 def read_patch(body: bytes, *, yaml: bool = False) -> Any:
@@ -76,10 +85,13 @@ def _children(value: Any) -> list[Any]:
 def check_kind(call: Call, obj: Object, group_version: str, kind: str) -> None:
     """Kind and version, where a body names them, must be those of the endpoint."""
     found_version, found_kind = obj.get("apiVersion") or "", obj.get("kind") or ""
-    if (found_version and found_version != group_version) or (found_kind and found_kind != kind):
+    if found_version and found_version != group_version:
         raise bad_request(
             f"the API version in the data ({found_version}) does not match the expected API version ({group_version})"
-            if found_kind == kind
-            else f'{found_kind} in version "{found_version.split("/")[-1]}" cannot be handled as a {kind}: '
-            f'no kind "{found_kind}" is registered for version "{found_version}"'
+        )
+    if found_kind and found_kind != kind and call.resource.builtin:
+        version = group_version.rpartition("/")[2]
+        raise bad_request(
+            f'{found_kind} in version "{version}" cannot be handled as a {kind}: '
+            f'no kind "{found_kind}" is registered for version "{found_version or group_version}"'
         )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from spinney.serve.apiserver.customresources.naming import established
 from spinney.serve.apiserver.customresources.serving import resources
+from spinney.serve.apiserver.customresources.termination import CLEANUP
 from spinney.serve.apiserver.errors import ApiError
 from spinney.serve.apiserver.housekeeping import Hands
 from spinney.serve.apiserver.kernel import Kernel
-from spinney.serve.apiserver.registry import Converter, collection_of
+from spinney.serve.apiserver.registry import Converter
 from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.store import Event, Record
 
 DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class DefinitionKeeper:
@@ -53,8 +54,17 @@ class DefinitionKeeper:
             return
         self._served[record.name] = (spec, record.deleting)
         group, plural = spec["group"], spec["names"]["plural"]
+        if not record.deleting and not self._names_are_free(crd):
+            self._kernel.registry.replace(group, plural, (), None)
+            return
         converter = self._converters.get((group, spec["names"]["kind"]))
-        self._kernel.registry.replace(group, plural, resources(crd), converter)
+        served = [replace(one, terminating=record.deleting) for one in resources(crd)]
+        self._kernel.registry.replace(group, plural, served, converter)
+
+    def _names_are_free(self, crd: Object) -> bool:
+        """Whether nobody else is served under one of the names."""
+        status = established(crd, self._kernel.registry.all(), self._kernel.timestamp())
+        return any(one["type"] == "Established" and one["status"] == "True" for one in status["conditions"])
 
     def _withdraw(self, record: Record | None) -> None:
         if record is None:
@@ -88,15 +98,12 @@ class DefinitionKeeper:
                 await self._report(record)
 
     async def _report(self, record: Record) -> None:
-        """Write accepted names and conditions, and hold on to the definition until its objects are gone."""
+        """Write accepted names and conditions."""
         resource = self._hands.resource_of(DEFINITIONS)
         assert resource is not None, "definitions are built in"
         now = self._kernel.timestamp()
 
         def transform(crd: Object) -> Object:
-            meta = crd["metadata"]
-            if CLEANUP not in (meta.get("finalizers") or ()):
-                meta["finalizers"] = [*(meta.get("finalizers") or ()), CLEANUP]
             crd["status"] = established(crd, self._kernel.registry.all(), now)
             return crd
 
@@ -108,7 +115,7 @@ class DefinitionKeeper:
             return
         collection = f"{crd['spec']['group']}/{crd['spec']['names']['plural']}"
         custom = self._hands.resource_of(collection)
-        if custom is not None and self._kernel.store.collection(collection_of(custom)).records:
+        if custom is not None and self._kernel.store.collection(custom.collection).records:
             for instance in list(self._kernel.store.collection(collection).after(None)):
                 if not instance.deleting:
                     try:

@@ -11,7 +11,8 @@ from typing import Any
 from spinney.api.field_errors import invalid as invalid_value
 from spinney.api.field_errors import not_supported
 from spinney.serve.apiserver.admitting import admit_deletion
-from spinney.serve.apiserver.errors import conflict, invalid, stale
+from spinney.serve.apiserver.customresources.termination import terminate
+from spinney.serve.apiserver.errors import bad_request, conflict, invalid, stale
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.stamps import rfc3339
@@ -58,6 +59,8 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
     if body:
         source = body
         dry_run = dry_run or "All" in (body.get("dryRun") or [])
+    if source.get("kind") not in (None, "", "DeleteOptions"):
+        raise bad_request(f"expect a DeleteOptions, got {source.get('apiVersion', '')}, Kind={source['kind']}")
     preconditions = (body or {}).get("preconditions") or {}
     grace = source.get("gracePeriodSeconds")
     propagation = source.get("propagationPolicy") or ""
@@ -73,6 +76,9 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
                 "propagationPolicy", propagation, "orphanDependents and deletionPropagation cannot be both set"
             )
         )
+    asked = source.get("dryRun") or []
+    if asked not in ([], ["All"], "All"):
+        errors.append(not_supported("dryRun", asked, ("All",)))
     if errors:
         raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
     return DeleteOptions(
@@ -103,6 +109,8 @@ def _delete_now(kernel: Kernel, call: Call, record: Record, old: Object, options
     new = kernel.decode(record, call.resource)
     meta = new["metadata"]
     finalizers = _finalizers(list(meta.get("finalizers") or ()), options)
+    if call.resource.kind == "CustomResourceDefinition" and not record.deleting:
+        finalizers = [*finalizers, *terminate(new, kernel.timestamp())]
     if finalizers:
         meta["finalizers"] = finalizers
     else:

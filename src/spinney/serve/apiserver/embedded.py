@@ -16,7 +16,6 @@ from spinney.serve.apiserver.durable import SqliteJournal
 from spinney.serve.apiserver.registry import Converter
 from spinney.serve.apiserver.server import ApiServer
 
-
 _ISSUER = "https://kubernetes.default.svc"
 
 

@@ -25,12 +25,13 @@ class ApiError(Exception):
         self.message = message
         self.details = details
         self.headers = headers
+        self.metadata: dict[str, Any] = {}
 
     def status(self) -> dict[str, Any]:
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }

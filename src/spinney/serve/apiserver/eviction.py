@@ -6,7 +6,7 @@ from typing import Any
 
 from spinney.api.selectors import from_object
 from spinney.serve.apiserver.deletion import DeleteOptions, delete, parse_options
-from spinney.serve.apiserver.errors import internal, too_many_requests
+from spinney.serve.apiserver.errors import ApiError, too_many_requests
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object, Resource
 
@@ -35,7 +35,7 @@ def _may_go_freely(pod: Object) -> bool:
 def _take_disruption(kernel: Kernel, pod: Object, options: DeleteOptions) -> None:
     found = _budgets(kernel, pod)
     if len(found) > 1:
-        raise internal(_MANY)
+        raise ApiError(500, "", _MANY)
     if not found:
         return
     budget = found[0]

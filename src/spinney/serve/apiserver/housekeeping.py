@@ -6,7 +6,6 @@ from spinney.serve.apiserver.access.identity import Identity
 from spinney.serve.apiserver.deletion import DeleteOptions, delete
 from spinney.serve.apiserver.errors import ApiError
 from spinney.serve.apiserver.kernel import Call, Kernel
-from spinney.serve.apiserver.registry import collection_of
 from spinney.serve.apiserver.resource import Resource
 from spinney.serve.apiserver.store import Key, Record
 from spinney.serve.apiserver.target import Target
@@ -22,8 +21,7 @@ class Hands:
         self._kernel = kernel
 
     def resource_of(self, collection: str) -> Resource | None:
-        group, _, plural = collection.partition("/")
-        return self._kernel.registry.of_collection(group, plural)
+        return self._kernel.registry.of_collection(collection)
 
     def call(self, resource: Resource, key: Key) -> Call:
         target = Target(resource.group, resource.version, resource.plural, key[0], key[1])
@@ -31,7 +29,7 @@ class Hands:
 
     async def change(self, resource: Resource, key: Key, transform: Transform) -> None:
         """Rewrite an object if it is still there; not being there is no mistake."""
-        record = self._kernel.store.get(collection_of(resource), *key)
+        record = self._kernel.store.get(resource.collection, *key)
         if record is None:
             return
         old = self._kernel.decode(record, resource)

@@ -49,6 +49,11 @@ def error_reply(error: ApiError) -> HttpReply:
     return HttpReply(error.code, encode_json(error.status()), list(error.headers))
 
 
+def pretty(body: bytes) -> bytes:
+    """The same JSON with lines, for people."""
+    return msgspec.json.format(body, indent=2) + b"\n"
+
+
 def parse_query(query: str) -> dict[str, str]:
     """The last value of every key; an empty query costs nothing."""
     if not query:

@@ -12,7 +12,7 @@ from spinney.serve.apiserver.access.identity import Identity
 from spinney.serve.apiserver.admission.chain import AdmissionChain
 from spinney.serve.apiserver.errors import not_found
 from spinney.serve.apiserver.http import decode_json, encode_json
-from spinney.serve.apiserver.registry import Registry, collection_of
+from spinney.serve.apiserver.registry import Registry
 from spinney.serve.apiserver.resource import Context, Object, Resource
 from spinney.serve.apiserver.stamps import rfc3339
 from spinney.serve.apiserver.store import Record, Store
@@ -62,7 +62,7 @@ class Kernel:
         return rfc3339(self.clock.now())
 
     def record(self, resource: Resource, namespace: str, name: str) -> Record | None:
-        return self.store.get(collection_of(resource), namespace, name)
+        return self.store.get(resource.collection, namespace, name)
 
     def existing(self, resource: Resource, namespace: str, name: str) -> Record:
         found = self.record(resource, namespace, name)
@@ -73,7 +73,7 @@ class Kernel:
     def decode(self, record: Record, resource: Resource) -> Object:
         """A fresh copy of the object, in the version of the resource."""
         obj: Object = decode_json(record.body)
-        return self.registry.convert(obj, resource, resource.version)
+        return self.registry.convert(obj, resource, resource.group_version)
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
         """The object as stored, for rules that may look but not touch."""
@@ -83,13 +83,13 @@ class Kernel:
     def save(self, resource: Resource, obj: Object) -> Object:
         """Store an object that has passed every rule; returns it with its new version."""
         record = self.to_record(resource, obj)
-        self.store.write(collection_of(resource), record)
+        self.store.write(resource.collection, record)
         return obj
 
     def erase(self, resource: Resource, obj: Object) -> None:
         """Remove an object; watchers see its last state at the revision of the removal."""
         record = self.to_record(resource, obj)
-        self.store.erase(collection_of(resource), record)
+        self.store.erase(resource.collection, record)
 
     def restored(self, obj: Object, body: bytes, fields: dict[str, str]) -> Record:
         """A record of an object as a journal kept it, at the version it had."""
@@ -99,8 +99,12 @@ class Kernel:
         """The record of an object at the next revision, in the version in which its kind is stored."""
         revision = self.store.next_revision()
         obj["metadata"] = _versioned(obj["metadata"], str(revision))
-        stored = self.registry.convert(obj, resource, resource.storage_version or resource.version)
-        return _record(stored, encode_json(stored), revision, resource.strategy.selectable(obj))
+        keeper = resource
+        if not resource.is_stored:
+            obj = self.registry.convert(obj, resource, resource.stored_as)
+            keeper = self.registry.of_collection(resource.collection) or resource
+        body = encode_json({"apiVersion": obj["apiVersion"], "kind": obj["kind"], **obj})
+        return _record(obj, body, revision, keeper.strategy.selectable(obj))
 
 
 def _versioned(metadata: Object, version: str) -> Object:

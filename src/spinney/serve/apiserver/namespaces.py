@@ -5,7 +5,6 @@ from __future__ import annotations
 from spinney.serve.apiserver.errors import ApiError
 from spinney.serve.apiserver.housekeeping import Hands
 from spinney.serve.apiserver.kernel import Kernel
-from spinney.serve.apiserver.registry import collection_of
 from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.store import Event
 
@@ -39,7 +38,7 @@ class NamespaceKeeper:
         for resource in self._kernel.registry.stored():
             if not resource.namespaced:
                 continue
-            collection = self._kernel.store.collections.get(collection_of(resource))
+            collection = self._kernel.store.collections.get(resource.collection)
             if collection is None:
                 continue
             for record in [r for r in collection.after(None) if r.namespace == namespace]:

@@ -33,7 +33,7 @@ def negotiate(accept: str) -> Wanted:
         media, *parameters = (part.strip() for part in clause.split(";"))
         options = dict(part.split("=", 1) for part in parameters if "=" in part)
         yaml = media == "application/yaml"
-        if media not in ("application/json", "application/yaml", "*/*", "application/*"):
+        if media not in ("application/json", "application/yaml", "*/*"):
             continue
         wanted = _form(options.get("as", ""), options.get("g", ""), options.get("v", ""), yaml)
         if wanted is not None:

@@ -7,7 +7,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from spinney.serve.apiserver.apply import Scope, keep_times, scope_of, track_update
-from spinney.serve.apiserver.apply import created as created_entries
 from spinney.serve.apiserver.builtins import decode
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object, Resource
@@ -51,7 +50,7 @@ def _ignored(resource: Resource, subresource: str) -> tuple[str, ...]:
 
 
 def created(kernel: Kernel, call: Call, obj: Object) -> list[dict[str, Any]]:
-    return created_entries(scope(call), obj, call.field_manager, kernel.timestamp())
+    return track_update(scope(call), None, obj, call.field_manager, kernel.timestamp())
 
 
 def updated(kernel: Kernel, call: Call, new: Object, old: Object, subresource: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,20 +17,26 @@ from spinney.serve.apiserver.errors import ApiError, bad_request
 from spinney.serve.apiserver.http import HttpReply, decode_json, encode_json, json_reply
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.negotiation import Form, Wanted, negotiate
-from spinney.serve.apiserver.registry import collection_of
+from spinney.serve.apiserver.queries import check_list
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.store import Expired, Key, Record
 from spinney.serve.apiserver.tables import metadata_only, table
+
+NOW = -1
+"""In a continue token: whatever the version is when it is used."""
 
 Predicate = Callable[[Record], bool]
 
 _CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter."
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results."
 )
 
 
 def get(kernel: Kernel, call: Call) -> HttpReply:
+    asked = call.query.get("resourceVersion", "")
+    if asked.isdigit() and int(asked) > kernel.store.revision:
+        raise _too_large(int(asked), kernel.store.revision)
     record = kernel.existing(call.resource, call.target.namespace, call.target.name)
     return object_reply(kernel, call, record)
 
@@ -38,7 +45,7 @@ def object_reply(kernel: Kernel, call: Call, source: Record | Object, status: in
     """One object in the form the client wants."""
     wanted = negotiate(call.accept)
     resource = call.resource
-    if isinstance(source, Record) and wanted.form is Form.OBJECT and not wanted.yaml and _as_stored(resource):
+    if isinstance(source, Record) and wanted.form is Form.OBJECT and not wanted.yaml and resource.is_stored:
         return HttpReply(status, source.body)
     obj = kernel.decode(source, resource) if isinstance(source, Record) else source
     if wanted.form is Form.TABLE and obj.get("kind") == resource.kind:
@@ -55,10 +62,6 @@ def render(value: Any, wanted: Wanted, status: int = 200) -> HttpReply:
         text = yaml.safe_dump(msgspec.json.decode(msgspec.json.encode(value)), sort_keys=False)
         return HttpReply(status, text.encode(), content_type="application/yaml")
     return json_reply(value, status)
-
-
-def _as_stored(resource: Resource) -> bool:
-    return resource.storage_version in ("", resource.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def selection(call: Call) -> Selection:
 
 def _check_fields(call: Call, names: Iterable[str]) -> None:
     resource = call.resource
-    known = {"metadata.name", "metadata.namespace", *resource.strategy.selectable({"metadata": {}})}
+    known = {"metadata.name", "metadata.namespace", *resource.strategy.selectable(defaultdict(dict))}
     for name in names:
         if name not in known:
             kind = f'"{resource.group_version}, Kind={resource.kind}"'
@@ -118,6 +121,7 @@ def _check_fields(call: Call, names: Iterable[str]) -> None:
 
 def list_objects(kernel: Kernel, call: Call) -> HttpReply:
     """A page, or all, of the selected objects, at one version."""
+    check_list(call.query)
     limit = _limit(call)
     records, version, remaining, last = _page(kernel, call, selection(call), limit)
     meta: dict[str, Any] = {"resourceVersion": str(version)}
@@ -130,7 +134,7 @@ def list_objects(kernel: Kernel, call: Call) -> HttpReply:
 
 def _list_reply(kernel: Kernel, call: Call, records: list[Record], meta: dict[str, Any]) -> HttpReply:
     resource, wanted = call.resource, negotiate(call.accept)
-    if wanted.form is Form.OBJECT and not wanted.yaml and _as_stored(resource):
+    if wanted.form is Form.OBJECT and not wanted.yaml and resource.is_stored:
         head = encode_json({"kind": resource.list_kind or f"{resource.kind}List", "apiVersion": resource.group_version})
         body = b"".join(
             (
@@ -138,12 +142,12 @@ def _list_reply(kernel: Kernel, call: Call, records: list[Record], meta: dict[st
                 b',"metadata":',
                 encode_json(meta),
                 b',"items":[',
-                b",".join([record.body for record in records]),
+                b",".join(_items(resource, records)),
                 b"]}",
             )
         )
         return HttpReply(200, body)
-    objects = (kernel.decode(record, resource) for record in records)
+    objects: Iterable[Object] = (kernel.decode(record, resource) for record in records)
     if wanted.form is Form.TABLE:
         include = call.query.get("includeObject", "Metadata")
         return render(table(resource, objects, include, kernel.context(), meta), wanted)
@@ -152,13 +156,23 @@ def _list_reply(kernel: Kernel, call: Call, records: list[Record], meta: dict[st
         kind = "PartialObjectMetadataList"
         return render({"kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items}, wanted)
     kind = resource.list_kind or f"{resource.kind}List"
+    if resource.builtin:
+        objects = ({key: obj[key] for key in obj if key not in ("apiVersion", "kind")} for obj in objects)
     listed = {"kind": kind, "apiVersion": resource.group_version, "metadata": meta, "items": list(objects)}
     return render(listed, wanted)
 
 
+def _items(resource: Resource, records: list[Record]) -> list[bytes]:
+    """Items of a list do not repeat kind and version, except those of custom kinds."""
+    if not resource.builtin:
+        return [record.body for record in records]
+    skipped = len(encode_json({"apiVersion": resource.group_version, "kind": resource.kind}))
+    return [b"{" + record.body[skipped:] for record in records]
+
+
 def _page(kernel: Kernel, call: Call, chosen: Selection, limit: int) -> tuple[list[Record], int, int, Key | None]:
     """Records, their version, how many are left, and the key to go on behind."""
-    collection = kernel.store.collection(collection_of(call.resource))
+    collection = kernel.store.collection(call.resource.collection)
     version, start = _start(kernel, call)
     try:
         if version == kernel.store.revision:
@@ -167,14 +181,22 @@ def _page(kernel: Kernel, call: Call, chosen: Selection, limit: int) -> tuple[li
             source = (r for r in list(collection.at(version)) if start is None or r.key > start)
             source = iter(list(source))
     except Expired:
-        message = _CONTINUE_EXPIRED if start is not None else "The resourceVersion for the provided list is too old."
-        raise ApiError(410, "Expired", message) from None
+        raise _expired(start) from None
     held = (record for record in source if chosen.holds(record))
     if not limit:
         return list(held), version, 0, None
     page = list(itertools.islice(held, limit))
     rest = sum(1 for _ in held)
     return page, version, rest, page[-1].key if rest else None
+
+
+def _expired(start: Key | None) -> ApiError:
+    """A list of a forgotten moment; one that was begun may go on at the present one."""
+    if start is None:
+        return ApiError(410, "Expired", "The resourceVersion for the provided list is too old.")
+    error = ApiError(410, "Expired", _CONTINUE_EXPIRED)
+    error.metadata = {"continue": _continue_token(NOW, start)}
+    return error
 
 
 def _start(kernel: Kernel, call: Call) -> tuple[int, Key | None]:
@@ -184,24 +206,17 @@ def _start(kernel: Kernel, call: Call) -> tuple[int, Key | None]:
     if token:
         if asked and asked != "0":
             raise bad_request("specifying resource version is not allowed when using continue")
-        return _parse_token(token)
-    if match and not asked:
-        raise _match_error("resourceVersionMatch is forbidden unless resourceVersion is provided")
+        version, start = _parse_token(token)
+        return (kernel.store.revision if version == NOW else version), start
     if not asked:
         return kernel.store.revision, None
     if not asked.isdigit():
         raise bad_request(f'Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax')
     version = int(asked)
-    if match == "Exact" and version == 0:
-        raise _match_error('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
     if version > kernel.store.revision:
         raise _too_large(version, kernel.store.revision)
     exact = match == "Exact" or (not match and _limit(call) and version > 0)
     return (version if exact else kernel.store.revision), None
-
-
-def _match_error(why: str) -> ApiError:
-    return ApiError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {why}')
 
 
 def _too_large(asked: int, current: int) -> ApiError:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from spinney.serve.apiserver.resource import Object, Resource
 
@@ -14,10 +13,10 @@ Converter = Callable[[Object, str], Object]
 class Registry:
     """Resources by path and by kind. `generation` rises with every change, for whoever caches documents about it."""
 
-    def __init__(self, resources: Iterable[Resource]) -> None:
+    def __init__(self, resources: Iterable[Resource], converters: Mapping[str, Converter] | None = None) -> None:
         self.generation = 0
         self._served: dict[tuple[str, str, str], Resource] = {}
-        self._converters: dict[tuple[str, str], Converter] = {}
+        self._converters: dict[str, Converter] = dict(converters or {})
         for resource in resources:
             self._served[(resource.group, resource.version, resource.plural)] = resource
 
@@ -49,17 +48,17 @@ class Registry:
         """One resource per collection: that of the storage version where it is served, else any."""
         seen = set()
         for resource in self.all():
-            place = (resource.group, resource.plural)
-            if place not in seen and "list" in resource.verbs:
-                seen.add(place)
-                chosen = self.of_collection(*place)
+            if resource.collection not in seen and "list" in resource.verbs:
+                seen.add(resource.collection)
+                chosen = self.of_collection(resource.collection)
                 if chosen is not None:
                     yield chosen
 
-    def of_collection(self, group: str, plural: str) -> Resource | None:
+    def of_collection(self, collection: str) -> Resource | None:
         """The resource to handle stored objects with."""
+        group, _, plural = collection.partition("/")
         found = self.versions_of(group, plural)
-        return next((r for r in found if r.storage_version in ("", r.version)), found[0] if found else None)
+        return next((one for one in found if one.is_stored), found[0] if found else None)
 
     def replace(self, group: str, plural: str, resources: Iterable[Resource], converter: Converter | None) -> None:
         """Serve exactly these versions of a custom resource (none: it is gone)."""
@@ -68,18 +67,17 @@ class Registry:
         for resource in resources:
             self._served[(resource.group, resource.version, resource.plural)] = resource
         if converter is not None:
-            self._converters[(group, plural)] = converter
+            self._converters[f"{group}/{plural}"] = converter
         self.generation += 1
 
-    def convert(self, obj: Object, resource: Resource, version: str) -> Object:
-        """The object in another version of its group."""
-        wanted = f"{resource.group}/{version}" if resource.group else version
-        if obj.get("apiVersion") == wanted:
+    def convert(self, obj: Object, resource: Resource, api_version: str) -> Object:
+        """The object in another form in which its collection is served or stored."""
+        if obj.get("apiVersion") == api_version:
             return obj
-        converter = self._converters.get((resource.group, resource.plural))
+        converter = self._converters.get(resource.collection)
         if converter is not None:
-            return converter(obj, wanted)
-        return {**obj, "apiVersion": wanted}
+            return converter(obj, api_version)
+        return {**obj, "apiVersion": api_version}
 
 
 class ServedVersions:
@@ -95,14 +93,4 @@ class ServedVersions:
         found = self._registry.find(group, version, resource)
         if found is None:
             raise ValueError(f"{resource}.{group} is not served in version {version}")
-        return self._registry.convert(obj, found, version)
-
-
-def collection_of(resource: Resource) -> str:
-    """The store's name for the objects of a resource, whatever the version."""
-    return f"{resource.group}/{resource.plural}"
-
-
-def metadata_of(obj: Object) -> dict[str, Any]:
-    found = obj.get("metadata")
-    return found if isinstance(found, dict) else {}
+        return self._registry.convert(obj, found, found.group_version)

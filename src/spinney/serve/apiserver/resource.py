@@ -102,10 +102,13 @@ class Resource:
     subresources: tuple[str, ...] = ()  # status, scale, binding, eviction, token, log
     scale: ScalePaths | None = None
     graceful: bool = False  # deletion waits for a grace period (pods)
+    create_on_update: bool = False  # a PUT makes what is not there
     returns_deleted: bool = False  # a deletion is answered with the object and not with a Status
     schema_name: str = ""  # component name in the OpenAPI document
     storage_version: str = ""  # version objects are stored in; empty: this one
+    storage_group: str | None = None  # group objects are stored in; None: this one
     builtin: bool = True  # strategic merge patch is for built-ins only
+    terminating: bool = False  # its definition is being deleted: nothing new is created
     unconditional_update: bool = True  # a PUT may leave out the version it is based on
     plain_metadata: bool = False  # metadata is checked by the rules for all kinds, and not by the strategy
     deprecated: str = ""  # warning header for a deprecated version
@@ -113,3 +116,20 @@ class Resource:
     @property
     def group_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def stored_as(self) -> str:
+        """The apiVersion in which objects are stored."""
+        group = self.group if self.storage_group is None else self.storage_group
+        version = self.storage_version or self.version
+        return f"{group}/{version}" if group else version
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether this is the form in which objects are stored."""
+        return self.storage_version in ("", self.version) and self.storage_group in (None, self.group)
+
+    @property
+    def collection(self) -> str:
+        """The store's name for the objects, whatever the version."""
+        return f"{self.group if self.storage_group is None else self.storage_group}/{self.plural}"

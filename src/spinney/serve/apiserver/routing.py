@@ -19,6 +19,7 @@ from spinney.serve.apiserver.deletion import delete, parse_options
 from spinney.serve.apiserver.errors import ApiError, bad_request, method_not_allowed, no_such_path
 from spinney.serve.apiserver.eviction import evict
 from spinney.serve.apiserver.http import (
+    JSON_TYPE,
     HttpReply,
     HttpRequest,
     encode_json,
@@ -26,12 +27,13 @@ from spinney.serve.apiserver.http import (
     is_true,
     json_reply,
     parse_query,
+    pretty,
 )
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.openapi import Documents
 from spinney.serve.apiserver.patching import patch, transformation
+from spinney.serve.apiserver.queries import check_write
 from spinney.serve.apiserver.reading import get, list_objects, object_reply, selection
-from spinney.serve.apiserver.registry import collection_of
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.reviewing import Reviewer
 from spinney.serve.apiserver.scaling import scale_of, set_scale
@@ -100,6 +102,13 @@ class Router:
             reply = await self._answer(call, verb, request.body)
         except ApiError as error:
             reply = error_reply(error)
+        if (
+            call.query
+            and is_true(call.query.get("pretty"))
+            and reply.content_type == JSON_TYPE
+            and reply.stream is None
+        ):
+            reply.body = pretty(reply.body)
         if call.warnings:
             reply.headers.extend(("Warning", text) for text in warning_headers(call.warnings))
         return reply
@@ -144,6 +153,7 @@ class Router:
             case "update":
                 return await self._update(call, body, "")
             case "patch":
+                check_write(call.query, "PatchOptions")
                 obj, new = await patch(self._kernel, call, body, "")
                 return object_reply(self._kernel, call, obj, 201 if new else 200)
             case "delete":
@@ -153,6 +163,7 @@ class Router:
 
     async def _create(self, call: Call, body: bytes) -> HttpReply:
         resource = call.resource
+        check_write(call.query, "CreateOptions")
         obj = read_object(call, body)
         check_kind(call, obj, resource.group_version, resource.kind)
         if self._reviewer.answers(resource):
@@ -166,19 +177,27 @@ class Router:
             pods = self._kernel.registry.find("", "v1", "pods")
             assert pods is not None, "pods are built in"
             call.resource = pods
-        binding.setdefault("metadata", {}).setdefault("namespace", call.target.namespace)
+        check_kind(call, binding, "v1", "Binding")
+        _check_place(call, binding, name)
         binding = await admit(self._kernel, call, "Binding", binding)
         bind(self._kernel, call, name, binding)
         return HttpReply(201, _BOUND)
 
     async def _update(self, call: Call, body: bytes, subresource: str) -> HttpReply:
         resource = call.resource
+        check_write(call.query, "UpdateOptions")
         obj = read_object(call, body)
         check_kind(call, obj, resource.group_version, resource.kind)
+        if resource.create_on_update and not subresource and self._is_absent(call):
+            obj.setdefault("metadata", {}).pop("resourceVersion", None)
+            return object_reply(self._kernel, call, await create(self._kernel, call, obj), 201)
         # A body is used once; a lost race is the client's to repeat.
         return object_reply(
             self._kernel, call, await update(self._kernel, call, lambda _: obj, subresource=subresource)
         )
+
+    def _is_absent(self, call: Call) -> bool:
+        return self._kernel.record(call.resource, call.target.namespace, call.target.name) is None
 
     async def _delete(self, call: Call, body: bytes) -> HttpReply:
         options = parse_options(call.query, read_object(call, body, empty=True))
@@ -191,7 +210,7 @@ class Router:
         options = parse_options(call.query, read_object(call, body, empty=True))
         chosen = selection(call)
         resource, target = call.resource, call.target
-        records = [r for r in self._kernel.store.collection(collection_of(resource)).after(None) if chosen.holds(r)]
+        records = [r for r in self._kernel.store.collection(resource.collection).after(None) if chosen.holds(r)]
         shown = []
         for record in records:
             one = Target(target.group, target.version, target.plural, record.namespace, record.name)
@@ -222,7 +241,7 @@ class Router:
                 return await self._bind(call, target.name, read_object(call, body))
             case "eviction", "create":
                 eviction = read_object(call, body)
-                eviction.setdefault("metadata", {}).setdefault("namespace", target.namespace)
+                _check_place(call, eviction, target.name)
                 eviction = await admit(kernel, call, "Eviction", eviction)
                 return json_reply(await evict(kernel, call, eviction), 201)
             case "token", "create":
@@ -293,6 +312,13 @@ class Router:
             return HttpReply(200, body) if body is not None else None
         return self._group(path)
 
+    def _paths(self) -> list[str]:
+        found = {"/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"}
+        for group, versions in self._kernel.registry.groups().items():
+            root = f"/apis/{group}" if group else "/api"
+            found |= {root, *(f"{root}/{version}" for version in versions)}
+        return sorted(found)
+
     def _group(self, path: str) -> HttpReply | None:
         registry = self._kernel.registry
         match path.split("/"):
@@ -332,6 +358,15 @@ def _verb(method: str, target: Target, query: dict[str, str]) -> str:
             return "delete" if target.name else "deletecollection"
         case _:
             raise method_not_allowed()
+
+
+def _check_place(call: Call, obj: Object, name: str) -> None:
+    """What is sent to a subresource of an object names that object, or nothing."""
+    meta = obj.setdefault("metadata", {})
+    if meta.setdefault("namespace", call.target.namespace) != call.target.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    if meta.setdefault("name", name) != name:
+        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
 
 
 def _deleted(call: Call, obj: Object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from spinney.api.field_errors import invalid as invalid_value
 from spinney.api.selectors import from_object
 from spinney.serve.apiserver.admitting import admit
-from spinney.serve.apiserver.errors import bad_request, invalid, no_such_path, stale
+from spinney.serve.apiserver.errors import bad_request, internal, invalid, no_such_path, stale
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object, ScalePaths
 from spinney.serve.apiserver.writing import update
@@ -22,6 +22,8 @@ def scale_of(call: Call, obj: Object) -> Object:
     }
     spec: dict[str, Any] = {}
     replicas = _dig(obj, paths.spec)
+    if replicas is None and not call.resource.builtin:
+        raise internal(f'the spec replicas field ".{".".join(paths.spec)}" does not exist')
     if replicas:
         spec["replicas"] = replicas
     status: dict[str, Any] = {"replicas": _dig(obj, paths.status) or 0}

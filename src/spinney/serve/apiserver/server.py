@@ -18,12 +18,13 @@ from spinney.serve.apiserver.access.escalation import NoEscalation
 from spinney.serve.apiserver.access.identity import Authenticator
 from spinney.serve.apiserver.access.rbac import Authorizer
 from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
+from spinney.serve.apiserver.addresses import ServiceAddresses
 from spinney.serve.apiserver.admission.builtin import BuiltinRules
 from spinney.serve.apiserver.admission.callout import HttpsPost, Post
 from spinney.serve.apiserver.admission.chain import AdmissionChain
 from spinney.serve.apiserver.admission.webhooks import WebhookCaller
 from spinney.serve.apiserver.bootstrap import bootstrap
-from spinney.serve.apiserver.builtins import builtin_resources
+from spinney.serve.apiserver.builtins import builtin_resources, events
 from spinney.serve.apiserver.collector import Collector
 from spinney.serve.apiserver.customresources.definition_strategy import DefinitionStrategy
 from spinney.serve.apiserver.definitions import DefinitionKeeper
@@ -57,6 +58,14 @@ _CONDITIONAL = frozenset(
     }
 )
 """Kinds whose updates must name the version they are based on."""
+_CREATED_BY_UPDATE = frozenset(
+    ["ClusterRole", "ClusterRoleBinding", "Endpoints", "Event", "Lease", "LimitRange", "Role", "RoleBinding", "Service"]
+)
+"""Kinds that a PUT creates where there is none."""
+_RETURNED = frozenset(
+    {"PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ResourceQuota", "Service", "ServiceAccount"}
+)
+"""Kinds of the core group whose deletion is answered with the object."""
 
 
 class ApiServer:
@@ -76,7 +85,7 @@ class ApiServer:
     ) -> None:
         self._journal = journal
         store = Store(journal)
-        registry = Registry(_resources())
+        registry = Registry(_resources(), {"/events": events.convert})
         self.kernel = Kernel(store, registry, AdmissionChain((), None, _nothing), clock, dice)
         hands = Hands(self.kernel)
         self.authorizer = Authorizer(self._listing)
@@ -91,7 +100,7 @@ class ApiServer:
             normalise=self._normalise,
         )
         self.kernel.admission = AdmissionChain(
-            (self._rules, NoEscalation(self.authorizer), *plugins), caller, self.kernel.lookup
+            (self._rules, NoEscalation(self.authorizer), ServiceAddresses(store), *plugins), caller, self.kernel.lookup
         )
         self._definitions = DefinitionKeeper(self.kernel, hands, converters or {})
         self._keepers = (self._definitions, Collector(self.kernel, hands), NamespaceKeeper(self.kernel, hands))
@@ -183,7 +192,16 @@ class ApiServer:
 
 def _resources() -> list[Resource]:
     """The built-in kinds; definitions of custom ones have rules of their own."""
-    found = [replace(one, unconditional_update=one.kind not in _CONDITIONAL) for one in builtin_resources()]
+    found = [
+        replace(
+            one,
+            unconditional_update=one.kind not in _CONDITIONAL,
+            returns_deleted=not one.group and one.kind in _RETURNED,
+            create_on_update=one.kind in _CREATED_BY_UPDATE,
+            storage_group="" if one.group == "events.k8s.io" else None,
+        )
+        for one in builtin_resources()
+    ]
     return [
         replace(one, strategy=DefinitionStrategy(), plain_metadata=True)
         if one.kind == "CustomResourceDefinition"

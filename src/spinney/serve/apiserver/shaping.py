@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spinney.serve.apiserver.builtins import decode
+from spinney.serve.apiserver.customresources.metadata import misfit
 from spinney.serve.apiserver.errors import bad_request
 from spinney.serve.apiserver.kernel import Call
 from spinney.serve.apiserver.resource import Object, Resource
@@ -32,6 +33,11 @@ def conform(call: Call, obj: Object) -> None:
         unknown: tuple[str, ...] | list[str] = findings.unknown
     else:
         unknown = prune(obj, resource.schema)
+        complaint = misfit(obj, resource.schema)
+        if complaint:
+            raise bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {complaint}'
+            )
         if unknown and mode == "Strict":
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
             raise bad_request(

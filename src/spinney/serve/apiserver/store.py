@@ -18,6 +18,7 @@ import msgspec
 MAX_HISTORY_EVENTS = 20_000
 MAX_HISTORY_BYTES = 48 * 1024 * 1024
 MAX_PENDING_EVENTS = 100_000
+FIRST_REVISION = 1
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""
@@ -168,7 +169,7 @@ class Store:
     """Collections by name, one revision for all of them."""
 
     def __init__(self, journal: Journal | None = None) -> None:
-        self.revision = 1
+        self.revision = FIRST_REVISION
         self.collections: dict[str, Collection] = {}
         self.by_uid: dict[str, tuple[str, Key]] = {}
         self.dependents: dict[str, set[tuple[str, Key]]] = {}
@@ -179,7 +180,7 @@ class Store:
         found = self.collections.get(name)
         if found is None:
             found = self.collections[name] = Collection(name)
-            found.compacted = 0
+            found.compacted = self.revision if self.revision > FIRST_REVISION else 0
         return found
 
     def get(self, collection: str, namespace: str, name: str) -> Record | None:

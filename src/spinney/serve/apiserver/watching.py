@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from spinney.serve.apiserver.errors import bad_request, expired
+from spinney.serve.apiserver.errors import expired
 from spinney.serve.apiserver.http import HttpReply, encode_json, is_true
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.negotiation import Form, negotiate
+from spinney.serve.apiserver.queries import check_watch
 from spinney.serve.apiserver.reading import Selection, selection
-from spinney.serve.apiserver.registry import collection_of
 from spinney.serve.apiserver.store import Event, Expired, Record, Watcher
 from spinney.serve.apiserver.tables import metadata_only, table
 
@@ -28,10 +28,8 @@ def watch(kernel: Kernel, call: Call) -> HttpReply:
     """Check the request now, stream later: a refusal is a plain answer and not an event."""
     chosen = selection(call)
     initial = is_true(call.query.get("sendInitialEvents"))
-    asked = call.query.get("resourceVersion") or ""
-    if asked and not asked.isdigit():
-        raise bad_request(f'Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax')
-    start = int(asked) if asked else 0
+    check_watch(call.query)
+    start = int(call.query.get("resourceVersion") or 0)
     session = _Session(kernel, call, chosen)
     return HttpReply(200, stream=session.run(start, initial or start == 0))
 
@@ -43,12 +41,11 @@ class _Session:
         self._kernel = kernel
         self._call = call
         self._chosen = chosen
-        self._collection = collection_of(call.resource)
+        self._collection = call.resource.collection
         self._bookmarks = is_true(call.query.get("allowWatchBookmarks"))
         wanted = negotiate(call.accept)
         self._form = wanted.form
-        storage = call.resource.storage_version
-        self._plain = wanted.form is Form.OBJECT and storage in ("", call.resource.version)
+        self._plain = wanted.form is Form.OBJECT and call.resource.is_stored
         self._columns_due = True
         self._sent = 0
 

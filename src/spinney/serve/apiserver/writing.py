@@ -15,7 +15,7 @@ from spinney.api.field_errors import invalid as invalid_value
 from spinney.serve.apiserver import ownership
 from spinney.serve.apiserver.admitting import admission_request
 from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metadata, validate_metadata_update
-from spinney.serve.apiserver.errors import ApiError, already_exists, bad_request, conflict, invalid, stale
+from spinney.serve.apiserver.errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, stale
 from spinney.serve.apiserver.http import encode_json
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object
@@ -45,6 +45,9 @@ async def create(kernel: Kernel, call: Call, obj: Object, *, owned: bool = False
     With `owned` the managedFields in the object are those of a server-side apply and stay.
     """
     resource, strategy = call.resource, call.resource.strategy
+    if resource.terminating:
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(resource.group, resource.plural, (obj.get("metadata") or {}).get("name", ""), why)
     check_identity(call, obj)
     conform(call, obj)
     strategy.default(obj)
@@ -76,10 +79,15 @@ def check_identity(call: Call, obj: Object) -> None:
     if meta is None:
         meta = obj["metadata"] = {}
     if not isinstance(meta, dict):
-        raise bad_request("metadata: Invalid value: must be an object")
-    obj["apiVersion"], obj["kind"] = resource.group_version, resource.kind
+        found = {str: "string", list: "array", bool: "bool"}.get(type(meta), "number")
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"json: cannot unmarshal {found} into Go struct field {resource.kind}.metadata of type v1.ObjectMeta"
+        )
+    if resource.builtin:
+        obj["apiVersion"], obj["kind"] = resource.group_version, resource.kind
     namespace = meta.get("namespace") or ""
-    if namespace and namespace != target.namespace:
+    if resource.namespaced and namespace and namespace != target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if resource.namespaced:
         meta["namespace"] = target.namespace
@@ -93,7 +101,7 @@ def check_identity(call: Call, obj: Object) -> None:
 
 def _drop_server_owned(meta: dict[str, Any], owned: bool) -> None:
     if meta.get("resourceVersion") not in _NO_VERSION and not owned:
-        raise bad_request("resourceVersion should not be set on objects to be created")
+        raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
     for key in (*_SERVER_OWNED, "resourceVersion", "managedFields"):
         meta.pop(key, None)
 
@@ -122,13 +130,17 @@ def _check_free(kernel: Kernel, call: Call, obj: Object, generated: bool) -> Non
         if not generated:
             break
         meta["name"] = generated_name(meta["generateName"], kernel.dice)
-    raise already_exists(resource.group, resource.plural, meta["name"])
+    error = already_exists(resource.group, resource.plural, meta["name"])
+    existing = kernel.record(resource, meta.get("namespace", ""), meta["name"])
+    if existing is not None and existing.deleting:
+        error.message = f"object is being deleted: {error.message}"
+    raise error
 
 
 def _creation_errors(call: Call, obj: Object) -> list[FieldError]:
     errors = call.resource.strategy.validate_create(obj)
     if call.resource.plain_metadata:
-        errors = validate_metadata(obj, call.resource.namespaced, SUBDOMAIN) + errors
+        errors = validate_metadata(obj, call.resource.namespaced, SUBDOMAIN, any_finalizer=True) + errors
     return errors
 
 
@@ -137,7 +149,7 @@ def _update_errors(call: Call, new: Object, old: Object, subresource: str) -> li
     check = strategy.validate_status_update if subresource == "status" else strategy.validate_update
     errors = check(new, old)
     if call.resource.plain_metadata:
-        errors = validate_metadata_update(new, old, call.resource.namespaced, SUBDOMAIN) + errors
+        errors = validate_metadata_update(new, old, call.resource.namespaced, SUBDOMAIN, any_finalizer=True) + errors
     return errors
 
 
@@ -277,7 +289,7 @@ def _check_versions(call: Call, new: Object, old: Object) -> None:
     version = meta.get("resourceVersion")
     if version in _NO_VERSION:
         if not resource.unconditional_update:
-            _refuse(call, new, [invalid_value("metadata.resourceVersion", "0x0", "must be specified for an update")])
+            _refuse(call, new, [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")])
         meta["resourceVersion"] = current["resourceVersion"]
     elif version != current["resourceVersion"]:
         raise stale(resource.group, resource.plural, name)

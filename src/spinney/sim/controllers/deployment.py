@@ -35,6 +35,9 @@ def decide(deployment: Json, replicasets: Sequence[Json], pods_left: int, now_s:
     if deployment["metadata"].get("deletionTimestamp"):
         return Decision()
     sets = _sort(deployment, replicasets)
+    renumbered = _number(deployment, sets)
+    if renumbered:
+        return Decision(tuple(renumbered))
     effects: list[Effect] = []
     if not deployment["spec"].get("paused"):
         if sets.new is None and not (_recreates(deployment) and (pods_left or any(_size(each) for each in sets.old))):
@@ -42,7 +45,6 @@ def decide(deployment: Json, replicasets: Sequence[Json], pods_left: int, now_s:
         sizes = _recreate(deployment, sets) if _recreates(deployment) else _roll(deployment, sets)
         effects += [_resize(each, size) for each, size in zip(sets.all, sizes, strict=True) if _size(each) != size]
         effects += _forget_old(deployment, sets)
-    effects += _number(deployment, sets)
     effects += report(DEPLOYMENTS, deployment, _status(deployment, sets, now_s))
     return Decision(tuple(effects))
 
@@ -131,7 +133,8 @@ def _forget_old(deployment: Json, sets: Sets) -> list[Effect]:
 
 
 def _number(deployment: Json, sets: Sets) -> list[Effect]:
-    """The revision: counted up when an old template comes back, and shown on the Deployment."""
+    """The revision: counted up when an old template comes back, and shown on the Deployment. A pass of its own, for
+    what else is written to these objects is decided on their state."""
     if sets.new is None:
         return []
     effects: list[Effect] = []

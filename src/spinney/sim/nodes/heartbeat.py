@@ -9,9 +9,11 @@ import asyncio
 import heapq
 from collections.abc import Mapping
 
+import structlog
+
 from spinney.api.clock import Clock, Dice
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Exists, Gone, NotNow, Outcome, Stale, Unknown, written
+from spinney.drive.apply.outcome import Gone, Outcome, Refused, written
 from spinney.drive.apply.write import ANY, Precondition
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Cache, Change
@@ -26,6 +28,8 @@ from spinney.sim.words import Json, Node
 
 LEASE_NAMESPACE = "kube-node-lease"
 _LEASE_S = 40
+
+_log = structlog.get_logger(__name__)
 
 
 class Reporter:
@@ -112,14 +116,15 @@ class Heartbeat:
         heapq.heappush(self._due, (self._clock.monotonic() + self._interval_s * spread, name))
 
     async def _renew(self, node: Node) -> None:
+        """A renewal that fails is made up for by the next one."""
         name = node.metadata.name
         ref = LEASES.ref(name, LEASE_NAMESPACE)
         stamp = micro_time(self._clock.now())
         outcome: Outcome = await self._door.merge_patch(ref, {"spec": {"renewTime": stamp}}, ANY)
         if isinstance(outcome, Gone):
             outcome = await self._door.create(ref, _lease(node, stamp))
-        if not isinstance(outcome, (Exists, Gone, Stale, NotNow, Unknown)):
-            written(outcome)
+        if isinstance(outcome, Refused):
+            _log.warning("lease refused", node=name, error=outcome.status.message)
 
 
 def _lease(node: Node, stamp: str) -> Json:
@@ -129,5 +134,10 @@ def _lease(node: Node, stamp: str) -> Json:
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
-        "spec": {"holderIdentity": name, "leaseDurationSeconds": _LEASE_S, "renewTime": stamp},
+        "spec": {
+            "holderIdentity": name,
+            "leaseDurationSeconds": _LEASE_S,
+            "acquireTime": stamp,
+            "renewTime": stamp,
+        },
     }

@@ -6,6 +6,7 @@ Never touches a pod of a node that is lost or that does not exist, and writes a 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from spinney.api.clock import Clock, Dice
 from spinney.api.labels import PODCLIQUE
@@ -23,7 +24,7 @@ from spinney.sim.nodes.life import Life, Stage, Timing, advance, crash
 from spinney.sim.nodes.pod_status import recall, says, status_of
 from spinney.sim.resources import PODS
 from spinney.sim.views import Views, clique_key
-from spinney.sim.words import Node, Pod, condition
+from spinney.sim.words import STATE, Node, Pod, condition
 
 _WORKERS = 32
 
@@ -106,7 +107,8 @@ class Kubelet:
         step = advance(life, pod, now_s, self._parents_up(pod), self._timing)
         self._lives[uid] = step.life
         if step.life.stage is not Stage.WAITING:
-            await self._report(pod, node, step.life, now_s)
+            held = pod.metadata.annotations.get(STATE) == "notready"
+            await self._report(pod, node, replace(step.life, ready=False) if held else step.life, now_s)
         return Done() if step.wake_s is None else Again(max(step.wake_s - self._clock.now(), 0.001))
 
     async def _report(self, pod: Pod, node: Node, life: Life, now_s: float) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.builtins import autoscaling, builtin_resources, decode, events, services
+from spinney.serve.apiserver.builtins import (
+    autoscaling,
+    builtin_converters,
+    builtin_resources,
+    decode,
+    events,
+    services,
+)
 from spinney.serve.apiserver.builtins.metadata import LABEL, SUBDOMAIN, validate_metadata, validate_metadata_update
 from spinney.serve.apiserver.builtins.printing import human_duration
 from spinney.serve.apiserver.errors import ApiError
@@ -90,11 +97,12 @@ def test_an_event_of_the_new_group_keeps_everything_as_a_core_event() -> None:
         "reportingController": "c",
         "eventTime": "2026-01-01T00:00:00.000000Z",
     }
-    core = events.to_core(event)
+    core = events.convert(event, "v1")
     assert core["apiVersion"] == "v1"
     assert core["message"] == "text"
     assert core["involvedObject"] == {"kind": "Pod", "name": "p"}
-    assert events.from_core(core) == event
+    unused = {"deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None}
+    assert events.convert(core, "events.k8s.io/v1") == {**event, **unused}
 
 
 def test_an_autoscaler_survives_the_way_through_the_old_version() -> None:
@@ -108,7 +116,8 @@ def test_an_autoscaler_survives_the_way_through_the_old_version() -> None:
     }
     scaler = made("autoscaling", "HorizontalPodAutoscaler", {"metadata": {"name": "h"}, "spec": spec})
     scaler["apiVersion"] = "autoscaling/v2"
-    assert autoscaling.to_v2(autoscaling.from_v2(scaler)) == scaler
+    convert = builtin_converters()["autoscaling", "horizontalpodautoscalers"]
+    assert convert(convert(scaler, "autoscaling/v1"), "autoscaling/v2") == scaler
 
 
 def test_a_cpu_target_is_a_field_of_its_own_in_the_old_version() -> None:
@@ -178,6 +187,25 @@ def test_the_identity_of_an_object_never_changes() -> None:
     new = {"metadata": {"name": "c", "namespace": "n", "uid": "2"}}
     [error] = validate_metadata_update(new, old, True, SUBDOMAIN)
     assert str(error) == 'metadata.uid: Invalid value: "2": field is immutable'
+
+
+def test_a_volume_that_changes_its_phase_is_stamped() -> None:
+    strategy = KINDS["", "PersistentVolume"].strategy
+    old = made("", "PersistentVolume", {"metadata": {"name": "v"}, "spec": {}})
+    bound = {**old, "status": {"phase": "Bound"}}
+    strategy.prepare_status_update(bound, old, Context(now_s=2_000_000.0))
+    assert bound["status"] == {"phase": "Bound", "lastPhaseTransitionTime": "1970-01-24T03:33:20Z"}
+
+
+def test_a_status_update_changes_nothing_but_the_status() -> None:
+    strategy = KINDS["apps", "Deployment"].strategy
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": {"spec": {"containers": []}}}
+    old = made("apps", "Deployment", {"metadata": {"name": "d", "labels": {"a": "b"}}, "spec": spec})
+    new = {**old, "metadata": {"name": "d", "labels": {"c": "d"}}, "spec": {}, "status": {"replicas": 3}}
+    strategy.prepare_status_update(new, old, NOW)
+    assert new["status"] == {"replicas": 3}
+    assert new["spec"] == old["spec"]
+    assert new["metadata"]["labels"] == {"a": "b"}
 
 
 def test_pods_are_selected_by_node_phase_and_scheduler() -> None:

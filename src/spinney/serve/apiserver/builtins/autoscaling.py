@@ -144,6 +144,11 @@ def _metric_cell(metric: Object, current: Object) -> str:
     return f"{now.get('value', UNKNOWN)}/{target.get('value', '0')}"
 
 
+def convert(scaler: Object, version: str) -> Object:
+    """The autoscaler in the version that is asked for."""
+    return to_v2(scaler) if version == "autoscaling/v2" else from_v2(scaler)
+
+
 def to_v2(scaler: Object) -> Object:
     """An autoscaling/v1 autoscaler as v2 keeps it."""
     meta = dict(scaler["metadata"])

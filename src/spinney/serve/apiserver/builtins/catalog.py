@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from spinney.serve.apiserver.builtins import (
@@ -12,6 +13,7 @@ from spinney.serve.apiserver.builtins import (
     cronjobs,
     daemonsets,
     devices,
+    endpoints,
     events,
     jobs,
     namespaces,
@@ -29,7 +31,9 @@ from spinney.serve.apiserver.builtins import (
     webhooks,
 )
 from spinney.serve.apiserver.builtins.rules import Rules
-from spinney.serve.apiserver.resource import ALL_VERBS, Resource, ScalePaths
+from spinney.serve.apiserver.resource import ALL_VERBS, Object, Resource, ScalePaths
+
+Converter = Callable[[Object, str], Object]
 
 _REPLICAS = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 _WITHOUT_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
@@ -51,12 +55,14 @@ class _Entry:
     scale: ScalePaths | None = None
     graceful: bool = False
     storage_version: str = ""
+    returns_deleted: bool = False
+    conditional: bool = False  # an update must name the version that it is based on
 
 
 _CORE = (
     _Entry("Binding", reviews.asked("io.k8s.api.core.v1.Binding", namespaced=True), verbs=_ASKED),
     _Entry("ConfigMap", config.CONFIG_MAPS, ("cm",)),
-    _Entry("Endpoints", services.ENDPOINTS, ("ep",), plural="endpoints"),
+    _Entry("Endpoints", endpoints.ENDPOINTS, ("ep",), plural="endpoints"),
     _Entry("Event", events.CORE_EVENTS, ("ev",)),
     _Entry("LimitRange", quotas.LIMIT_RANGES, ("limits",)),
     _Entry(
@@ -65,10 +71,11 @@ _CORE = (
         ("ns",),
         subresources=("finalize", "status"),
         verbs=_WITHOUT_COLLECTION,
+        returns_deleted=True,
     ),
     _Entry("Node", nodes.NODES, ("no",), subresources=("status",)),
-    _Entry("PersistentVolumeClaim", storage.CLAIMS, ("pvc",), subresources=("status",)),
-    _Entry("PersistentVolume", storage.VOLUMES, ("pv",), subresources=("status",)),
+    _Entry("PersistentVolumeClaim", storage.CLAIMS, ("pvc",), subresources=("status",), returns_deleted=True),
+    _Entry("PersistentVolume", storage.VOLUMES, ("pv",), subresources=("status",), returns_deleted=True),
     _Entry(
         "Pod",
         pods.PODS,
@@ -76,8 +83,9 @@ _CORE = (
         _ALL,
         subresources=("binding", "eviction", "log", "status"),
         graceful=True,
+        returns_deleted=True,
     ),
-    _Entry("PodTemplate", quotas.POD_TEMPLATES),
+    _Entry("PodTemplate", quotas.POD_TEMPLATES, returns_deleted=True),
     _Entry(
         "ReplicationController",
         quotas.CONTROLLERS,
@@ -86,10 +94,10 @@ _CORE = (
         subresources=("scale", "status"),
         scale=_REPLICAS,
     ),
-    _Entry("ResourceQuota", quotas.QUOTAS, ("quota",), subresources=("status",)),
+    _Entry("ResourceQuota", quotas.QUOTAS, ("quota",), subresources=("status",), returns_deleted=True),
     _Entry("Secret", config.SECRETS),
-    _Entry("ServiceAccount", namespaces.SERVICE_ACCOUNTS, ("sa",), subresources=("token",)),
-    _Entry("Service", services.SERVICES, ("svc",), _ALL, subresources=("status",)),
+    _Entry("ServiceAccount", namespaces.SERVICE_ACCOUNTS, ("sa",), subresources=("token",), returns_deleted=True),
+    _Entry("Service", services.SERVICES, ("svc",), _ALL, subresources=("status",), returns_deleted=True),
 )
 _APPS = (
     _Entry("ControllerRevision", apps.CONTROLLER_REVISIONS),
@@ -104,14 +112,23 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
         "admissionregistration.k8s.io",
         "v1",
         (
-            _Entry("MutatingWebhookConfiguration", webhooks.MUTATING, (), _EXTENSIONS),
-            _Entry("ValidatingWebhookConfiguration", webhooks.VALIDATING, (), _EXTENSIONS),
+            _Entry("MutatingWebhookConfiguration", webhooks.MUTATING, (), _EXTENSIONS, conditional=True),
+            _Entry("ValidatingWebhookConfiguration", webhooks.VALIDATING, (), _EXTENSIONS, conditional=True),
         ),
     ),
     (
         "apiextensions.k8s.io",
         "v1",
-        (_Entry("CustomResourceDefinition", reviews.DEFINITIONS, ("crd", "crds"), _EXTENSIONS, ("status",)),),
+        (
+            _Entry(
+                "CustomResourceDefinition",
+                reviews.DEFINITIONS,
+                ("crd", "crds"),
+                _EXTENSIONS,
+                ("status",),
+                conditional=True,
+            ),
+        ),
     ),
     ("apps", "v1", _APPS),
     (
@@ -162,10 +179,14 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
             _Entry("Job", jobs.JOBS, (), _ALL, ("status",)),
         ),
     ),
-    ("coordination.k8s.io", "v1", (_Entry("Lease", coordination.LEASES),)),
-    ("discovery.k8s.io", "v1", (_Entry("EndpointSlice", services.ENDPOINT_SLICES),)),
+    ("coordination.k8s.io", "v1", (_Entry("Lease", coordination.LEASES, conditional=True),)),
+    ("discovery.k8s.io", "v1", (_Entry("EndpointSlice", endpoints.ENDPOINT_SLICES),)),
     ("events.k8s.io", "v1", (_Entry("Event", events.NEW_EVENTS, ("ev",)),)),
-    ("policy", "v1", (_Entry("PodDisruptionBudget", policy.BUDGETS, ("pdb",), subresources=("status",)),)),
+    (
+        "policy",
+        "v1",
+        (_Entry("PodDisruptionBudget", policy.BUDGETS, ("pdb",), subresources=("status",), conditional=True),),
+    ),
     (
         "rbac.authorization.k8s.io",
         "v1",
@@ -180,10 +201,10 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
         "resource.k8s.io",
         "v1",
         (
-            _Entry("DeviceClass", devices.DEVICE_CLASSES, plural="deviceclasses"),
-            _Entry("ResourceClaim", devices.CLAIMS, subresources=("status",)),
-            _Entry("ResourceClaimTemplate", devices.CLAIM_TEMPLATES),
-            _Entry("ResourceSlice", devices.SLICES),
+            _Entry("DeviceClass", devices.DEVICE_CLASSES, plural="deviceclasses", returns_deleted=True),
+            _Entry("ResourceClaim", devices.CLAIMS, subresources=("status",), returns_deleted=True),
+            _Entry("ResourceClaimTemplate", devices.CLAIM_TEMPLATES, returns_deleted=True),
+            _Entry("ResourceSlice", devices.SLICES, returns_deleted=True),
         ),
     ),
     (
@@ -195,10 +216,16 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
         "storage.k8s.io",
         "v1",
         (
-            _Entry("CSIDriver", storage.CSI_DRIVERS),
-            _Entry("CSINode", storage.CSI_NODES),
-            _Entry("StorageClass", storage.STORAGE_CLASSES, ("sc",), plural="storageclasses"),
-            _Entry("VolumeAttachment", storage.VOLUME_ATTACHMENTS, subresources=("status",)),
+            _Entry("CSIDriver", storage.CSI_DRIVERS, returns_deleted=True, conditional=True),
+            _Entry("CSINode", storage.CSI_NODES, returns_deleted=True, conditional=True),
+            _Entry("StorageClass", storage.STORAGE_CLASSES, ("sc",), plural="storageclasses", returns_deleted=True),
+            _Entry(
+                "VolumeAttachment",
+                storage.VOLUME_ATTACHMENTS,
+                subresources=("status",),
+                returns_deleted=True,
+                conditional=True,
+            ),
         ),
     ),
 )
@@ -207,6 +234,14 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
 def builtin_resources() -> list[Resource]:
     """Every built-in kind, group by group; the preferred version of a group comes first."""
     return [_resource(group, version, entry) for group, version, entries in _GROUPS for entry in entries]
+
+
+def builtin_converters() -> dict[tuple[str, str], Converter]:
+    """Conversions between the faces of a kind, by group and plural; each takes an object and an apiVersion."""
+    return {
+        ("autoscaling", "horizontalpodautoscalers"): autoscaling.convert,
+        ("events.k8s.io", "events"): events.convert,
+    }
 
 
 def _resource(group: str, version: str, entry: _Entry) -> Resource:
@@ -228,4 +263,6 @@ def _resource(group: str, version: str, entry: _Entry) -> Resource:
         graceful=entry.graceful,
         schema_name=entry.rules.component,
         storage_version=entry.storage_version,
+        returns_deleted=entry.returns_deleted,
+        unconditional_update=not entry.conditional,
     )

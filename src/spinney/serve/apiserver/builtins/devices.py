@@ -7,7 +7,7 @@ from typing import Any
 from spinney.api.field_errors import FieldError, duplicate, invalid, required
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, age
 from spinney.serve.apiserver.builtins.rules import Rules, keep_metadata, spec_changed
-from spinney.serve.apiserver.builtins.values import check_label, check_subdomain, immutable, unsupported
+from spinney.serve.apiserver.builtins.values import check_cel, check_label, check_subdomain, immutable, unsupported
 from spinney.serve.apiserver.resource import Column, Context, Object
 
 _API = "io.k8s.api.resource.v1."
@@ -58,11 +58,22 @@ def _check_request(request: Object, path: str) -> list[FieldError]:
 def _check_exact(request: Object, path: str) -> list[FieldError]:
     name = request.get("deviceClassName", "")
     errors = check_subdomain(f"{path}.deviceClassName", name) if name else [required(f"{path}.deviceClassName")]
+    errors += _check_selectors(request.get("selectors") or [], f"{path}.selectors")
     mode = request["allocationMode"]
     if mode not in _MODES:
         errors.append(unsupported(f"{path}.allocationMode", mode, _MODES))
     elif mode == "ExactCount" and request.get("count", 0) <= 0:
         errors.append(invalid(f"{path}.count", request.get("count", 0), "must be greater than zero"))
+    return errors
+
+
+def _check_selectors(selectors: list[Object], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, one in enumerate(selectors):
+        if "cel" not in one:
+            errors.append(required(f"{path}[{index}].cel"))
+        else:
+            errors += check_cel(f"{path}[{index}].cel.expression", one["cel"].get("expression", ""), ("device",))
     return errors
 
 
@@ -111,6 +122,13 @@ def _check_slice(obj: Object) -> list[FieldError]:
         errors.append(
             invalid("spec.pool.resourceSliceCount", pool.get("resourceSliceCount", 0), "must be greater than zero")
         )
+    seen: set[str] = set()
+    for index, device in enumerate(spec.get("devices") or ()):
+        name = device.get("name", "")
+        errors += check_label(f"spec.devices[{index}].name", name)
+        if name in seen:
+            errors.append(duplicate(f"spec.devices[{index}]", name))
+        seen.add(name)
     scopes = [name for name in ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection") if spec.get(name)]
     if len(scopes) != 1:
         listed = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`"
@@ -135,5 +153,10 @@ SLICES = Rules(
     bumps=spec_changed,
 )
 DEVICE_CLASSES = Rules(
-    component=_API + "DeviceClass", columns=(NAME, AGE), cells=_named_row, namespaced=False, bumps=spec_changed
+    component=_API + "DeviceClass",
+    columns=(NAME, AGE),
+    cells=_named_row,
+    namespaced=False,
+    check=lambda obj: _check_selectors(obj["spec"].get("selectors") or [], "spec.selectors"),
+    bumps=spec_changed,
 )

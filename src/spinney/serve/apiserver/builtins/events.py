@@ -49,6 +49,11 @@ _FIXED = (
 )
 
 
+def convert(event: Object, version: str) -> Object:
+    """The event in the group and version that is asked for."""
+    return to_core(event) if version == "v1" else from_core(event)
+
+
 def to_core(event: Object) -> Object:
     """An events.k8s.io/v1 event as core/v1 keeps it."""
     core = {_TO_CORE.get(key, key): value for key, value in event.items()}

@@ -41,7 +41,6 @@ def _without_dash(prefix: str) -> str:
 
 SUBDOMAIN = _naming(names.dns_subdomain)
 LABEL = _naming(names.dns_label)
-LABEL_1035 = _naming(names.dns_1035_label)
 PATH_SEGMENT = Naming(
     lambda name: tuple(names.path_segment(name)), lambda prefix: tuple(names.path_segment(prefix, prefix=True))
 )
@@ -59,7 +58,9 @@ def value_complaints(value: str) -> tuple[str, ...]:
     return tuple(names.label_value(value))
 
 
-def validate_metadata(obj: Object, namespaced: bool, naming: Naming) -> list[FieldError]:
+def validate_metadata(
+    obj: Object, namespaced: bool, naming: Naming, *, any_finalizer: bool = False
+) -> list[FieldError]:
     """Everything that can be said about metadata without knowing another version of the object."""
     meta = obj["metadata"]
     errors: list[FieldError] = []
@@ -72,10 +73,12 @@ def validate_metadata(obj: Object, namespaced: bool, naming: Naming) -> list[Fie
     else:
         errors.append(required("metadata.name", "name or generateName is required"))
     errors += _check_namespace(meta.get("namespace", ""), namespaced)
-    return errors + _check_details(meta)
+    return errors + _check_details(meta, any_finalizer)
 
 
-def validate_metadata_update(obj: Object, old: Object, namespaced: bool, naming: Naming) -> list[FieldError]:
+def validate_metadata_update(
+    obj: Object, old: Object, namespaced: bool, naming: Naming, *, any_finalizer: bool = False
+) -> list[FieldError]:
     """What an update may not do to metadata, and the checks of the new metadata itself."""
     meta, old_meta = obj["metadata"], old["metadata"]
     errors = _check_new_finalizers(meta, old_meta)
@@ -84,7 +87,7 @@ def validate_metadata_update(obj: Object, old: Object, namespaced: bool, naming:
     for name in _IMMUTABLE:
         if meta.get(name) != old_meta.get(name):
             errors.append(invalid(f"metadata.{name}", meta.get(name), "field is immutable"))
-    return errors + _check_details(meta)
+    return errors + _check_details(meta, any_finalizer)
 
 
 def _check_namespace(namespace: str, namespaced: bool) -> list[FieldError]:
@@ -95,7 +98,7 @@ def _check_namespace(namespace: str, namespaced: bool) -> list[FieldError]:
     return [invalid("metadata.namespace", namespace, text) for text in LABEL.of_name(namespace)]
 
 
-def _check_details(meta: dict[str, Any]) -> list[FieldError]:
+def _check_details(meta: dict[str, Any], any_finalizer: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if "labels" in meta:
         errors += validate_labels(meta["labels"], "metadata.labels")
@@ -104,7 +107,7 @@ def _check_details(meta: dict[str, Any]) -> list[FieldError]:
     if "ownerReferences" in meta:
         errors += _check_owners(meta["ownerReferences"])
     if "finalizers" in meta:
-        errors += _check_finalizers(meta["finalizers"])
+        errors += _check_finalizers(meta["finalizers"], any_finalizer)
     return errors
 
 
@@ -166,12 +169,13 @@ def _check_owner(owner: Object, path: str) -> list[FieldError]:
     return errors
 
 
-def _check_finalizers(finalizers: list[str]) -> list[FieldError]:
+def _check_finalizers(finalizers: list[str], any_name: bool) -> list[FieldError]:
+    """Finalizers of the core kinds are standard ones or have a domain; those of other kinds need not."""
     path = "metadata.finalizers"
     errors: list[FieldError] = []
     for index, finalizer in enumerate(finalizers):
         errors += [invalid(path, finalizer, text) for text in key_complaints(finalizer)]
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        if not any_name and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(invalid(f"{path}[{index}]", finalizer, detail))
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:

@@ -6,11 +6,12 @@ from functools import lru_cache
 
 from spinney.api import names
 from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
+from spinney.serve.apiserver.builtins.metadata import LABEL
 from spinney.serve.apiserver.builtins.resources import check_requirements
 from spinney.serve.apiserver.builtins.values import (
+    NOT_NEGATIVE,
     check_enum,
     check_label,
-    check_not_negative,
     check_port,
     check_port_number,
     check_subdomain,
@@ -87,10 +88,10 @@ def check_containers(spec: Object, path: str, volumes: frozenset[str], claims: f
 
 def _check_container(container: Object, path: str, volumes: frozenset[str], claims: frozenset[str]) -> list[FieldError]:
     errors: list[FieldError] = []
-    if container["name"]:
-        errors += check_label(f"{path}.name", container["name"])
-    else:
+    if not container["name"]:
         errors.append(required(f"{path}.name"))
+    elif LABEL.of_name(container["name"]):
+        errors += check_label(f"{path}.name", container["name"])
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
     if container.get("terminationMessagePolicy") not in _MESSAGE_POLICIES:
@@ -168,7 +169,8 @@ def _check_ports(ports: list[Object], path: str) -> list[FieldError]:
         )
         if port.get("hostPort"):
             errors += check_port_number(f"{where}.hostPort", port["hostPort"])
-        errors += check_enum(f"{where}.protocol", port.get("protocol"), _PROTOCOLS)
+        if port.get("protocol") not in _PROTOCOLS:
+            errors += check_enum(f"{where}.protocol", port.get("protocol"), _PROTOCOLS)
     return errors
 
 
@@ -312,7 +314,8 @@ def _check_devices(devices: list[Object], path: str, volumes: frozenset[str]) ->
 def _check_probe(probe: Object, path: str, name: str) -> list[FieldError]:
     errors = _check_handler(probe, path)
     for number in _PROBE_NUMBERS:
-        errors += check_not_negative(f"{path}.{number}", probe.get(number))
+        if probe.get(number, 0) < 0:
+            errors.append(invalid(f"{path}.{number}", probe[number], NOT_NEGATIVE))
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None and name == "readinessProbe":
         errors.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, "must not be set for readinessProbes"))

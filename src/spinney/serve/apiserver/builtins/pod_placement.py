@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from spinney.serve.apiserver.builtins.metadata import LABEL, value_complaints
 from spinney.serve.apiserver.builtins.values import check_enum, check_key, check_selector, unsupported
@@ -12,7 +10,6 @@ from spinney.serve.apiserver.resource import Object
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 
 
 def check_tolerations(path: str, tolerations: list[Object]) -> list[FieldError]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from spinney.api.quantity import compare
+from spinney.serve.apiserver.builtins.metadata import LABEL
 from spinney.serve.apiserver.builtins.values import check_label, unsupported
 from spinney.serve.apiserver.resource import Object
 
@@ -20,7 +21,8 @@ def check_volumes(path: str, volumes: list[Object]) -> tuple[frozenset[str], lis
         where = f"{path}[{index}]"
         found = _check_sources(where, volume)
         name = volume["name"]
-        found += check_label(f"{where}.name", name) if name else [required(f"{where}.name")]
+        if not name or LABEL.of_name(name):
+            found += check_label(f"{where}.name", name) if name else [required(f"{where}.name")]
         if name in names:
             found.append(duplicate(f"{where}.name", name))
         if not found:

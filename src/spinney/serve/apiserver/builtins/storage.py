@@ -153,11 +153,11 @@ def _stamp_volume(volume: Object, context: Context) -> None:
 
 def _stamp_phase(volume: Object, old: Object, context: Context) -> None:
     status, was = volume.setdefault("status", {}), old.get("status") or {}
-    stamp = was.get("lastPhaseTransitionTime")
+    before = was.get("lastPhaseTransitionTime")
     if status.get("phase") == was.get("phase"):
-        if stamp:
-            status.setdefault("lastPhaseTransitionTime", stamp)
-    elif status.get("lastPhaseTransitionTime") in (None, stamp):
+        if before:
+            status.setdefault("lastPhaseTransitionTime", before)
+    elif status.get("lastPhaseTransitionTime") in (None, before):
         status["lastPhaseTransitionTime"] = stamp(context)
 
 

@@ -6,6 +6,7 @@ Every function returns field errors; none changes a value.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from spinney.api.field_errors import ErrorType, FieldError, forbidden, invalid, required
@@ -18,6 +19,8 @@ from spinney.serve.apiserver.builtins.metadata import (
     value_complaints,
 )
 from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.schema.cel import CelError
+from spinney.serve.apiserver.schema.cel import compile as compile_cel
 
 MAX_INT32 = 2**31 - 1
 NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -31,8 +34,8 @@ def unsupported(path: str, value: Any, allowed: tuple[str, ...]) -> FieldError:
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {shown}")
 
 
-def too_long(path: str, limit: int, unit: str = "bytes") -> FieldError:
-    return FieldError(path, ErrorType.TOO_LONG, None, f"may not be more than {limit} {unit}")
+def too_long(path: str, limit: int) -> FieldError:
+    return FieldError(path, ErrorType.TOO_LONG, None, f"may not be more than {limit} bytes")
 
 
 def not_found(path: str, value: Any) -> FieldError:
@@ -54,7 +57,8 @@ def check_port_number(path: str, value: int) -> list[FieldError]:
     return [] if 1 <= value <= 65535 else [invalid(path, value, "must be between 1 and 65535, inclusive")]
 
 
-def port_name_complaints(name: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def port_name_complaints(name: str) -> tuple[str, ...]:
     """What is wrong with a port name: at most 15 of a-z, 0-9 and hyphen, with a letter."""
     complaints = []
     if len(name) > 15:
@@ -67,7 +71,7 @@ def port_name_complaints(name: str) -> list[str]:
         complaints.append("must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
         complaints.append("must not begin or end with a hyphen")
-    return complaints
+    return tuple(complaints)
 
 
 def check_port(path: str, value: int | str) -> list[FieldError]:
@@ -157,6 +161,15 @@ def _expression_holds(one: Object, labels: dict[str, str]) -> bool:
             return key in labels
         case _:
             return key not in labels
+
+
+def check_cel(path: str, expression: str, names: tuple[str, ...]) -> list[FieldError]:
+    """An expression that must compile with these variables."""
+    try:
+        compile_cel(expression, names)
+    except CelError as error:
+        return [invalid(path, expression, f"compilation failed: {error}")]
+    return []
 
 
 def immutable(path: str, new: Any, old: Any) -> list[FieldError]:

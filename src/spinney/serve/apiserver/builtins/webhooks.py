@@ -9,12 +9,13 @@ from spinney.api.field_errors import FieldError, duplicate, invalid, required
 from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, age
 from spinney.serve.apiserver.builtins.rules import Rules
-from spinney.serve.apiserver.builtins.values import check_port_number, check_selector, unsupported
+from spinney.serve.apiserver.builtins.values import check_cel, check_port_number, check_selector, unsupported
 from spinney.serve.apiserver.resource import Column, Context, Object
 
 _API = "io.k8s.api.admissionregistration.v1."
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_CONDITION_VARIABLES = ("object", "oldObject", "request")
 _CHOICES = (
     ("failurePolicy", ("Fail", "Ignore")),
     ("matchPolicy", ("Equivalent", "Exact")),
@@ -157,8 +158,11 @@ def _check_conditions(conditions: list[Object], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, one in enumerate(conditions):
-        if not one.get("expression", "").strip():
+        expression = one.get("expression", "").strip()
+        if not expression:
             errors.append(required(f"{path}[{index}].expression"))
+        else:
+            errors += check_cel(f"{path}[{index}].expression", expression, _CONDITION_VARIABLES)
         name = one.get("name", "")
         if not name:
             errors.append(required(f"{path}[{index}].name"))

@@ -177,7 +177,7 @@ def _read_json(value: wire.Value) -> Any:
         if number == 1 and len(wire.message_of(one)):
             try:
                 return msgspec.json.decode(wire.message_of(one))
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 raise wire.WireError("embedded document is not valid JSON") from None
     return None
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 VARINT: Final = 0
-FIXED64: Final = 1
-BYTES: Final = 2
-FIXED32: Final = 5
+LENGTH_DELIMITED: Final = 2
+_FIXED: Final = {1: 8, 5: 4}  # wire types of fixed size, in bytes
 _LONGEST_VARINT = 10
 
 
@@ -58,15 +57,11 @@ def varint(message: memoryview, position: int) -> tuple[int, int]:
 
 
 def _size(message: memoryview, position: int, wire: int) -> tuple[int, int]:
-    match wire:
-        case 2:
-            return varint(message, position)
-        case 1:
-            return 8, position
-        case 5:
-            return 4, position
-        case _:
-            raise WireError(f"illegal wireType {wire}")
+    if wire == LENGTH_DELIMITED:
+        return varint(message, position)
+    if wire not in _FIXED:
+        raise WireError(f"illegal wireType {wire}")
+    return _FIXED[wire], position
 
 
 def signed(value: int) -> int:

@@ -128,17 +128,22 @@ def _go_name(value: Any) -> str:
     return _GO_NAMES.get(type(value), "object")
 
 
-def _count_keys(value: Any, depth: int = 0) -> int:
-    if depth > MAX_DEPTH:
-        raise TooDeep
-    keys = 0
-    if value.__class__ is dict:
-        keys, value = len(value), value.values()
-    elif value.__class__ is not list:
-        return 0
-    for child in value:
-        if child.__class__ is dict or child.__class__ is list:
-            keys += _count_keys(child, depth + 1)
+def _count_keys(value: Any) -> int:
+    """How many keys there are in all; level by level, since that is also how deep the nesting is found out."""
+    keys, depth = 0, 0
+    level = [value] if value.__class__ is dict or value.__class__ is list else []
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise TooDeep
+        children: list[Any] = []
+        for one in level:
+            if one.__class__ is dict:
+                keys += len(one)
+                children += one.values()
+            else:
+                children += one
+        level = [child for child in children if child.__class__ is dict or child.__class__ is list]
     return keys
 
 
