@@ -10,9 +10,11 @@ from spinney.serve.apiserver.customresources.serving import resources
 from spinney.serve.apiserver.customresources.termination import CLEANUP
 from spinney.serve.apiserver.errors import ApiError
 from spinney.serve.apiserver.housekeeping import Hands
+from spinney.serve.apiserver.http import encode_json
 from spinney.serve.apiserver.kernel import Kernel
 from spinney.serve.apiserver.registry import Converter
 from spinney.serve.apiserver.resource import Object
+from spinney.serve.apiserver.schema.prune import prune
 from spinney.serve.apiserver.store import Event, Record
 
 DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
@@ -60,6 +62,21 @@ class DefinitionKeeper:
         converter = self._converters.get((group, spec["names"]["kind"]))
         served = [replace(one, terminating=record.deleting) for one in resources(crd)]
         self._kernel.registry.replace(group, plural, served, converter)
+        self._reshape(f"{group}/{plural}")
+
+    def _reshape(self, collection: str) -> None:
+        """Stored objects are read by the schema of now: defaults appear, unknown fields go, versions stay."""
+        resource = self._hands.resource_of(collection)
+        if resource is None or not resource.is_stored:
+            return
+        records = self._kernel.store.collection(collection).records
+        for key, record in list(records.items()):
+            obj = self._kernel.decode(record, resource)
+            prune(obj, resource.schema)
+            resource.strategy.default(obj)
+            body = encode_json(obj)
+            if body != record.body:
+                records[key] = self._kernel.restored(obj, body, resource.strategy.selectable(obj))
 
     def _names_are_free(self, crd: Object) -> bool:
         """Whether nobody else is served under one of the names."""

@@ -241,7 +241,7 @@ class Router:
                 return await self._bind(call, target.name, read_object(call, body))
             case "eviction", "create":
                 eviction = read_object(call, body)
-                _check_place(call, eviction, target.name)
+                _check_place(call, eviction, target.name, "name in URL does not match name in Eviction object")
                 eviction = await admit(kernel, call, "Eviction", eviction)
                 return json_reply(await evict(kernel, call, eviction), 201)
             case "token", "create":
@@ -330,9 +330,7 @@ class Router:
             case ["", "apis", group, version]:
                 pass
             case ["", ""]:
-                return json_reply(
-                    {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
-                )
+                return json_reply({"paths": self._paths()})
             case _:
                 return None
         if version not in registry.groups().get(group, ()):
@@ -360,13 +358,14 @@ def _verb(method: str, target: Target, query: dict[str, str]) -> str:
             raise method_not_allowed()
 
 
-def _check_place(call: Call, obj: Object, name: str) -> None:
+def _check_place(call: Call, obj: Object, name: str, mismatch: str = "") -> None:
     """What is sent to a subresource of an object names that object, or nothing."""
     meta = obj.setdefault("metadata", {})
     if meta.setdefault("namespace", call.target.namespace) != call.target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if meta.setdefault("name", name) != name:
-        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+        words = f"the name of the object ({meta['name']}) does not match the name on the URL ({name})"
+        raise bad_request(mismatch or words)
 
 
 def _deleted(call: Call, obj: Object) -> dict[str, Any]:

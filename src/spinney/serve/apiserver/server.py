@@ -24,7 +24,7 @@ from spinney.serve.apiserver.admission.callout import HttpsPost, Post
 from spinney.serve.apiserver.admission.chain import AdmissionChain
 from spinney.serve.apiserver.admission.webhooks import WebhookCaller
 from spinney.serve.apiserver.bootstrap import bootstrap
-from spinney.serve.apiserver.builtins import builtin_resources, events
+from spinney.serve.apiserver.builtins import builtin_converters, builtin_resources
 from spinney.serve.apiserver.collector import Collector
 from spinney.serve.apiserver.customresources.definition_strategy import DefinitionStrategy
 from spinney.serve.apiserver.definitions import DefinitionKeeper
@@ -45,27 +45,10 @@ from spinney.serve.apiserver.store import Event, Store
 log = structlog.get_logger("apiserver")
 
 _WEBHOOKS = "admissionregistration.k8s.io"
-_CONDITIONAL = frozenset(
-    {
-        "CSIDriver",
-        "CSINode",
-        "CustomResourceDefinition",
-        "Lease",
-        "MutatingWebhookConfiguration",
-        "PodDisruptionBudget",
-        "ValidatingWebhookConfiguration",
-        "VolumeAttachment",
-    }
-)
-"""Kinds whose updates must name the version they are based on."""
 _CREATED_BY_UPDATE = frozenset(
     ["ClusterRole", "ClusterRoleBinding", "Endpoints", "Event", "Lease", "LimitRange", "Role", "RoleBinding", "Service"]
 )
 """Kinds that a PUT creates where there is none."""
-_RETURNED = frozenset(
-    {"PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ResourceQuota", "Service", "ServiceAccount"}
-)
-"""Kinds of the core group whose deletion is answered with the object."""
 
 
 class ApiServer:
@@ -85,7 +68,7 @@ class ApiServer:
     ) -> None:
         self._journal = journal
         store = Store(journal)
-        registry = Registry(_resources(), {"/events": events.convert})
+        registry = Registry(_resources(), _converters())
         self.kernel = Kernel(store, registry, AdmissionChain((), None, _nothing), clock, dice)
         hands = Hands(self.kernel)
         self.authorizer = Authorizer(self._listing)
@@ -195,8 +178,6 @@ def _resources() -> list[Resource]:
     found = [
         replace(
             one,
-            unconditional_update=one.kind not in _CONDITIONAL,
-            returns_deleted=not one.group and one.kind in _RETURNED,
             create_on_update=one.kind in _CREATED_BY_UPDATE,
             storage_group="" if one.group == "events.k8s.io" else None,
         )
@@ -208,6 +189,13 @@ def _resources() -> list[Resource]:
         else one
         for one in found
     ]
+
+
+def _converters() -> dict[str, Converter]:
+    """Conversions of built-in kinds by collection; events of both groups are kept in one."""
+    found = {f"{group}/{plural}": convert for (group, plural), convert in builtin_converters().items()}
+    found["/events"] = found.pop("events.k8s.io/events")
+    return found
 
 
 def _nothing(group: str, plural: str, namespace: str, name: str) -> None:

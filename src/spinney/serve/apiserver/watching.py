@@ -6,6 +6,7 @@ A watcher that cannot be served from history is told 410 and must list again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -183,12 +184,9 @@ class _Session:
 
 
 async def _wait(watcher: Watcher, timeout_s: float) -> bool:
-    """Whether something happened in time."""
-    if timeout_s <= 0:
-        return False
-    try:
-        async with asyncio.timeout(timeout_s):
-            await watcher.wake.wait()
-    except TimeoutError:
-        return False
-    return True
+    """Whether something happened in time; what happens at the very end of it counts."""
+    if timeout_s > 0:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await watcher.wake.wait()
+    return watcher.wake.is_set()
