@@ -18,6 +18,7 @@ from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable
 
 UNAVAILABLE = pytest.StashKey[str]()
+NO_REAL = "no real kube-apiserver"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -30,10 +31,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.stash[UNAVAILABLE] = str(unavailable)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    why = config.stash.get(UNAVAILABLE, "")
-    if why:
-        terminalreporter.write_line(f"NOTHING WAS TESTED AGAINST A REAL KUBE-APISERVER: {why}", red=True, bold=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One loud line, also when the tests were skipped in other processes."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", []) if NO_REAL in str(report.longrepr)]
+    if skipped:
+        why = str(skipped[0].longrepr[2])
+        line = f"{len(skipped)} TESTS DID NOT RUN AGAINST A REAL KUBE-APISERVER: {why}"
+        terminalreporter.write_line(line, red=True, bold=True)
 
 
 @pytest.fixture(scope="session")
@@ -49,9 +53,9 @@ def _real(
 ) -> Iterator[Server]:
     why = pytestconfig.stash.get(UNAVAILABLE, "")
     if why and os.environ.get("CI") == "true":
-        pytest.fail(f"no real kube-apiserver: {why}", pytrace=False)
+        pytest.fail(f"{NO_REAL}: {why}", pytrace=False)
     if why:
-        pytest.skip(f"no real kube-apiserver: {why}")
+        pytest.skip(f"{NO_REAL}: {why}")
     with real_server(run_directory / "real", tmp_path_factory.mktemp("real")) as server:
         yield server
 

@@ -307,7 +307,7 @@ def test_a_token_of_a_deleted_account_is_nobody(space: Space) -> None:
     answer = space.create("serviceaccounts", {"spec": {}}, name="robot", sub="token").ok(201)
     space.delete("serviceaccounts", "robot").ok(200)
     token = answer["status"]["token"]
-    eventually(lambda: space.as_user(token).get("configmaps").status == 401, "the token is not accepted any more")
+    eventually(lambda: space.as_user(token).get("configmaps").status == 401, "the token is not accepted any more", 30)
 
 
 def test_the_aggregated_roles_of_every_cluster(cluster: Space) -> None:

@@ -6,8 +6,8 @@ from cluster_kit.objects import config, crd, custom, pod
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 
-NAMESPACE_END_S = 20.0
-"""The real controller waits five seconds before it lets a namespace go."""
+NAMESPACE_END_S = 60.0
+"""The real controller waits five seconds before it lets a namespace go, and has those of other tests to end too."""
 
 
 def test_a_new_namespace_is_active(cluster: Space, unique: str) -> None:

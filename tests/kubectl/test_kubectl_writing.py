@@ -361,7 +361,7 @@ def test_a_whole_namespace_is_taken_down(cluster: Space, unique: str, kubectl: A
     name = f"{unique}-gone"
     kubectl("create", "namespace", name)
     Space(cluster.server, name).create("configmaps", config("a")).ok(201)
-    kubectl("delete", "namespace", name, "--timeout=40s")
+    kubectl("delete", "namespace", name, "--timeout=90s", timeout=120)
     assert not cluster.exists("namespaces", name)
 
 

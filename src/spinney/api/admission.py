@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from spinney.api.field_errors import FieldError
 
@@ -12,8 +14,7 @@ Object = dict[str, Any]
 """A Kubernetes object as plain JSON values."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """One write, as an admission rule sees it. The objects must not be changed by the rule."""
 
     uid: str
@@ -30,9 +31,9 @@ class AdmissionRequest:
     object: Object | None
     old_object: Object | None
     dry_run: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = {}
     user_uid: str = ""
-    user_extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    user_extra: Mapping[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ pieces. Only a watcher folds; everybody else reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -104,7 +104,7 @@ class Cache(Generic[T]):
         index: dict[str, dict[Key, None]] = {}
         self._indexes[name] = index
         for key, item in self._items.items():
-            _list_under(index, set(keys_of(item)), key)
+            _list_under(index, keys_of(item), key)
 
     @property
     def resource_version(self) -> str:
@@ -276,11 +276,10 @@ class Cache(Generic[T]):
             if before == after:
                 continue
             index = self._indexes[name]
-            for value in set(before).difference(after):
-                del index[value][key]
-                if not index[value]:
-                    del index[value]
-            _list_under(index, set(after).difference(before), key)
+            for value in before:
+                if value not in after:
+                    _unlist(index, value, key)
+            _list_under(index, after, key)
 
     def _tell(self, change: Change[T]) -> None:
         for subscriber in tuple(self._subscribers):
@@ -299,9 +298,20 @@ class Cache(Generic[T]):
             await waiter
 
 
-def _list_under(index: dict[str, dict[Key, None]], values: set[str], key: Key) -> None:
+def _list_under(index: dict[str, dict[Key, None]], values: Iterable[str], key: Key) -> None:
     for value in values:
-        index.setdefault(value, {})[key] = None
+        keys = index.get(value)
+        if keys is None:
+            index[value] = {key: None}
+        else:
+            keys[key] = None
+
+
+def _unlist(index: dict[str, dict[Key, None]], value: str, key: Key) -> None:
+    keys = index.get(value, {})
+    keys.pop(key, None)
+    if not keys:
+        index.pop(value, None)
 
 
 async def _in_pieces(keys: list[Key], size: int) -> AsyncIterator[list[Key]]:

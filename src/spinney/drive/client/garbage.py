@@ -13,7 +13,8 @@ Tidy = Callable[[], None]
 DuringList = Callable[[], AbstractContextManager[Tidy]]
 """Entered for the time of a list; what it gives is called after each page."""
 
-_THRESHOLDS = (50_000, 20, 100)
+_THRESHOLDS = (1_000, 20, 100)
+"""Few new objects per look: they are still in the processor's cache, and the looks take slim ones out of sight."""
 
 
 @contextmanager

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from spinney.api.admission import AdmissionRequest
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object
+
+_NO_OPTIONS: dict[str, Any] = {}
 
 
 def admission_request(
@@ -46,10 +50,10 @@ def admission_request(
 
 
 def _options(call: Call, operation: str) -> dict[str, Any]:
-    options: dict[str, Any] = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.capitalize()}Options"}
     query = call.query
     if not query:
-        return options
+        return _NO_OPTIONS
+    options: dict[str, Any] = {"apiVersion": "meta.k8s.io/v1", "kind": f"{operation.capitalize()}Options"}
     for key in ("fieldManager", "fieldValidation"):
         if query.get(key):
             options[key] = query[key]
@@ -64,9 +68,11 @@ async def admit(kernel: Kernel, call: Call, kind: str, obj: Object, old: Object 
     request = admission_request(call, operation, obj, old, kind=kind)
     if kernel.admission.is_idle(request):
         return obj
-    obj = await kernel.admission.mutate(request, call.warn) or obj
-    await kernel.admission.validate(admission_request(call, operation, obj, old, kind=kind), call.warn)
-    return obj
+    changed = await kernel.admission.mutate(request, call.warn)
+    if changed is not None:
+        request = replace(request, object=changed)
+    await kernel.admission.validate(request, call.warn)
+    return obj if changed is None else changed
 
 
 async def admit_deletion(kernel: Kernel, call: Call, old: Object, options: dict[str, Any]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from spinney.serve.apiserver.bodies import MAX_BODY_BYTES
-from spinney.serve.apiserver.errors import ApiError, too_large
+from spinney.serve.apiserver.errors import ApiError, too_large, too_many_requests
 from spinney.serve.apiserver.http import HttpReply, HttpRequest, error_reply
 from spinney.serve.apiserver.server import ApiServer
 
@@ -16,27 +17,43 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+MAX_BODIES_BYTES = 256 * 1024 * 1024
+"""All bodies that are being read at one time."""
+_LINGER_BYTES = 1024 * 1024
+_LINGER_S = 0.5
+
+
+class Gone(Exception):
+    """The client left before its request was complete."""
+
 
 class Application:
     """One per server. Bodies are read up to the limit and not a byte further."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
+        self._body_bytes = 0
+        self._ending = asyncio.Event()
+
+    def end_streams(self) -> None:
+        """Watches end now, as they do when their time is over; nothing else is cut short."""
+        self._ending.set()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         try:
-            body = await _read_body(receive)
-        except ApiError as error:
-            await _answer(error_reply(error), send)
+            body = await self._read_body(scope, receive)
+        except Gone:
             return
-        headers = _joined(scope["headers"])
+        except ApiError as error:
+            await _refuse_body(error_reply(error), receive, send)
+            return
         request = HttpRequest(
             scope["method"],
             scope["raw_path"].decode("ascii", "replace") if "raw_path" in scope else scope["path"],
             scope["query_string"].decode("latin-1"),
-            headers,
+            _joined(scope["headers"]),
             body,
             None,
             _is_loopback(scope.get("client")),
@@ -45,7 +62,63 @@ class Application:
         if reply.stream is None:
             await _answer(reply, send)
         else:
-            await _stream(reply, receive, send)
+            await _stream(reply, receive, send, self._ending)
+
+    async def _read_body(self, scope: Message, receive: Receive) -> bytes:
+        """The whole body; one that comes in parts counts against what all bodies together may take."""
+        message = await _part(receive)
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            return body
+        if _announced(scope["headers"]) > MAX_BODY_BYTES:
+            raise too_large(MAX_BODY_BYTES)
+        parts, size = [body], len(body)
+        self._body_bytes += size
+        try:
+            while message.get("more_body"):
+                message = await _part(receive)
+                part: bytes = message.get("body", b"")
+                parts.append(part)
+                size += len(part)
+                self._body_bytes += len(part)
+                if size > MAX_BODY_BYTES:
+                    raise too_large(MAX_BODY_BYTES)
+                if self._body_bytes > MAX_BODIES_BYTES:
+                    raise too_many_requests("the server is reading too many request bodies, please try again later")
+            return b"".join(parts)
+        finally:
+            self._body_bytes -= size
+
+
+async def _part(receive: Receive) -> Message:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise Gone
+    return message
+
+
+def _announced(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    return next((int(value) for name, value in headers if name == b"content-length" and value.isdigit()), 0)
+
+
+async def _refuse_body(reply: HttpReply, receive: Receive, send: Send) -> None:
+    """Answer before the body is read; the connection cannot be used again.
+
+    A client that is still sending would miss the answer if the connection closed at once: a little more is read and
+    thrown away.
+    """
+    reply.headers.append(("Connection", "close"))
+    await send({"type": "http.response.start", "status": reply.status, "headers": _headers(reply)})
+    await send({"type": "http.response.body", "body": reply.body, "more_body": True})
+    with contextlib.suppress(TimeoutError, Gone):
+        async with asyncio.timeout(_LINGER_S):
+            thrown_away = 0
+            while thrown_away < _LINGER_BYTES:
+                message = await _part(receive)
+                thrown_away += len(message.get("body", b""))
+                if not message.get("more_body"):
+                    break
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -55,22 +128,6 @@ def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     return headers
-
-
-async def _read_body(receive: Receive) -> bytes:
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body"):
-        message = await receive()
-        part = message.get("body", b"")
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            raise too_large(MAX_BODY_BYTES)
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _is_loopback(client: tuple[str, int] | None) -> bool:
@@ -95,8 +152,8 @@ async def _answer(reply: HttpReply, send: Send) -> None:
     await send({"type": "http.response.body", "body": reply.body})
 
 
-async def _stream(reply: HttpReply, receive: Receive, send: Send) -> None:
-    """Send a watch until it ends or the client goes away."""
+async def _stream(reply: HttpReply, receive: Receive, send: Send, ending: asyncio.Event) -> None:
+    """Send a watch until it ends, the client goes away or the server stops."""
     await send({"type": "http.response.start", "status": reply.status, "headers": _headers(reply)})
     await send({"type": "http.response.body", "body": b"", "more_body": True})
 
@@ -107,16 +164,18 @@ async def _stream(reply: HttpReply, receive: Receive, send: Send) -> None:
 
     sending = asyncio.ensure_future(pump())
     leaving = asyncio.ensure_future(_disconnected(receive))
+    stopping = asyncio.ensure_future(ending.wait())
+    tasks = (sending, leaving, stopping)
     try:
-        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (sending, leaving):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         close = getattr(reply.stream, "aclose", None)
         if close is not None:
             await close()
-    if not leaving.done() or leaving.cancelled():
+    if leaving.cancelled():
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS objects (
   PRIMARY KEY (collection, namespace, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 """
+_LOCK_WAIT_S = 0.5
 _PUT = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)"
 _DROP = "DELETE FROM objects WHERE collection = ? AND namespace = ? AND name = ?"
 _REVISION = "INSERT OR REPLACE INTO state VALUES ('revision', ?)"
@@ -27,16 +28,22 @@ class SqliteJournal:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(directory / "objects.db", isolation_level=None, check_same_thread=False)
+        path = directory / "objects.db"
+        self._db = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self._db.close()
+            raise RuntimeError(_explain(path, error)) from error
+
+    def _open(self) -> None:
+        """The lock is taken with the first write and never given up."""
+        self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
-        try:
-            self._db.executescript(_SCHEMA)
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise RuntimeError(f"{directory}: another process is using this data directory ({error})") from error
+        self._db.executescript(_SCHEMA)
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("COMMIT")
 
     def write(self, collection: str, record: Record) -> None:
         self._db.execute("BEGIN")
@@ -60,3 +67,9 @@ class SqliteJournal:
 
     def close(self) -> None:
         self._db.close()
+
+
+def _explain(path: Path, error: sqlite3.Error) -> str:
+    if "locked" in str(error):
+        return f"{path.parent}: another process is using this data directory"
+    return f"{path}: cannot be used as a journal of objects: {error}"

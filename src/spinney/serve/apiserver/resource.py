@@ -6,7 +6,7 @@ A resource holds no objects; those are in the store.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from spinney.api.field_errors import FieldError
@@ -113,23 +113,19 @@ class Resource:
     plain_metadata: bool = False  # metadata is checked by the rules for all kinds, and not by the strategy
     deprecated: str = ""  # warning header for a deprecated version
 
-    @property
-    def group_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    group_version: str = field(init=False)
+    stored_as: str = field(init=False)  # the apiVersion in which objects are stored
+    is_stored: bool = field(init=False)  # whether this is the form in which objects are stored
+    collection: str = field(init=False)  # the store's name for the objects, whatever the version
 
-    @property
-    def stored_as(self) -> str:
-        """The apiVersion in which objects are stored."""
+    def __post_init__(self) -> None:
         group = self.group if self.storage_group is None else self.storage_group
         version = self.storage_version or self.version
-        return f"{group}/{version}" if group else version
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether this is the form in which objects are stored."""
-        return self.storage_version in ("", self.version) and self.storage_group in (None, self.group)
-
-    @property
-    def collection(self) -> str:
-        """The store's name for the objects, whatever the version."""
-        return f"{self.group if self.storage_group is None else self.storage_group}/{self.plural}"
+        derived = {
+            "group_version": f"{self.group}/{self.version}" if self.group else self.version,
+            "stored_as": f"{group}/{version}" if group else version,
+            "is_stored": (group, version) == (self.group, self.version),
+            "collection": f"{group}/{self.plural}",
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)

@@ -155,7 +155,7 @@ class Router:
             case "patch":
                 check_write(call.query, "PatchOptions")
                 obj, new = await patch(self._kernel, call, body, "")
-                return object_reply(self._kernel, call, obj, 201 if new else 200)
+                return self._stored_reply(call, obj, 201 if new else 200)
             case "delete":
                 return await self._delete(call, body)
             case _:
@@ -170,7 +170,7 @@ class Router:
             return json_reply(self._reviewer.review(call, obj), 201)
         if resource.kind == "Binding" and not resource.group:
             return await self._bind(call, (obj.get("metadata") or {}).get("name", ""), obj)
-        return object_reply(self._kernel, call, await create(self._kernel, call, obj), 201)
+        return self._stored_reply(call, await create(self._kernel, call, obj), 201)
 
     async def _bind(self, call: Call, name: str, binding: Object) -> HttpReply:
         if call.resource.plural != "pods":
@@ -190,11 +190,17 @@ class Router:
         check_kind(call, obj, resource.group_version, resource.kind)
         if resource.create_on_update and not subresource and self._is_absent(call):
             obj.setdefault("metadata", {}).pop("resourceVersion", None)
-            return object_reply(self._kernel, call, await create(self._kernel, call, obj), 201)
+            return self._stored_reply(call, await create(self._kernel, call, obj), 201)
         # A body is used once; a lost race is the client's to repeat.
-        return object_reply(
-            self._kernel, call, await update(self._kernel, call, lambda _: obj, subresource=subresource)
-        )
+        return self._stored_reply(call, await update(self._kernel, call, lambda _: obj, subresource=subresource))
+
+    def _stored_reply(self, call: Call, obj: Object, status: int = 200) -> HttpReply:
+        """An object that was just written: its bytes are in the store already, unless nothing was stored."""
+        meta = obj["metadata"]
+        record = self._kernel.record(call.resource, meta.get("namespace", ""), meta["name"])
+        if record is None or call.dry_run or str(record.revision) != meta.get("resourceVersion"):
+            return object_reply(self._kernel, call, obj, status)
+        return object_reply(self._kernel, call, record, status)
 
     def _is_absent(self, call: Call) -> bool:
         return self._kernel.record(call.resource, call.target.namespace, call.target.name) is None
@@ -234,7 +240,7 @@ class Router:
                 return await self._update(call, body, target.subresource)
             case "status", "patch":
                 obj, _ = await patch(kernel, call, body, "status")
-                return object_reply(kernel, call, obj)
+                return self._stored_reply(call, obj)
             case "scale", _:
                 return await self._scale(call, verb, body)
             case "binding", "create":

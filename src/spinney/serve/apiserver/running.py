@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from spinney.serve.apiserver.asgi import Application
+from spinney.serve.apiserver.connections import Connection, drop_stalled, sweep
 from spinney.serve.apiserver.server import ApiServer
 
 
@@ -47,18 +48,23 @@ async def listening(server: ApiServer, listen: Listen) -> AsyncIterator[str]:
     with _bound(listen) as sock:
         port = sock.getsockname()[1]
         await server.start()
-        runner = _runner(server, listen)
-        task = asyncio.create_task(runner.serve(sockets=[sock]), name="apiserver-http")
+        application = Application(server)
+        runner = _runner(application, listen)
+        serving = asyncio.create_task(runner.serve(sockets=[sock]), name="apiserver-http")
+        sweeping = asyncio.create_task(sweep(runner.server_state.connections), name="apiserver-sweep")
         try:
-            while not runner.started and not task.done():  # noqa: ASYNC110 - uvicorn tells nobody that it started
+            while not runner.started and not serving.done():  # noqa: ASYNC110 - uvicorn tells nobody that it started
                 await asyncio.sleep(0.005)
             scheme = "https" if listen.certificate else "http"
             host = f"[{listen.host}]" if ":" in listen.host else listen.host
             yield f"{scheme}://{host}:{port}"
         finally:
-            await server.stop()
+            drop_stalled(runner.server_state.connections)
+            application.end_streams()
             runner.should_exit = True
-            await asyncio.gather(task, return_exceptions=True)
+            sweeping.cancel()
+            await asyncio.gather(serving, sweeping, return_exceptions=True)
+            await server.stop()
 
 
 def _bound(listen: Listen) -> socket.socket:
@@ -73,13 +79,15 @@ def _bound(listen: Listen) -> socket.socket:
     return sock
 
 
-def _runner(server: ApiServer, listen: Listen) -> uvicorn.Server:
+def _runner(application: Application, listen: Listen) -> uvicorn.Server:
     config = uvicorn.Config(
-        Application(server),
-        http="httptools",
+        application,
+        http=Connection,
+        ws="none",
         loop="none",
         lifespan="off",
         log_config=None,
+        log_level="error",
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -92,5 +100,5 @@ def _runner(server: ApiServer, listen: Listen) -> uvicorn.Server:
         ssl_version=ssl.PROTOCOL_TLS_SERVER,
     )
     runner = uvicorn.Server(config)
-    runner.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    runner.capture_signals = contextlib.nullcontext  # type: ignore[assignment]  # signals are the command's
     return runner

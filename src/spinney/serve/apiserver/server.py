@@ -16,6 +16,7 @@ from spinney.api.admission import AdmissionPlugin, AdmissionRequest
 from spinney.api.clock import Clock, Dice
 from spinney.serve.apiserver.access.escalation import NoEscalation
 from spinney.serve.apiserver.access.identity import Authenticator
+from spinney.serve.apiserver.access.rbac import GROUP as RBAC_GROUP
 from spinney.serve.apiserver.access.rbac import Authorizer
 from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
 from spinney.serve.apiserver.addresses import ServiceAddresses
@@ -144,14 +145,17 @@ class ApiServer:
             return error_reply(internal("the server could not process the request; its log says why"))
 
     def _seen(self, collection: str, event: Event) -> None:
+        """After every write: whoever keeps something about the collection is told; housekeeping begins if it is due."""
         group, _, plural = collection.partition("/")
-        self.authorizer.changed(group, plural)
-        self._rules.changed(group, plural)
-        if group == _WEBHOOKS:
+        if group == RBAC_GROUP:
+            self.authorizer.changed(group, plural)
+        elif group == _WEBHOOKS:
             self._refresh_webhooks()
-        work = [keeper.note(collection, event) for keeper in self._keepers]
-        if any(work):
-            self._wake.set()
+        if (group, plural) in self._rules.watched:
+            self._rules.changed(group, plural)
+        for keeper in self._keepers:
+            if keeper.note(collection, event):
+                self._wake.set()
 
     async def _keep_house(self) -> None:
         while True:

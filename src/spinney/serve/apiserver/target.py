@@ -5,12 +5,12 @@ Only the shape of the path is read here; whether the resource exists is the regi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import unquote
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Target:
+
+class Target(msgspec.Struct, frozen=True):
     """The parts of a resource path; empty where a part is absent."""
 
     group: str
@@ -23,8 +23,12 @@ class Target:
 
 def parse_target(path: str) -> Target | None:
     """`/api/v1/...` or `/apis/GROUP/VERSION/...` with at least a plural, else None."""
-    parts = [unquote(part) if "%" in part else part for part in path.split("/")]
-    if path.endswith("/"):
+    if "//" in path:
+        return None
+    parts = path.split("/")
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
+    if not parts[-1]:
         parts.pop()
     if len(parts) > 3 and parts[1] == "api":
         return _rest("", parts[2], parts[3:])
@@ -34,12 +38,9 @@ def parse_target(path: str) -> Target | None:
 
 
 def _rest(group: str, version: str, rest: list[str]) -> Target | None:
-    if any(not part for part in rest):
-        return None
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]
     if len(rest) > 3:
         return None
-    plural, name, subresource = (*rest, "", "")[:3]
-    return Target(group, version, plural, namespace, name, subresource)
+    return Target(group, version, rest[0], namespace, *rest[1:])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from spinney.api.admission import AdmissionRequest, Lookup, Verdict
 from spinney.api.field_errors import invalid

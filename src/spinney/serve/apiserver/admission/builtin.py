@@ -7,7 +7,8 @@ would keep what they promise: ServiceAccount, TaintNodesByCondition, StorageObje
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.serve.apiserver.admission.defaults import DefaultStorageClass, with_tolerations

@@ -6,8 +6,9 @@ First everybody may change the object, then everybody judges it; in between the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from spinney.api.admission import AdmissionPlugin, AdmissionRequest, Lookup, Object, Verdict
 from spinney.serve.apiserver.admission import refusal

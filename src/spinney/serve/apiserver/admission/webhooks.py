@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from spinney.api.admission import AdmissionRequest, Lookup, Object
 from spinney.serve.apiserver import errors

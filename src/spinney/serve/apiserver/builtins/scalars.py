@@ -138,14 +138,15 @@ def _stamp(value: Any, pattern: re.Pattern[str], layout: str, shape: str) -> Any
         return None
     if value.__class__ is not str:
         raise Misfit
-    complaint = _time_complaint(value, layout)
+    canonical = pattern.fullmatch(value) is not None
+    complaint = "" if canonical else _time_complaint(value, layout)
     if complaint:
         raise Misfit(f'parsing time "{value}"{complaint}')
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
         raise Misfit(f'parsing time "{value}": {_range_complaint(value)}') from None
-    if pattern.fullmatch(value):
+    if canonical:
         return value
     return moment.astimezone(UTC).strftime(shape)
 

@@ -164,11 +164,13 @@ def _expression_holds(one: Object, labels: dict[str, str]) -> bool:
 
 
 def check_cel(path: str, expression: str, names: tuple[str, ...]) -> list[FieldError]:
-    """An expression that must compile with these variables."""
+    """An expression that must compile with these variables, and be a question: true or false."""
     try:
-        compile_cel(expression, names)
+        program = compile_cel(expression, names)
     except CelError as error:
         return [invalid(path, expression, f"compilation failed: {error}")]
+    if program.type.name not in ("bool", "dyn"):
+        return [invalid(path, expression, "must evaluate to bool")]
     return []
 
 
