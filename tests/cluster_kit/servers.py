@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,8 @@ def real_server(shared: Path, scratch: Path) -> Iterator[Server]:
 
 @contextmanager
 def embedded_server(scratch: Path) -> Iterator[Server]:
-    arguments = [sys.executable, "-m", "cluster_kit.embedded_host", str(scratch)]
+    host_module = os.environ.get("SPINNEY_HOST_MODULE", "cluster_kit.embedded_host")
+    arguments = [sys.executable, "-m", host_module, str(scratch)]
     with (
         (scratch / "server.log").open("w") as log,
         subprocess.Popen(

@@ -1,11 +1,29 @@
-"""Known differences of the embedded server: each must stay one (strict), and each is told to its users.
-
-The list for people is in docs/embedded-api-server.md.
-"""
+"""Fixtures of the contract tests alone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from cluster_kit.space import Space
+from cluster_kit.webhook import Webhooks, WebhookServer
+
+
+@pytest.fixture(scope="session")
+def _webhook_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookServer]:
+    server = WebhookServer(tmp_path_factory.mktemp("webhook"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def webhooks(_webhook_server: WebhookServer, space: Space, cluster: Space, unique: str) -> Webhooks:
+    for remembered in (_webhook_server.judges, _webhook_server.raw, _webhook_server.asked):
+        remembered.clear()
+    return Webhooks(_webhook_server, space, cluster, unique)
+
 
 DIFFERENCES = {
     "test_bad_input.py::test_a_deep_custom_body_below_the_limit_is_read[embedded]": "300 levels of nesting, not 10,000",
@@ -17,6 +35,7 @@ DIFFERENCES = {
     ),
     "test_webhooks.py::test_match_conditions[embedded-authorizer]": "no authorizer in matchConditions",
 }
+"""Known differences of the embedded server. Each must stay one (strict); docs/embedded-api-server.md tells them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,9 +1,9 @@
 """A documented shell session: its console blocks as steps, what varies in their output, and a stack to play them on.
 
-    $ command            a line to type; `> ` continues it
-    output               compared with what is printed, but for what varies from run to run
-    ...                  any lines, also none
-    ^C                   the reader interrupts here, once the lines above have appeared
+$ command            a line to type; `> ` continues it
+output               compared with what is printed, but for what varies from run to run
+...                  any lines, also none
+^C                   the reader interrupts here, once the lines above have appeared
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ _VARYING = (
     (re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<time>"),
     (re.compile(r"(?<![\w.])\d+s(?= ago\b|\)|\s|$)"), "<age>"),
     (re.compile(r"(?<=[Rr]esourceVersion: )\"?\d+\"?"), "<version>"),
+    (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{8,10}\b"), "<hash>"),
     (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "<suffix>"),
     (re.compile(r"\b10\.\d+\.\d+\.\d+\b"), "<address>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<server>"),
     (re.compile(r"\(\d+\.\d s\)"), "<duration>"),
     (re.compile(r"\S*/(LIVE|MERGED)-\d+/"), r"\1/"),
+    (re.compile(r"\S*\.spinney/kubeconfig"), "<kubeconfig>"),
     (re.compile(r"\s+"), " "),
 )
 
@@ -91,8 +93,15 @@ def settled(line: str) -> str:
 
 
 def fits(expected: Sequence[str], printed: Sequence[str]) -> bool:
-    """Whether the output is the documented one; `...` stands for any lines."""
-    return _fits([settled(line) for line in expected], [settled(line) for line in printed])
+    """Whether the output is the documented one; `...` stands for any lines, empty lines at the end do not count."""
+    return _fits(_settled(expected), _settled(printed))
+
+
+def _settled(lines: Sequence[str]) -> list[str]:
+    found = [settled(line) for line in lines]
+    while found and not found[-1]:
+        found.pop()
+    return found
 
 
 def _fits(expected: list[str], printed: list[str]) -> bool:
@@ -105,8 +114,9 @@ def _fits(expected: list[str], printed: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Where commands of the session run: the directory of the project, with a kubectl and a kubeconfig of its own."""
+    """Where commands of the session run: a directory with the examples and a kubectl in the path."""
 
+    directory: Path
     environment: dict[str, str]
     announced: tuple[str, ...]
     patience_s: float
@@ -134,7 +144,7 @@ class Shell:
     def _run(self, command: str) -> tuple[str, ...]:
         done = subprocess.run(
             ["bash", "-c", command],
-            cwd=ROOT,
+            cwd=self.directory,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -149,7 +159,7 @@ class Shell:
         wanted = len(step.expected) - 1
         with subprocess.Popen(
             ["bash", "-c", f"exec {step.command}"],
-            cwd=ROOT,
+            cwd=self.directory,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -159,17 +169,17 @@ class Shell:
             assert running.stdout is not None
             alarm = threading.Timer(DEADLINE_S, running.send_signal, [signal.SIGINT])
             alarm.start()
-            printed = [line.rstrip("\n") for line, _ in zip(running.stdout, range(wanted), strict=False)]
+            printed = [line.rstrip("\n") for _, line in zip(range(wanted), running.stdout, strict=False)]
             alarm.cancel()
             running.send_signal(signal.SIGINT)
         return (*printed, INTERRUPT)
 
 
 @contextmanager
-def stack(directory: Path, kubectl: Path, patience_s: float = 10.0) -> Iterator[Shell]:
-    """`spinney up` on a free port, and a shell beside it."""
-    kubeconfig = directory / "kubeconfig"
-    up = [sys.executable, "-m", "spinney.cli.main", "up", "--port", "0", "--kubeconfig", str(kubeconfig)]
+def stack(directory: Path, kubectl: Path, *options: str, patience_s: float = 10.0) -> Iterator[Shell]:
+    """`spinney up` in a directory with nothing but the examples, and a shell beside it."""
+    (directory / "examples").symlink_to(ROOT / "examples")
+    up = [sys.executable, "-m", "spinney.cli.main", "up", *options]
     with (
         (directory / "up.log").open("w") as log,
         subprocess.Popen(up, cwd=directory, stdout=subprocess.PIPE, stderr=log, text=True) as running,
@@ -177,18 +187,17 @@ def stack(directory: Path, kubectl: Path, patience_s: float = 10.0) -> Iterator[
         assert running.stdout is not None
         try:
             announced = tuple(running.stdout.readline().rstrip("\n") for _ in range(3))
-            shown = tuple(line.replace(str(kubeconfig), ".spinney/kubeconfig") for line in announced)
-            assert shown[0].startswith("ready"), (directory / "up.log").read_text()[-4000:]
-            yield Shell(_environment(directory, kubectl, kubeconfig), shown, patience_s)
+            assert announced[0].startswith("ready"), (directory / "up.log").read_text()[-4000:]
+            yield Shell(directory, _environment(directory, kubectl), announced, patience_s)
         finally:
             running.send_signal(signal.SIGINT)
     assert running.returncode == 0, f"spinney up ended with {running.returncode}"
 
 
-def _environment(directory: Path, kubectl: Path, kubeconfig: Path) -> dict[str, str]:
+def _environment(directory: Path, kubectl: Path) -> dict[str, str]:
     return {
         "HOME": str(directory),
-        "KUBECONFIG": str(kubeconfig),
+        "KUBECONFIG": ".spinney/kubeconfig",
         "LC_ALL": "C.UTF-8",
         "PATH": f"{kubectl.parent}:{os.environ['PATH']}",
         "TMPDIR": str(directory),

@@ -1,8 +1,14 @@
-"""Manifests from files to a server: read, find where they belong, apply in order."""
+"""Manifests from files to a server: read, find where they belong, apply in order.
+
+Never applies anything before every file has been read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +19,74 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.errors import NotFound
+from spinney.drive.client.errors import ClientError, NotFound, Policy
 from spinney.drive.client.paths import Ref, ResourcePath
 
-Manifest = dict[str, Any]
+_SUFFIXES = (".json", ".yaml", ".yml")
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_SERVED_WITHIN_S = 10.0
+_POLL_S = 0.1
 
 
 class ManifestError(ValueError):
     """A manifest that cannot be used; the message names file, document and field."""
 
 
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object, and where it was written."""
+
+    where: str
+    content: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.content["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.content["metadata"]["name"])
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.kind} {self.name}"
+
+
 def read_manifests(paths: Iterable[Path]) -> list[Manifest]:
-    """Every document of the files, in order; a List counts as its items."""
+    """Every document of the files, in order; a directory counts as its files, `-` as standard input."""
     found: list[Manifest] = []
     for path in paths:
-        try:
-            documents = list(yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ManifestError(f"{path}: cannot be read: {error}") from error
-        except yaml.YAMLError as error:
-            raise ManifestError(f"{path}: is not YAML: {error}") from error
-        for number, document in enumerate(documents, start=1):
-            found.extend(_checked(document, f"{path}, document {number}"))
+        for file, text in _texts(path):
+            for number, document in enumerate(_documents(file, text), start=1):
+                found.extend(_checked(document, f"{file}, document {number}"))
     return found
+
+
+def manifests_of(objects: Iterable[dict[str, Any]], where: str) -> list[Manifest]:
+    return [Manifest(where, one) for one in objects]
+
+
+def _texts(path: Path) -> Iterator[tuple[str, str]]:
+    if str(path) == "-":
+        yield "standard input", sys.stdin.read()
+        return
+    try:
+        files = sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+        for file in files:
+            yield str(file), file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ManifestError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def _documents(file: str, text: str) -> list[Any]:
+    try:
+        return list(yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ManifestError(f"{file}:{line}: not YAML: {error.problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ManifestError(f"{file}: not YAML: {str(error).partition(chr(10))[0]}") from error
 
 
 def _checked(document: Any, where: str) -> list[Manifest]:
@@ -45,38 +96,74 @@ def _checked(document: Any, where: str) -> list[Manifest]:
         raise ManifestError(f"{where}: found {type(document).__name__}, expected an object with apiVersion and kind")
     if document.get("kind") == "List":
         items = document.get("items") or []
+        if not isinstance(items, list):
+            raise ManifestError(f"{where}: items: found {type(items).__name__}, expected a list")
         return [one for index, item in enumerate(items) for one in _checked(item, f"{where}, items[{index}]")]
     for field in ("apiVersion", "kind"):
-        if not isinstance(document.get(field), str) or not document[field]:
-            raise ManifestError(f"{where}: {field}: found {document.get(field)!r}, expected a text")
-    name = (document.get("metadata") or {}).get("name")
-    if not isinstance(name, str) or not name:
-        raise ManifestError(f"{where}: metadata.name: found {name!r}, expected a name")
-    return [document]
+        _require_text(document, field, where)
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        raise ManifestError(f"{where}: metadata: found {metadata!r}, expected an object with a name")
+    _require_text(metadata, "name", where, "metadata.")
+    return [Manifest(where, document)]
+
+
+def _require_text(part: dict[str, Any], field: str, where: str, path: str = "") -> None:
+    if not isinstance(part.get(field), str) or not part[field]:
+        raise ManifestError(f"{where}: {path}{field}: found {part.get(field)!r}, expected a text")
 
 
 async def apply_all(client: ApiClient, door: Door, manifests: Sequence[Manifest]) -> int:
     """Server-side apply, one after the other; how many there were."""
     for manifest in manifests:
         ref = await _where(client, manifest)
-        written(await door.apply(ref, manifest, ANY))
+        try:
+            written(await door.apply(ref, manifest.content, ANY))
+        except ClientError as error:
+            if error.policy is Policy.TELL_USER:
+                raise ManifestError(f"{manifest}: {error}") from error
+            raise
     return len(manifests)
 
 
 async def _where(client: ApiClient, manifest: Manifest) -> Ref:
     """The path of a manifest, by asking the server what its kind is called."""
-    group, _, version = manifest["apiVersion"].rpartition("/")
+    deadline = asyncio.get_running_loop().time() + _SERVED_WITHIN_S
+    while True:
+        path = await _path(client, manifest)
+        if path is not None:
+            break
+        late = asyncio.get_running_loop().time() > deadline
+        if late or not await _is_defined(client, manifest):
+            raise ManifestError(f"{manifest}: the server has no {manifest.content['apiVersion']} {manifest.kind}")
+        await asyncio.sleep(_POLL_S)
+    namespace = (manifest.content["metadata"].get("namespace") or "default") if path.namespaced else ""
+    return path.ref(manifest.name, namespace)
+
+
+async def _path(client: ApiClient, manifest: Manifest) -> ResourcePath | None:
+    group, version = _group_version(manifest)
     page = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
         listed = msgspec.json.decode(await client.read(page))["resources"]
     except NotFound:
-        listed = []
+        return None
     for one in listed:
-        if one["kind"] == manifest["kind"] and "/" not in one["name"]:
-            path = ResourcePath(group, version, one["name"], one["namespaced"])
-            namespace = (manifest["metadata"].get("namespace") or "default") if one["namespaced"] else ""
-            return path.ref(manifest["metadata"]["name"], namespace)
-    raise ManifestError(
-        f"{manifest['kind']} {manifest['metadata']['name']}: the server has no {manifest['apiVersion']} "
-        f"{manifest['kind']}"
-    )
+        if one["kind"] == manifest.kind and "/" not in one["name"]:
+            return ResourcePath(group, version, one["name"], one["namespaced"])
+    return None
+
+
+async def _is_defined(client: ApiClient, manifest: Manifest) -> bool:
+    """Whether a definition says that this kind is served: a server takes a moment to follow it."""
+    group, version = _group_version(manifest)
+    for one in msgspec.json.decode(await client.read(_DEFINITIONS))["items"]:
+        spec = one["spec"]
+        if (spec["group"], spec["names"]["kind"]) == (group, manifest.kind):
+            return any(each["name"] == version and each["served"] for each in spec["versions"])
+    return False
+
+
+def _group_version(manifest: Manifest) -> tuple[str, str]:
+    group, _, version = manifest.content["apiVersion"].rpartition("/")
+    return group, version

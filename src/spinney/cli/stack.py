@@ -4,196 +4,170 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
+import os
+import resource
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import click
-import uvloop
+import structlog
 
 from spinney.api.crds import all_crds
-from spinney.cli.manifest_files import ManifestError, apply_all, read_manifests
+from spinney.cli.api_servers import CONVERTERS, Api, embedded, real
+from spinney.cli.logs import log_to_stderr
+from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, manifests_of, read_manifests
+from spinney.cli.stack_options import ConfigurationError, StackOptions, only_user_of
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.connect import connect, find_connection
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.serve import tls
-from spinney.serve.apiserver.access.identity import ADMIN, AUTHENTICATED, MASTERS, Identity, Nobody, role_identity
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.running import Listen, listening
-from spinney.sim.kubernetes.control_plane import DEFAULT_CONTROLLERS, WORKLOAD_CONTROLLERS, ControlPlane, Settings
+from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable, StartFailed
-from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 from spinney.sim.nodes.describe import NodesError, load_nodes
 from spinney.sim.stack import Parts, Stack
-from spinney.sim.transport import InProcessTransport
 
-ROLES = ("operator", "scheduler", "dynamo", "webhook", "dashboard")
 OK, USAGE, START_FAILED = 0, 2, 3
-
-
-@dataclass(frozen=True, slots=True)
-class StackOptions:
-    nodes_file: Path | None
-    kubeconfig: Path
-    host: str
-    port: int
-    data_dir: Path | None
-    real: bool
-    manifests: tuple[Path, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Api:
-    """A running API server: where it is, and a way in for our own parts."""
-
-    url: str
-    transport: Transport
+_THEIRS = (ConfigurationError, NodesError, ManifestError)
+_EXPECTED = (OSError, RuntimeError, ClientError, AssetsUnavailable, StartFailed)
+_MAX_OPEN_FILES = 65_536
+_LOOK_INTERVAL_S = 0.5
 
 
 def run(options: StackOptions) -> int:
     """Until a signal comes; the exit status."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    log_to_stderr()
+    _allow_many_connections()
     try:
+        options.check()
         nodes = load_nodes(options.nodes_file)
         manifests = read_manifests(options.manifests)
-    except (NodesError, ManifestError) as error:
-        return _failed(str(error), USAGE)
-    try:
-        uvloop.run(_up(options, nodes, manifests))
-    except (OSError, ValueError, RuntimeError, AssetsUnavailable, StartFailed, ClientError) as error:
-        return _failed(str(error), START_FAILED)
-    except BaseExceptionGroup as group:
-        return _failed("; ".join(str(one) for one in group.exceptions), START_FAILED)
+        server = real(options, find_or_build_assets()) if options.real else embedded(options)
+        with only_user_of(options.data_dir), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_until_stopped(_up(options, server, nodes, manifests)))
+    except KeyboardInterrupt:
+        return OK
+    except Exception as error:
+        return _failed(error)
     return OK
 
 
-def _failed(message: str, status: int) -> int:
-    click.echo(f"spinney up: {message}", err=True)
-    return status
+def _failed(error: Exception) -> int:
+    """Say what is wrong; the exit status says whose fault it is."""
+    causes = list(_causes(error))
+    if all(isinstance(cause, _THEIRS + _EXPECTED) for cause in causes):
+        click.echo(f"spinney up: {'; '.join(str(cause) for cause in causes)}", err=True)
+        return USAGE if all(isinstance(cause, _THEIRS) for cause in causes) else START_FAILED
+    structlog.get_logger("up").error("the stack failed by our own fault", exc_info=error)
+    click.echo(f"spinney up: failed by our own fault: {'; '.join(repr(cause) for cause in causes)}", err=True)
+    return START_FAILED
 
 
-async def _up(options: StackOptions, nodes: list[dict[str, Any]], manifests: list[dict[str, Any]]) -> None:
-    stopped = _stop_event()
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _causes(one)
+    else:
+        yield error
+
+
+def _loop_factory() -> Any:
+    """uvloop where there is one."""
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return None
+
+
+def _allow_many_connections() -> None:
+    """A thousand watches need more files than many shells allow by themselves."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Work until it fails or a signal comes; whatever was started is stopped before this returns."""
+    stopping = asyncio.create_task(_stop_signal().wait(), name="stop")
+    working = asyncio.create_task(work, name="up")
+    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    working.cancel()
+    await asyncio.wait([working])
+    if not working.cancelled():
+        working.result()
+
+
+def _stop_signal() -> asyncio.Event:
+    """Set by the first signal; a second one does not wait for anything."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop(number: int) -> None:
+        if stopped.is_set():
+            os._exit(128 + number)
+        stopped.set()
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, stop, one)
+    return stopped
+
+
+async def _up(
+    options: StackOptions,
+    server: AbstractAsyncContextManager[Api],
+    nodes: list[dict[str, Any]],
+    manifests: list[Manifest],
+) -> None:
     started = time.monotonic()
     parts = Parts(nodes=nodes, binds=lambda scheduler: True)
     if options.real:
         parts = replace(parts, controllers=())
-    async with _real(options) if options.real else _embedded(options) as api:
-        await _install(api.transport)
+    async with server as api:
+        await _apply(api.transport, manifests_of(_definitions(options), "our own kinds"))
         stack = Stack(api.transport, SystemClock(), system_dice(), parts)
-        running = asyncio.create_task(stack.run(), name="stack")
-        try:
-            if await _first(stack.registered, running, stopped):
-                applied = await apply_all(ApiClient(api.transport, system_dice()), _door(api.transport), manifests)
-                _announce(options, api, len(nodes), applied, time.monotonic() - started)
-                await _first(stopped, running)
-        finally:
-            running.cancel()
-            await asyncio.wait([running])
-        if not running.cancelled() and running.exception() is not None:
-            await running
+        async with asyncio.TaskGroup() as group:
+            group.create_task(stack.run(), name="stack")
+            group.create_task(_watch_over(api), name="server")
+            await stack.registered.wait()
+            applied = await _apply(api.transport, manifests)
+            _announce(options, api, len(nodes), applied, time.monotonic() - started)
 
 
-async def _first(event: asyncio.Event, running: asyncio.Task[None], stopped: asyncio.Event | None = None) -> bool:
-    """Wait for the event; False when we are told to stop first. A part that fails is an error at once."""
-    waits = [asyncio.create_task(one.wait()) for one in (event, stopped) if one is not None]
-    try:
-        await asyncio.wait([running, *waits], return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-    if running.done():
-        await running
-    return event.is_set()
+def _definitions(options: StackOptions) -> list[dict[str, Any]]:
+    """The kinds of ours; where versions are converted in process, all of them can be served."""
+    found = all_crds()
+    for crd in found:
+        spec = crd["spec"]
+        if not options.real and (spec["group"], spec["names"]["kind"]) in CONVERTERS:
+            spec["versions"] = [{**version, "served": True} for version in spec["versions"]]
+    return found
 
 
-def _stop_event() -> asyncio.Event:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, stopped.set)
-    return stopped
+async def _watch_over(api: Api) -> None:
+    """A server that ended by itself ends the stack."""
+    while (ended := api.ended()) is None:  # noqa: ASYNC110 - a process tells nobody that it ended
+        await asyncio.sleep(_LOOK_INTERVAL_S)
+    raise StartFailed(f"{ended} ended by itself")
 
 
-def _announce(options: StackOptions, api: _Api, nodes: int, applied: int, seconds: float) -> None:
+async def _apply(transport: Transport, manifests: list[Manifest]) -> int:
+    door = Door(transport, system_dice(), field_manager="spinney-up")
+    return await apply_all(ApiClient(transport, system_dice()), door, manifests)
+
+
+def _announce(options: StackOptions, api: Api, nodes: int, applied: int, seconds: float) -> None:
     extra = f", {applied} objects applied" if applied else ""
     click.echo(f"ready  {api.url}  {nodes} nodes{extra}  ({seconds:.1f} s)")
-    click.echo(f"       export KUBECONFIG={options.kubeconfig}")
+    click.echo(f"       export KUBECONFIG={options.kubeconfig.resolve()}")
     click.echo("       Ctrl-C stops it")
     sys.stdout.flush()
-
-
-def _door(transport: Transport) -> Door:
-    return Door(transport, system_dice(), field_manager="spinney-up")
-
-
-async def _install(transport: Transport) -> None:
-    """The kinds of ours, before anything that uses them."""
-    await apply_all(ApiClient(transport, system_dice()), _door(transport), all_crds())
-
-
-@contextlib.asynccontextmanager
-async def _embedded(options: StackOptions) -> AsyncIterator[_Api]:
-    listen = Listen(options.host, options.port)
-    token = secrets.token_urlsafe(24)
-    tokens = {token: Identity("admin", groups=(MASTERS, AUTHENTICATED))}
-    tokens |= {secrets.token_urlsafe(24): role_identity(role) for role in ROLES}
-    nobody = Nobody.ADMIN_ON_LOOPBACK if listen.is_loopback else Nobody.REFUSED
-    with tempfile.TemporaryDirectory(prefix="spinney-") as scratch:
-        authority: Path | None = None
-        if not listen.is_loopback:
-            listen, authority = _with_tls(listen, options.data_dir or Path(scratch))
-        server = build(Embedded(tokens=tokens, nobody=nobody, data_dir=options.data_dir))
-        async with listening(server, listen) as url:
-            _write_kubeconfig(options.kubeconfig, url, authority, token)
-            yield _Api(url, InProcessTransport(server, ADMIN))
-
-
-def _with_tls(listen: Listen, directory: Path) -> tuple[Listen, Path]:
-    """Certificates of our own for an address that others can reach."""
-    directory.mkdir(parents=True, exist_ok=True)
-    now = time.time()
-    authority = tls.create_authority("spinney", now_s=now)
-    leaf = tls.issue(authority, [listen.host, "localhost", "127.0.0.1"], now_s=now)
-    tls.save(authority, directory / "ca.crt", directory / "ca.key")
-    tls.save(leaf, directory / "server.crt", directory / "server.key")
-    secure = replace(listen, certificate=directory / "server.crt", key=directory / "server.key")
-    return secure, directory / "ca.crt"
-
-
-def _write_kubeconfig(path: Path, url: str, authority: Path | None, token: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_kubeconfig(path, name="spinney", url=url, authority=authority, user="admin", token=token)
-
-
-@contextlib.asynccontextmanager
-async def _real(options: StackOptions) -> AsyncIterator[_Api]:
-    from spinney.sim.kubernetes.assets import find_or_build_assets
-
-    if options.host not in ("127.0.0.1", "localhost"):
-        raise ValueError(f"--real listens on loopback only, found --host {options.host}")
-    assets = await asyncio.to_thread(find_or_build_assets)
-    with tempfile.TemporaryDirectory(prefix="spinney-real-") as scratch:
-        directory = (options.data_dir or Path(scratch)).resolve()
-        settings = Settings(assets, directory, DEFAULT_CONTROLLERS + WORKLOAD_CONTROLLERS, port=options.port)
-        plane = ControlPlane(settings)
-        await asyncio.to_thread(plane.start)
-        try:
-            options.kubeconfig.parent.mkdir(parents=True, exist_ok=True)
-            options.kubeconfig.touch(mode=0o600)
-            options.kubeconfig.write_text(plane.kubeconfig.read_text())
-            transport = connect(find_connection(SystemClock(), kubeconfig=plane.kubeconfig))
-            try:
-                yield _Api(plane.url, transport)
-            finally:
-                await transport.close()
-        finally:
-            await asyncio.to_thread(plane.stop)

@@ -50,9 +50,9 @@ Examples:
     "--filename",
     "manifests",
     multiple=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=click.Path(path_type=Path, allow_dash=True),
     metavar="MANIFEST",
-    help="Apply this manifest when everything is up. May be given several times.",
+    help="Apply this file, directory or - (standard input) when everything is up. May be given several times.",
 )
 def up(
     nodes_file: Path | None,
@@ -67,6 +67,7 @@ def up(
 
     Prints a line that starts with "ready" when everything is up. Ctrl-C stops it cleanly.
     """
-    from spinney.cli.stack import StackOptions, run
+    from spinney.cli.stack import run
+    from spinney.cli.stack_options import StackOptions
 
     raise SystemExit(run(StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests)))

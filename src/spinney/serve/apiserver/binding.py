@@ -30,6 +30,8 @@ class _Pod(msgspec.Struct):
 class _Metadata(msgspec.Struct):
     uid: str
     resourceVersion: str
+    name: str = ""
+    namespace: str = ""
     deletionTimestamp: str | None = None
 
 
@@ -70,20 +72,24 @@ def _bad_target(target: dict[str, Any]) -> ApiError:
 def _check(name: str, held: _Metadata, spec: _Spec, given: dict[str, Any]) -> None:
     uid, version = given.get("uid"), given.get("resourceVersion")
     if uid and uid != held.uid:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {held.uid}"
-        raise _refused(name, why)
+        raise _failed_precondition(held, "UID", uid, held.uid)
     if version and version != held.resourceVersion:
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {version}, "
-            f"ResourceVersion in object meta: {held.resourceVersion}"
-        )
-        raise _refused(name, why)
+        raise _failed_precondition(held, "ResourceVersion", version, held.resourceVersion)
     if held.deletionTimestamp is not None:
         raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.nodeName:
         raise _refused(name, f'pod {name} is already assigned to node "{spec.nodeName}"')
     if spec.schedulingGates:
         raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _failed_precondition(pod: _Metadata, what: str, wanted: str, found: str) -> ApiError:
+    """In the words of the storage of a real server."""
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/pods/{pod.namespace}/{pod.name}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    )
+    return conflict("", "pods", pod.name, why)
 
 
 def _refused(name: str, why: str) -> ApiError:

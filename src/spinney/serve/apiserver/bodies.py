@@ -38,7 +38,8 @@ def read_object(call: Call, body: bytes, *, empty: bool = False) -> Object:
         )
     if call.resource.builtin and body.strip() == b"null":
         return {}
-    return _typed(call, decode_body(call, body, media), body)
+    obj = decode_body(call, body, media)
+    return obj if empty else _typed(call, obj, body)
 
 
 def _typed(call: Call, obj: Object, body: bytes) -> Object:

@@ -174,11 +174,14 @@ def _grace(call: Call, obj: Object, options: DeleteOptions) -> int:
 def _check_preconditions(call: Call, old: Object, options: DeleteOptions) -> None:
     resource, meta = call.resource, old["metadata"]
     if options.uid and options.uid != meta["uid"]:
-        why = f"Precondition failed: UID in precondition: {options.uid}, UID in object meta: {meta['uid']}"
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
         raise conflict(resource.group, resource.plural, meta["name"], why)
     if options.resource_version and options.resource_version != meta["resourceVersion"]:
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
-            f"ResourceVersion in object meta: {meta['resourceVersion']}"
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
+            f"in record ({meta['resourceVersion']}). The object might have been modified"
         )
         raise conflict(resource.group, resource.plural, meta["name"], why)

@@ -46,17 +46,24 @@ class SqliteJournal:
         self._db.execute("COMMIT")
 
     def write(self, collection: str, record: Record) -> None:
-        self._db.execute("BEGIN")
         row = (collection, record.namespace, record.name, record.revision, record.body)
-        self._db.execute(_PUT, row)
-        self._db.execute(_REVISION, (record.revision,))
-        self._db.execute("COMMIT")
+        self._commit(_PUT, row, record.revision)
 
     def erase(self, collection: str, key: Key, revision: int) -> None:
-        self._db.execute("BEGIN")
-        self._db.execute(_DROP, (collection, *key))
-        self._db.execute(_REVISION, (revision,))
-        self._db.execute("COMMIT")
+        self._commit(_DROP, (collection, *key), revision)
+
+    def _commit(self, statement: str, values: tuple[object, ...], revision: int) -> None:
+        """Both or neither; a disk that is full fails this write and not the next one."""
+        execute = self._db.execute
+        execute("BEGIN")
+        try:
+            execute(statement, values)
+            execute(_REVISION, (revision,))
+            execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                execute("ROLLBACK")
+            raise
 
     def replay(self, load: Callable[[str, bytes], None]) -> int:
         """Hand over every object; the last revision is returned."""

@@ -74,7 +74,15 @@ def not_found(group: str, plural: str, name: str) -> ApiError:
     return ApiError(404, "NotFound", f'{_qualified(group, plural)} "{name}" not found', _details(group, plural, name))
 
 
+class NoSuchPath(ApiError):
+    """Nothing is served under this path; the answer is no Status but a line of text, as a real server gives it."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "NotFound", "the server could not find the requested resource", {})
+
+
 def no_such_path() -> ApiError:
+    """A door that this kind of object does not have."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from spinney.serve.apiserver.access.identity import Identity
-from spinney.serve.apiserver.errors import ApiError
+from spinney.serve.apiserver.errors import ApiError, NoSuchPath
 
 JSON_TYPE = "application/json"
 encode_json = msgspec.json.encode
@@ -46,6 +46,8 @@ def json_reply(value: Any, status: int = 200) -> HttpReply:
 
 
 def error_reply(error: ApiError) -> HttpReply:
+    if isinstance(error, NoSuchPath):
+        return HttpReply(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
     return HttpReply(error.code, encode_json(error.status()), list(error.headers))
 
 

@@ -8,7 +8,7 @@ from spinney.api.field_errors import forbidden, required
 from spinney.serve.apiserver import ownership
 from spinney.serve.apiserver.apply import apply as apply_server_side
 from spinney.serve.apiserver.bodies import media_type, read_patch
-from spinney.serve.apiserver.errors import bad_request, invalid, unsupported_media_type
+from spinney.serve.apiserver.errors import bad_request, conflict, invalid, unsupported_media_type
 from spinney.serve.apiserver.http import is_true
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.patch import json_patch, merge_patch, strategic_merge_patch
@@ -86,5 +86,11 @@ async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> t
         return apply_server_side(scope, live, config, call.field_manager, kernel.timestamp(), force=force)[0]
 
     if kernel.record(resource, target.namespace, target.name) is None and not subresource:
+        uid = config["metadata"].get("uid")
+        if uid:
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise conflict(resource.group, resource.plural, target.name, why)
         return await create(kernel, call, applied(None), owned=True), True
-    return await update(kernel, call, applied, subresource=subresource, own=ownership.applied, retry=True), False
+    return await update(
+        kernel, call, applied, subresource=subresource, own=ownership.applied, retry=True, patched=True
+    ), False

@@ -16,7 +16,7 @@ from spinney.serve.apiserver.admitting import admit
 from spinney.serve.apiserver.binding import BOUND, bind
 from spinney.serve.apiserver.bodies import check_kind, media_type, read_object, read_patch
 from spinney.serve.apiserver.deletion import delete, parse_options
-from spinney.serve.apiserver.errors import ApiError, bad_request, method_not_allowed, no_such_path
+from spinney.serve.apiserver.errors import ApiError, NoSuchPath, bad_request, method_not_allowed, no_such_path
 from spinney.serve.apiserver.eviction import evict
 from spinney.serve.apiserver.http import (
     JSON_TYPE,
@@ -81,7 +81,7 @@ class Router:
             return self._page(request, identity)
         resource = self._kernel.registry.find(target.group, target.version, target.plural)
         if resource is None:
-            raise no_such_path()
+            raise NoSuchPath
         headers = request.headers
         call = Call(
             resource,
@@ -292,12 +292,12 @@ class Router:
         if not identity.is_master:
             self._authorizer.check(identity, on_path(request.method, path))
         if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed() if self._document(path, "") is not None else no_such_path()
+            raise method_not_allowed() if self._document(path, "") is not None else NoSuchPath()
         if path in _HEALTH or path.startswith(tuple(f"{one}/" for one in _HEALTH)):
             return HttpReply(200, b"ok", content_type="text/plain; charset=utf-8")
         found = self._document(path, request.headers.get("accept", ""))
         if found is None:
-            raise no_such_path()
+            raise NoSuchPath
         return found
 
     def _document(self, path: str, accept: str) -> HttpReply | None:

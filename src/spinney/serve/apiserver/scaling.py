@@ -7,7 +7,7 @@ from typing import Any
 from spinney.api.field_errors import invalid as invalid_value
 from spinney.api.selectors import from_object
 from spinney.serve.apiserver.admitting import admit
-from spinney.serve.apiserver.errors import bad_request, internal, invalid, no_such_path, stale
+from spinney.serve.apiserver.errors import bad_request, conflict, internal, invalid, no_such_path, stale
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object, ScalePaths
 from spinney.serve.apiserver.writing import update
@@ -41,10 +41,15 @@ async def set_scale(kernel: Kernel, call: Call, scale: Object, retry: bool) -> O
     _check(call, scale)
     record = kernel.existing(call.resource, call.target.namespace, call.target.name)
     scale = await admit(kernel, call, "Scale", scale, scale_of(call, kernel.decode(record, call.resource)))
-    version = (scale.get("metadata") or {}).get("resourceVersion")
+    meta = scale.get("metadata") or {}
+    uid, version = meta.get("uid"), meta.get("resourceVersion")
     replicas = (scale.get("spec") or {}).get("replicas", 0)
 
     def transform(obj: Object) -> Object:
+        held = obj["metadata"]["uid"]
+        if uid and uid != held:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {held}"
+            raise conflict(call.resource.group, call.resource.plural, call.target.name, why)
         if version and version != obj["metadata"]["resourceVersion"]:
             raise stale(call.resource.group, call.resource.plural, call.target.name)
         _plant(obj, paths.spec, replicas)

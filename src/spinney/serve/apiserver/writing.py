@@ -180,7 +180,7 @@ async def update(
         old = kernel.decode(record, resource)
         new = transform(kernel.decode(record, resource))
         if patched:
-            _conform_patched(call, new)
+            _conform_patched(call, new, old)
         done = await _update_once(kernel, call, record, old, new, subresource, own or ownership.updated, asked)
         if done is not None:
             return done
@@ -189,7 +189,7 @@ async def update(
     raise stale(resource.group, resource.plural, target.name)
 
 
-def _conform_patched(call: Call, obj: Object) -> None:
+def _conform_patched(call: Call, obj: Object, old: Object) -> None:
     """A patch may leave something that is no object of the kind any more: that is invalid, not malformed."""
     resource = call.resource
     found = (obj.get("apiVersion"), obj.get("kind"))
@@ -203,6 +203,9 @@ def _conform_patched(call: Call, obj: Object) -> None:
             if error.code != 400:
                 raise
             why = error.message
+    uid = obj["metadata"].get("uid") if isinstance(obj.get("metadata"), dict) else None
+    if not why and uid and uid != old["metadata"]["uid"]:
+        _refuse(call, obj, [invalid_value("metadata.uid", uid, "field is immutable")])
     if why:
         shown = encode_json(obj).decode()[:1000]
         raise ApiError(422, "Invalid", f' "" is invalid: patch: Invalid value: {json.dumps(shown)}: {why}', {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ def write_kubeconfig(path: Path, *, name: str, url: str, authority: Path | None,
     """Write a file with one cluster, one user and one context, readable by its owner only."""
     cluster: dict[str, Any] = {"server": url}
     if authority is not None:
-        cluster["certificate-authority"] = str(authority)
+        cluster["certificate-authority-data"] = base64.b64encode(authority.read_bytes()).decode()
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -22,4 +23,5 @@ def write_kubeconfig(path: Path, *, name: str, url: str, authority: Path | None,
         "current-context": name,
     }
     path.touch(mode=0o600)
+    path.chmod(0o600)
     path.write_text(yaml.safe_dump(content, sort_keys=False))

@@ -1,0 +1,1 @@
+"""Drills: something is broken on purpose, and whoever should notice must."""

@@ -1,0 +1,37 @@
+"""`spinney up` for one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from spinney.sim.kubernetes.assets import find_or_build_assets
+from spinney.sim.kubernetes.errors import AssetsUnavailable
+from stack_kit.spinney import Spinney, spinney
+
+Up = Callable[..., Spinney]
+
+
+@pytest.fixture(scope="session")
+def kubectl_program() -> Path:
+    try:
+        return find_or_build_assets().kubectl
+    except AssetsUnavailable as unavailable:
+        pytest.skip(f"no kubectl: {unavailable}")
+
+
+@pytest.fixture
+def up(tmp_path: Path, kubectl_program: Path) -> Iterator[Up]:
+    """Start `spinney up` with these arguments; every start of a test has a directory of its own."""
+    with ExitStack() as stack:
+        count = 0
+
+        def start(*arguments: str) -> Spinney:
+            nonlocal count
+            count += 1
+            return stack.enter_context(spinney(tmp_path / f"up{count}", *arguments, kubectl=kubectl_program))
+
+        yield start

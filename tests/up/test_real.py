@@ -1,0 +1,103 @@
+"""`spinney up --real`: the same stack on a real control plane."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stack_kit.spinney import Spinney, eventually
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("up-real")]
+
+Up = Callable[..., Spinney]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STOPPED_WITHIN_S = 10.0
+QUICK_JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: quick}
+spec:
+  completions: 2
+  parallelism: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - {name: main, image: "example.com/quick:1", command: [sleep, "1"]}
+"""
+
+
+def smoke(running: Spinney) -> None:
+    assert len(running.get("nodes")["items"]) == 16
+    running.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=30s")
+    running.kubectl("run", "one", "--image=example.com/one:1")
+    running.kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=30s")
+    running.kubectl("wait", "--for=condition=Complete", "job/quick", "--timeout=30s")
+    running.kubectl("create", "deployment", "web", "--image=example.com/web:1", "--replicas=2")
+    running.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+
+
+@pytest.mark.parametrize("how", [(), ("--real",)], ids=["embedded", "real"])
+def test_a_job_completes_and_pods_become_ready(up: Up, tmp_path: Path, how: tuple[str, ...]) -> None:
+    (tmp_path / "job.yaml").write_text(QUICK_JOB)
+    running = up(*how, "-f", str(tmp_path / "job.yaml"), "-f", str(EXAMPLES / "topology.yaml")).ready()
+    smoke(running)
+    status, seconds = running.stop(signal.SIGINT)
+    print(f"stop after {seconds:.1f} s")
+    assert (status, running.stderr) == (0, "")
+    assert seconds < STOPPED_WITHIN_S
+
+
+def test_a_restart_with_a_data_directory_finds_its_state(up: Up, tmp_path: Path) -> None:
+    arguments = ("--real", "--data-dir", str(tmp_path / "state"))
+    before = up(*arguments).ready()
+    before.kubectl("create", "configmap", "kept", "--from-literal=a=b")
+    before.kubectl("create", "serviceaccount", "robot")
+    before.kubectl("create", "clusterrolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot")
+    token = before.kubectl("create", "token", "robot").strip()
+    kept = before.get("configmap", "kept")
+    status, said = up(*arguments).refused()
+    assert (status, said.count("\n")) == (2, 1), said
+    assert before.get("configmap", "kept") == kept, "the first stack is unharmed by the refused second one"
+    before.kill()
+
+    after = up(*arguments).ready()
+    assert after.get("configmap", "kept") == kept
+    eventually(lambda: len(after.get("nodes")["items"]) == 16, "the nodes are there")
+    assert after.http("GET", "/api/v1/namespaces/default/configmaps", token=token)[0] == 200
+
+
+def test_a_taken_port_is_named(up: Up) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        status, said = up("--real", "--port", str(port)).refused()
+    assert (status, said) == (3, f"spinney up: cannot listen on 127.0.0.1:{port}: Address already in use\n")
+
+
+def test_only_the_stored_version_of_converted_kinds_is_served(up: Up) -> None:
+    running = up("--real").ready()
+    served = json.loads(running.kubectl("get", "--raw", "/apis/nvidia.com"))["versions"]
+    assert [one["version"] for one in served] == ["v1beta1"]
+
+
+def test_it_ends_when_its_control_plane_does(up: Up) -> None:
+    import subprocess
+
+    running = up("--real").ready()
+    children = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(running.process.pid)], capture_output=True, text=True, check=True
+    )
+    keeper = next(int(line.split()[0]) for line in children.stdout.splitlines() if "/etcd" in line)
+    import os
+
+    os.kill(keeper, signal.SIGKILL)
+    assert running.process.wait(20) == 3
+    assert running.stderr.splitlines()[-1] == "spinney up: etcd ended by itself"
