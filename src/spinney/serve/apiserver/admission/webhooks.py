@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from spinney.api.admission import AdmissionRequest, Lookup, Object
 from spinney.serve.apiserver import errors
-from spinney.serve.apiserver.admission import conditions, json_patch, refusal, review
+from spinney.serve.apiserver.admission import conditions, refusal, review
 from spinney.serve.apiserver.admission.callout import CallFailed, Post
 from spinney.serve.apiserver.admission.conditions import Compile
 from spinney.serve.apiserver.admission.review import InvalidResponse, Question, Response, Undecodable
 from spinney.serve.apiserver.admission.webhook import Webhook, compile_webhooks, is_exempt, is_namespace, labels_of
 from spinney.serve.apiserver.errors import ApiError
+from spinney.serve.apiserver.patch.operations import PatchFailed, apply_operations
 from spinney.serve.apiserver.patch.wording import json_type
 
 Warn = Callable[[str], None]
@@ -264,8 +265,8 @@ def _patched(hook: Webhook, question: Question, response: Response) -> Object | 
     if response.patch_type != "JSONPatch":
         raise _Failed(f'unsupported patch type "{response.patch_type}"')
     try:
-        patched = json_patch.apply(question.object, operations)
-    except json_patch.PatchFailed as error:
+        patched = apply_operations(question.object, operations)
+    except PatchFailed as error:
         raise refusal.internal(str(error)) from error
     if not isinstance(patched, dict):
         raise refusal.internal(f'admission webhook "{hook.name}" replaced the object by something that is none')

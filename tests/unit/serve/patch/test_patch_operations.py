@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.admission.json_patch import PatchFailed, apply
+from spinney.serve.apiserver.patch.operations import PatchFailed, apply_operations
 
 DOCUMENT: dict[str, Any] = {"a": {"b": 1}, "list": [1, 2, 3], "x/y": 0, "none": None}
 
@@ -28,16 +28,16 @@ APPLIED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("operation", "changes"), APPLIED.values(), ids=APPLIED)
 def test_an_operation_applies(operation: dict[str, Any], changes: dict[str, Any]) -> None:
-    assert apply(DOCUMENT, [operation]) == {**DOCUMENT, **changes}
+    assert apply_operations(DOCUMENT, [operation]) == {**DOCUMENT, **changes}
 
 
 def test_a_member_is_moved() -> None:
-    assert apply({"a": 1}, [{"op": "move", "from": "/a", "path": "/b"}]) == {"b": 1}
+    assert apply_operations({"a": 1}, [{"op": "move", "from": "/a", "path": "/b"}]) == {"b": 1}
 
 
 def test_the_document_itself_stays_as_it_is() -> None:
     document = {"a": {"b": 1}}
-    apply(document, [{"op": "replace", "path": "/a/b", "value": 2}])
+    apply_operations(document, [{"op": "replace", "path": "/a/b", "value": 2}])
     assert document == {"a": {"b": 1}}
 
 
@@ -68,5 +68,5 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("operation", "text"), REFUSED.values(), ids=REFUSED)
 def test_an_operation_that_does_not_apply_says_why(operation: dict[str, Any], text: str) -> None:
     with pytest.raises(PatchFailed) as caught:
-        apply(DOCUMENT, [operation])
+        apply_operations(DOCUMENT, [operation])
     assert str(caught.value) == text

@@ -1,6 +1,7 @@
-"""JSON Patch (RFC 6902) with the texts and the leniency of the API server's own implementation.
+"""JSON patch (RFC 6902) with the liberties, and the texts, of the real server.
 
-A member that is not there reads as null, so that replacing it adds it. The document given is never changed.
+They are why no library does this: replacing a member that is not there adds it, an absent value is null, a test of an
+absent member against null holds, and negative indices count from the end. The document given is never changed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from spinney.serve.apiserver.patch.values import copied, same
+
 _MISSING = "missing value"
 _BAD_INDEX = "invalid index referenced"
 
@@ -18,7 +21,7 @@ class PatchFailed(Exception):
     """The patch does not apply; the text is Kubernetes'."""
 
 
-def apply(document: Any, operations: Sequence[dict[str, Any]]) -> Any:
+def apply_operations(document: Any, operations: Sequence[dict[str, Any]]) -> Any:
     """The patched document; all operations or none."""
     holder = {"": msgspec.json.decode(msgspec.json.encode(document))}
     for operation in operations:
@@ -34,7 +37,7 @@ def _add(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     found = _find(holder, path)
     if found is None:
         raise PatchFailed(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
-    _within(f"error in add for path: '{path}'", _insert, *found, operation.get("value"))
+    _within(f"error in add for path: '{path}'", _insert, *found, copied(operation.get("value")))
 
 
 def _remove(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -49,6 +52,9 @@ def _replace(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     path = _path(
         operation, "path", f"replace operation failed to decode path: operation missing path field: {_MISSING}"
     )
+    if path == "":
+        holder[""] = _whole(operation.get("value"))
+        return
     found = _find(holder, path)
     if found is None:
         raise PatchFailed(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
@@ -57,7 +63,13 @@ def _replace(holder: dict[str, Any], operation: dict[str, Any]) -> None:
         _get(container, key)
     except PatchFailed as error:
         raise PatchFailed(f"replace operation does not apply: doc is missing key: {path}: {_MISSING}") from error
-    _set(container, key, operation.get("value"))
+    _set(container, key, copied(operation.get("value")))
+
+
+def _whole(value: Any) -> Any:
+    if not isinstance(value, dict | list):
+        raise PatchFailed("replace operation value must be object or array")
+    return copied(value)
 
 
 def _move(holder: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -95,10 +107,13 @@ def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 def _test(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     path = _path(operation, "path", f"test operation failed to decode path: operation missing path field: {_MISSING}")
     found = _find(holder, path)
-    if found is None:
+    if path == "":
+        value = holder[""]
+    elif found is None:
         raise PatchFailed(f"test operation does not apply: is missing path: {path}: {_MISSING}")
-    value = _within(f"error in test for path: '{path}'", _get, *found)
-    if not _same(value, operation.get("value")):
+    else:
+        value = _within(f"error in test for path: '{path}'", _get, *found)
+    if not same(value, operation.get("value")):
         raise PatchFailed(f"testing value {path} failed: test failed")
 
 
@@ -120,9 +135,12 @@ def _path(operation: dict[str, Any], field: str, complaint: str) -> str:
 
 
 def _find(holder: dict[str, Any], path: str) -> tuple[Any, str] | None:
-    """The container that the last step of the path is in, and that step; None where a step before is missing."""
-    if path == "":
-        return holder, ""
+    """The container that the last step of the path is in, and that step; None where a step before is missing.
+
+    The whole document is in no container: it can be replaced and tested, nothing else.
+    """
+    if "/" not in path:
+        return None
     container: Any = holder[""]
     *before, last = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]] or [""]
     for part in before:
@@ -174,15 +192,6 @@ def _index(key: str, size: int, *, adding: bool = False) -> int:
     if not -size <= index < size:
         raise PatchFailed(f"Unable to access invalid index: {index}: {_BAD_INDEX}")
     return index + size if index < 0 else index
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Equal as JSON: true is not 1."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
 def _within(context: str, step: Callable[..., Any], *arguments: Any) -> Any:
