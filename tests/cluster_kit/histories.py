@@ -47,6 +47,8 @@ SCHEMA: Json = {
     "status": {"type": "object", "properties": {"seen": {"type": "integer"}}},
 }
 
+PORTS = {"main": 80, "s1": 81, "s2": 82, "init": 83}
+
 
 def definition(group: str) -> Json:
     return crd(group, SCHEMA, subresources={"status": {}})
@@ -166,7 +168,7 @@ class Author:
             **self.some(
                 0.5,
                 env=lambda: [{"name": key, "value": self.digit()} for key in self.pick("ABC")],
-                ports=lambda: [{"containerPort": self.dice.choice([80, 81]), **self.some(0.5, protocol=lambda: "TCP")}],
+                ports=lambda: [{"containerPort": PORTS[name], **self.some(0.5, protocol=lambda: "TCP")}],
                 command=lambda: [self.dice.choice("ab")] * self.dice.randint(1, 2),
                 resources=lambda: {"limits": {"cpu": self.dice.choice(["1", "500m"])}},
             ),

@@ -191,6 +191,10 @@ def test_paths_and_methods_that_are_not_there(row: str, cluster: Space) -> None:
     assert reply.status == code, reply.raw
     if code == 405:
         reply.refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    elif row in ("unknown group", "unknown root"):
+        assert reply.raw == b"404 page not found\n"
+    else:
+        reply.refused(404, "NotFound", "the server could not find the requested resource")
 
 
 def test_a_namespace_means_nothing_to_a_kind_of_the_cluster(cluster: Space, unique: str) -> None:

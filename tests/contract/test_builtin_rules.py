@@ -579,3 +579,13 @@ def test_slices_are_selected_by_node_and_driver(cluster: Space, unique: str) -> 
     cluster.create("resourceslices", o.resource_slice(f"{unique}-a", unique)).ok(201)
     assert cluster.names("resourceslices", fieldSelector=f"spec.nodeName={unique}") == [f"{unique}-a"]
     assert f"{unique}-a" in cluster.names("resourceslices", fieldSelector="spec.driver=gpu.example.com")
+
+
+@pytest.mark.parametrize("address", [None, "None"])
+def test_a_service_keeps_its_address_when_a_write_leaves_it_out(address: str | None, space: Space) -> None:
+    made = space.create("services", o.service("s", **({"clusterIP": address} if address else {}))).ok(201)
+    body = o.service("s", sessionAffinity="ClientIP")
+    body["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
+    now = space.replace("services", body).ok(200)
+    assert now["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+    assert now["spec"]["sessionAffinity"] == "ClientIP"

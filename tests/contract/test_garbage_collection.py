@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster_kit.objects import config, crd, custom, pod, replicaset
+from cluster_kit.objects import config, crd, custom, job, pod, replicaset
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 
@@ -162,3 +162,20 @@ def test_a_held_dependent_stays_until_it_is_freed(space: Space, parent: Any) -> 
     eventually(lambda: "deletionTimestamp" in space.get("configmaps", "child").ok()["metadata"])
     space.patch("configmaps", "child", {"metadata": {"finalizers": None}}).ok(200)
     assert not space.exists("configmaps", "child")
+
+
+def test_a_job_deleted_without_a_word_about_its_pods_leaves_them_with_a_warning(space: Space) -> None:
+    made = space.create("jobs", job("j")).ok(201)
+    space.create("pods", pod("p", {"restartPolicy": "Never"}, ownerReferences=[owner(made)])).ok(201)
+    reply = space.delete("jobs", "j")
+    assert reply.ok(200)["metadata"]["finalizers"] == ["orphan"]
+    assert reply.warnings[0].startswith("child pods are preserved by default when jobs are deleted")
+    space.gone("jobs", "j")
+    assert "ownerReferences" not in space.get("pods", "p").ok()["metadata"]
+
+
+def test_a_job_takes_its_pods_along_when_told(space: Space) -> None:
+    made = space.create("jobs", job("j")).ok(201)
+    space.create("pods", pod("p", {"restartPolicy": "Never"}, ownerReferences=[owner(made)])).ok(201)
+    assert space.delete("jobs", "j", {"propagationPolicy": "Background"}).warnings == []
+    space.gone("pods", "p")

@@ -102,7 +102,8 @@ def test_random_lives_are_the_same(seed: int, sides: Sides, cluster_sides: Sides
         told = []
         for word, request in author.life(f"o{index}"):
             told.append(word)
-            assert sides.ask(request) == [], "\n".join(told)
+            found = sides.ask(request)
+            assert not found, "\n".join([*found, "after:", *told])
 
 
 @pytest.mark.parametrize("row", test_pods.INVALID)

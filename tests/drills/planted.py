@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from drills import endings, fields, gates, pods, reads, writes
+from drills import endings, fields, gates, pods, races, reads, writes
 from drills.bug import Bug
 
 _FOUND = [
     bug
-    for module in (writes, reads, endings, pods, fields, gates)
+    for module in (writes, races, reads, endings, pods, fields, gates)
     for bug in vars(module).values()
     if isinstance(bug, Bug)
 ]

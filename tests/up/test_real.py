@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,7 +61,7 @@ def test_a_restart_with_a_data_directory_finds_its_state(up: Up, tmp_path: Path)
     before = up(*arguments).ready()
     before.kubectl("create", "configmap", "kept", "--from-literal=a=b")
     before.kubectl("create", "serviceaccount", "robot")
-    before.kubectl("create", "clusterrolebinding", "robot", "--clusterrole=view", "--serviceaccount=default:robot")
+    before.kubectl("create", "clusterrolebinding", "robot", "--clusterrole=cluster-admin", "--serviceaccount=default:robot")
     token = before.kubectl("create", "token", "robot").strip()
     kept = before.get("configmap", "kept")
     status, said = up(*arguments).refused()
@@ -89,15 +91,14 @@ def test_only_the_stored_version_of_converted_kinds_is_served(up: Up) -> None:
 
 
 def test_it_ends_when_its_control_plane_does(up: Up) -> None:
-    import subprocess
-
     running = up("--real").ready()
     children = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(running.process.pid)], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(running.process.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     keeper = next(int(line.split()[0]) for line in children.stdout.splitlines() if "/etcd" in line)
-    import os
-
     os.kill(keeper, signal.SIGKILL)
     assert running.process.wait(20) == 3
     assert running.stderr.splitlines()[-1] == "spinney up: etcd ended by itself"

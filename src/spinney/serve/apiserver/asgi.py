@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from spinney.serve.apiserver.bodies import MAX_BODY_BYTES
@@ -131,10 +132,13 @@ def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _is_loopback(client: tuple[str, int] | None) -> bool:
-    if client is None:
-        return True  # a unix socket
+    return client is None or _is_loopback_host(client[0])  # None: a unix socket
+
+
+@lru_cache(maxsize=1024)
+def _is_loopback_host(host: str) -> bool:
     try:
-        return ipaddress.ip_address(client[0]).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 

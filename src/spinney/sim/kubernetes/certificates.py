@@ -30,7 +30,7 @@ class Certificates:
 
 
 def write_certificates(directory: Path, names: tuple[str, ...] = ("localhost",)) -> Certificates:
-    """Make fresh keys and write them; the authority's own key is forgotten."""
+    """Make fresh keys and write them (the service account key only once); the authority's own key is forgotten."""
     authority_key, server_key = _new_key(), _new_key()
     authority = _authority(authority_key)
     paths = Certificates(
@@ -40,7 +40,8 @@ def write_certificates(directory: Path, names: tuple[str, ...] = ("localhost",))
     server = _server(server_key, authority, authority_key, names)
     _write(paths.server, server.public_bytes(serialization.Encoding.PEM))
     _write(paths.server_key, _private(server_key))
-    _write(paths.service_account_key, _private(_new_key()))
+    if not paths.service_account_key.exists():  # tokens outlive a restart as the objects do
+        _write(paths.service_account_key, _private(_new_key()))
     return paths
 
 

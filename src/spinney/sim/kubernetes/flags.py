@@ -39,7 +39,7 @@ def apiserver_flags(etcd_url: str, port: int, certificates: Certificates, tokens
         f"--tls-private-key-file={certificates.server_key}",
         f"--client-ca-file={certificates.authority}",
         f"--token-auth-file={tokens}",
-        f"--service-account-issuer=https://127.0.0.1:{port}",
+        "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={certificates.service_account_key}",
         f"--service-account-signing-key-file={certificates.service_account_key}",
         "--authorization-mode=RBAC",
