@@ -39,6 +39,8 @@ WAYS = {
     "evict": ("POST", "/api/v1/namespaces/default/pods/none/eviction", JSON),
     "token": ("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", JSON),
     "review": ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", JSON),
+    "create-by-update": ("PUT", "/apis/rbac.authorization.k8s.io/v1/clusterroles/absent", JSON),
+    "define": ("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", JSON),
     "scale": ("PATCH", "/apis/apps/v1/namespaces/default/deployments/web/scale", MERGE),
     "scale-update": ("PUT", "/apis/apps/v1/namespaces/default/deployments/web/scale", JSON),
 }
@@ -61,6 +63,8 @@ HOSTILE = {
     "nothing": b"",
     "broken": b'{"metadata":',
     "metadata-is-a-list": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":[]}',
+    "only-a-list-of-metadata": b'{"metadata":[]}',
+    "only-a-text-of-metadata": b'{"metadata":"x"}',
     "metadata-is-a-text": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":"x"}',
     "kind-is-a-number": b'{"apiVersion":1,"kind":2,"metadata":{"name":"n"}}',
     "utf16": '{"metadata":{"name":"n"}}'.encode("utf-16"),
@@ -85,17 +89,105 @@ def there(target: Target) -> None:
         assert target.ask("POST", path, json.dumps(obj).encode(), JSON)[0] in (201, 409)
 
 
+def faults(target: Target, way: str, bodies: dict[str, bytes]) -> dict[str, Any]:
+    """The bodies that are answered with a failure of our own, or with something that is no Status."""
+    method, path, media = WAYS[way]
+    found = {}
+    for name, body in bodies.items():
+        status, answer = target.ask(method, path, body, media)
+        shown: Any = json.loads(answer)
+        if "its log says why" in shown.get("message", "") or (status >= 400 and shown["kind"] != "Status"):
+            found[name] = (status, shown)
+    return found
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_no_body_is_our_own_fault(target: Target, way: str) -> None:
     """Whatever the bytes, the answer is a Status of the 400s, or what the same bytes mean to Kubernetes."""
-    method, path, media = WAYS[way]
-    wrong = {}
-    for name, body in HOSTILE.items():
-        status, answer = target.ask(method, path, body, media)
-        shown: Any = json.loads(answer)
-        if status >= 500 or (status >= 400 and shown["kind"] != "Status"):
-            wrong[name] = (status, shown.get("message"))
-    assert not wrong
+    assert not faults(target, way, HOSTILE)
+
+
+VALUES: tuple[Any, ...] = (
+    None,
+    0,
+    -1,
+    1.5,
+    True,
+    "",
+    "x",
+    "../..",
+    "a\u0000b",
+    [],
+    [None],
+    [1],
+    [[]],
+    [{}],
+    {},
+    {"": ""},
+    {"a": 1},
+    2**63,
+)
+FIELDS = (
+    "metadata",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.finalizers",
+    "metadata.ownerReferences",
+    "metadata.managedFields",
+    "metadata.resourceVersion",
+    "metadata.uid",
+    "metadata.generation",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.generateName",
+    "spec",
+    "status",
+    "data",
+    "target",
+    "spec.replicas",
+    "spec.names",
+    "spec.versions",
+    "spec.resourceAttributes",
+    "spec.audiences",
+    "rules",
+    "deleteOptions",
+    "preconditions",
+    "gracePeriodSeconds",
+    "propagationPolicy",
+    "dryRun",
+    "kind",
+    "apiVersion",
+)
+
+
+def with_field(base: dict[str, Any], path: str, value: Any) -> bytes:
+    obj = json.loads(json.dumps(base))
+    *above, last = path.split(".")
+    part = obj
+    for step in above:
+        part = part.setdefault(step, {})
+    part[last] = value
+    return json.dumps(obj).encode()
+
+
+@pytest.mark.parametrize(
+    "way", [way for way, (_, _, media) in WAYS.items() if media in (JSON, MERGE, APPLY, STRATEGIC)]
+)
+def test_no_value_of_a_field_is_our_own_fault(target: Target, way: str) -> None:
+    path = WAYS[way][1]
+    base: dict[str, Any] = {"metadata": {"name": "there"}}
+    if path.startswith(QUEUES):
+        base |= {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue"}
+    if way == "define":
+        names = {"kind": "Thing", "plural": "things"}
+        base = {
+            "metadata": {"name": "things.example.com"},
+            "spec": {"group": "example.com", "scope": "Cluster", "names": names},
+        }
+    bodies = {f"{field}={value!r}": with_field(base, field, value) for field in FIELDS for value in VALUES}
+    assert not faults(target, way, bodies)
 
 
 @pytest.mark.parametrize("way", ["create", "create-yaml", "merge-patch", "json-patch", "apply", "delete"])

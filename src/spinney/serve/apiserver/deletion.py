@@ -5,11 +5,11 @@ An object goes at once only when nothing holds it: no finalizer, no grace period
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from spinney.api.field_errors import ErrorType, FieldError, not_supported
 from spinney.api.field_errors import invalid as invalid_value
-from spinney.api.field_errors import not_supported
 from spinney.serve.apiserver.admitting import admit_deletion
 from spinney.serve.apiserver.customresources.termination import terminate
 from spinney.serve.apiserver.errors import bad_request, conflict, invalid, stale
@@ -24,6 +24,10 @@ ORPHAN = "orphan"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _FINAL_PHASES = ("Succeeded", "Failed")
 _DEFAULT_GRACE_S = 30
+_PRESERVED = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,8 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
         orphan = orphan.lower() == "true"
     errors = []
     if propagation and propagation not in _POLICIES:
-        errors.append(not_supported("propagationPolicy", propagation, (*_POLICIES, "nil")))
+        detail = 'supported values: "Foreground", "Background", "Orphan", "nil"'
+        errors.append(FieldError("propagationPolicy", ErrorType.NOT_SUPPORTED, propagation, detail))
     if propagation and orphan is not None:
         errors.append(
             invalid_value(
@@ -94,6 +99,8 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
 async def delete(kernel: Kernel, call: Call, options: DeleteOptions, *, asked: bool = False) -> tuple[Object, bool]:
     """The object as it was last seen, and whether it is gone. `asked`: admission has had its say already."""
     resource, target = call.resource, call.target
+    if resource.orphans and not options.propagation and options.orphan_dependents is None:
+        call.warn(_PRESERVED)
     for _ in range(MAX_ATTEMPTS):
         record = kernel.existing(resource, target.namespace, target.name)
         old = kernel.decode(record, resource)
@@ -108,6 +115,8 @@ async def delete(kernel: Kernel, call: Call, options: DeleteOptions, *, asked: b
 def _delete_now(kernel: Kernel, call: Call, record: Record, old: Object, options: DeleteOptions) -> tuple[Object, bool]:
     new = kernel.decode(record, call.resource)
     meta = new["metadata"]
+    if call.resource.orphans and not options.propagation and options.orphan_dependents is None:
+        options = replace(options, propagation="Orphan")
     finalizers = _finalizers(list(meta.get("finalizers") or ()), options)
     if call.resource.kind == "CustomResourceDefinition" and not record.deleting:
         finalizers = [*finalizers, *terminate(new, kernel.timestamp())]
@@ -131,7 +140,9 @@ def _mark(kernel: Kernel, obj: Object, grace_s: int) -> None:
     """Set, or bring forward, the time at which an object should be gone."""
     meta = obj["metadata"]
     first = "deletionTimestamp" not in meta
-    if first or grace_s < (meta.get("deletionGracePeriodSeconds") or 0):
+    if obj["kind"] == "CustomResourceDefinition":
+        meta.setdefault("deletionTimestamp", rfc3339(kernel.clock.now()))
+    elif first or grace_s < (meta.get("deletionGracePeriodSeconds") or 0):
         if first and "generation" in meta:
             meta["generation"] += 1
         meta["deletionTimestamp"] = rfc3339(kernel.clock.now() + grace_s)

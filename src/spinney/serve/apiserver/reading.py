@@ -85,7 +85,7 @@ def selection(call: Call) -> Selection:
         labels = parse_labels(call.query.get("labelSelector") or "")
         fields = parse_fields(call.query.get("fieldSelector") or "")
     except SelectorError as error:
-        raise bad_request(f"unable to parse selector: {error}") from None
+        raise bad_request(str(error)) from None
     if call.query.get("labelSelector"):
         tests.append(lambda record: labels.matches(record.labels))
     if call.query.get("fieldSelector"):
@@ -107,16 +107,16 @@ def selection(call: Call) -> Selection:
 
 def _check_fields(call: Call, names: Iterable[str]) -> None:
     resource = call.resource
-    known = {"metadata.name", "metadata.namespace", *resource.strategy.selectable(defaultdict(dict))}
+    own = resource.strategy.selectable(defaultdict(dict))
     for name in names:
-        if name not in known:
-            kind = f'"{resource.group_version}, Kind={resource.kind}"'
-            if resource.builtin:
-                raise bad_request(
-                    f'Unable to find {kind} that match label selector "", field selector '
-                    f'"{call.query["fieldSelector"]}": field label not supported: {name}'
-                )
-            raise bad_request(f"field label not supported: {name}")
+        if name in ("metadata.name", "metadata.namespace") or name in own:
+            continue
+        if not own and resource.builtin:
+            known = '"metadata.name", "metadata.namespace"'
+            raise bad_request(f'"{name}" is not a known field selector: only {known}')
+        if resource.kind == "Job":
+            raise bad_request(f'field label "{name}" not supported for Job')
+        raise bad_request(f"field label not supported: {name}")
 
 
 def list_objects(kernel: Kernel, call: Call) -> HttpReply:

@@ -102,6 +102,7 @@ class Resource:
     subresources: tuple[str, ...] = ()  # status, scale, binding, eviction, token, log
     scale: ScalePaths | None = None
     graceful: bool = False  # deletion waits for a grace period (pods)
+    orphans: bool = False  # a deletion that says nothing about dependents leaves them (jobs, for old times' sake)
     create_on_update: bool = False  # a PUT makes what is not there
     returns_deleted: bool = False  # a deletion is answered with the object and not with a Status
     schema_name: str = ""  # component name in the OpenAPI document

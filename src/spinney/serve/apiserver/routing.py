@@ -81,7 +81,8 @@ class Router:
             return self._page(request, identity)
         resource = self._kernel.registry.find(target.group, target.version, target.plural)
         if resource is None:
-            raise NoSuchPath
+            known = target.version in self._kernel.registry.groups().get(target.group, ())
+            raise no_such_path() if known else NoSuchPath()
         headers = request.headers
         call = Call(
             resource,
@@ -297,7 +298,9 @@ class Router:
             return HttpReply(200, b"ok", content_type="text/plain; charset=utf-8")
         found = self._document(path, request.headers.get("accept", ""))
         if found is None:
-            raise NoSuchPath
+            parts = path.split("/")
+            known = len(parts) == 4 and parts[1] == "apis" and parts[2] in self._kernel.registry.groups()
+            raise no_such_path() if known else NoSuchPath()
         return found
 
     def _document(self, path: str, accept: str) -> HttpReply | None:

@@ -182,6 +182,7 @@ def _resources() -> list[Resource]:
     found = [
         replace(
             one,
+            orphans=one.kind == "Job",
             create_on_update=one.kind in _CREATED_BY_UPDATE,
             storage_group="" if one.group == "events.k8s.io" else None,
         )

@@ -6,7 +6,6 @@ admission, store. Nothing is stored before the last step; a write that raced wit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -207,8 +206,8 @@ def _conform_patched(call: Call, obj: Object, old: Object) -> None:
     if not why and uid and uid != old["metadata"]["uid"]:
         _refuse(call, obj, [invalid_value("metadata.uid", uid, "field is immutable")])
     if why:
-        shown = encode_json(obj).decode()[:1000]
-        raise ApiError(422, "Invalid", f' "" is invalid: patch: Invalid value: {json.dumps(shown)}: {why}', {})
+        shown = encode_json({key: obj[key] for key in sorted(obj)}).decode()
+        raise invalid("", "", "", [invalid_value("patch", shown, why)])
 
 
 async def _update_once(

@@ -204,6 +204,8 @@ def _words(body: bytes, error: Exception) -> str:
         at, said = found.pos, found.msg
     except RecursionError:
         return "invalid character '{' exceeded max depth"
+    except ValueError:  # more digits than any number has
+        return "json: cannot unmarshal number into Go value of type int64"
     else:
         return f"invalid character {re.sub('^.*?: ', '', str(error))}"
     if at >= len(text) or said.startswith("Unterminated"):

@@ -110,7 +110,7 @@ def decode_yaml(body: bytes, max_depth: int) -> tuple[Any, list[str]]:
         loader = _Loader(body)
         loader.duplicates = []
         value = loader.get_data() if loader.check_data() else None  # type: ignore[no-untyped-call]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # a number of thousands of digits is a ValueError too
         raise YamlError(_words(error)) from None
     finally:
         if loader is not None:

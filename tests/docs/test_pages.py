@@ -1,0 +1,82 @@
+"""The pages hold what they promise: tables are up to date, links lead somewhere, tests that are named exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from docs.session_kit import ROOT
+
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+REQUIREMENTS = ROOT / "docs" / "requirements.md"
+COUNTS = {"T": 7, "C": 9, "L": 6, "P": 10, "G": 12, "S": 4, "D": 13, "K": 16, "B": 7, "INV": 13, "LIVE": 4, "R": 14}
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+
+
+def contract_table() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("contract_table", ROOT / "tools" / "contract_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_contract_cases_is_up_to_date() -> None:
+    tool = contract_table()
+    page = tool.PAGE.read_text(encoding="utf-8")
+    now = tool.with_table(page, tool.table(tool.collect()))
+    assert page == now, "run: python tools/contract_table.py --write"
+
+
+def test_every_known_difference_of_the_contract_is_told() -> None:
+    held = re.findall(r"\(\*held\*\)", (ROOT / "docs" / "embedded-api-server.md").read_text())
+    differences = re.search(r"DIFFERENCES = \{(.*?)^\}", (ROOT / "tests/contract/conftest.py").read_text(), re.S | re.M)
+    assert differences is not None
+    assert len(held) == differences[1].count("[embedded")
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links spell them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.findall(page.read_text()):
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_test_that_is_named_exists(page: Path) -> None:
+    for file, name in _NAMED.findall(page.read_text()):
+        assert (ROOT / file).exists(), file
+        assert not name or f"def {name}(" in (ROOT / file).read_text(), f"{file}::{name}"
+
+
+@pytest.mark.parametrize("letter", COUNTS)
+def test_every_requirement_has_a_row(letter: str) -> None:
+    rows = re.findall(rf"^\| {letter}(\d+) \|", REQUIREMENTS.read_text(), re.M)
+    assert [int(row) for row in rows] == list(range(1, COUNTS[letter] + 1))
+
+
+def test_every_sample_that_names_a_requirement_is_in_the_ledger() -> None:
+    named = set(re.findall(r"- name: ([A-Z]\d+) ", (ROOT / "tests/golden/crd_samples.yaml").read_text()))
+    told = set(re.findall(r"samples? ([A-Z]\d+)", REQUIREMENTS.read_text()))
+    assert named == told
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_knows_the_machine_it_was_written_on(page: Path) -> None:
+    assert not re.search(r"/root/|/work/|/tmp/", page.read_text())
