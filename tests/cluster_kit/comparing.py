@@ -44,7 +44,7 @@ def _plain_list(items: list[Any], key: str) -> list[Any]:
         # The real server validates metadata more than once on updates and repeats itself.
         return sorted({json.dumps(item, sort_keys=True) for item in items})
     if key == "managedFields":
-        return sorted(json.dumps(item, sort_keys=True) for item in items)
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
     return items
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from spinney.serve.apiserver.builtins.decode import conform, refusal
 from spinney.serve.apiserver.errors import bad_request, too_large, unsupported_media_type
 from spinney.serve.apiserver.kernel import Call
 from spinney.serve.apiserver.resource import Object
@@ -14,6 +15,7 @@ from spinney.serve.apiserver.schema.decode_yaml import YamlError, decode_yaml
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+_DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _READABLE = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
@@ -39,7 +41,16 @@ def read_object(call: Call, body: bytes, *, empty: bool = False) -> Object:
     if call.resource.builtin and body.strip() == b"null":
         return {}
     obj = decode_body(call, body, media)
-    return obj if empty else _typed(call, obj, body)
+    return of_type(obj, _DELETE_OPTIONS) if empty else _typed(call, obj, body)
+
+
+def of_type(obj: Object, component: str) -> Object:
+    """The object, if its fields have the types of a built-in component that is no resource."""
+    *_, version, kind = component.split(".")
+    error = refusal(conform(obj, component), version, kind, strict=False)
+    if error is not None:
+        raise error
+    return obj
 
 
 def _typed(call: Call, obj: Object, body: bytes) -> Object:

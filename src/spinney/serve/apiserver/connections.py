@@ -110,11 +110,11 @@ def drop_stalled(connections: Iterable[Any]) -> None:
             connection.transport.abort()
 
 
-async def sweep(connections: Iterable[Any], interval_s: float = SWEEP_INTERVAL_S) -> None:
+async def sweep(connections: Iterable[Any]) -> None:
     """Look at every connection, again and again, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
-        await asyncio.sleep(interval_s)
+        await asyncio.sleep(SWEEP_INTERVAL_S)
         now = loop.time()
         for connection in list(connections):
             connection.check(now)

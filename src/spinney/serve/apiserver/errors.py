@@ -137,7 +137,8 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> A
 
 
 def too_many_requests(message: str, retry_after_s: int = 1, details: dict[str, Any] | None = None) -> ApiError:
-    return ApiError(429, "TooManyRequests", message, details, (("Retry-After", str(retry_after_s)),))
+    headers = (("Retry-After", str(retry_after_s)),) if retry_after_s else ()
+    return ApiError(429, "TooManyRequests", message, details, headers)
 
 
 def internal(message: str) -> ApiError:

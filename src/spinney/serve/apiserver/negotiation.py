@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from spinney.serve.apiserver.errors import not_acceptable
 
-_SUPPORTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_SUPPORTED = "application/json, application/yaml"
 
 
 class Form(Enum):

@@ -14,7 +14,7 @@ from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
 from spinney.serve.apiserver.admission.warning import warning_headers
 from spinney.serve.apiserver.admitting import admit
 from spinney.serve.apiserver.binding import BOUND, bind
-from spinney.serve.apiserver.bodies import check_kind, media_type, read_object, read_patch
+from spinney.serve.apiserver.bodies import check_kind, media_type, of_type, read_object, read_patch
 from spinney.serve.apiserver.deletion import delete, parse_options
 from spinney.serve.apiserver.errors import ApiError, NoSuchPath, bad_request, method_not_allowed, no_such_path
 from spinney.serve.apiserver.eviction import evict
@@ -37,6 +37,7 @@ from spinney.serve.apiserver.reading import get, list_objects, object_reply, sel
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.reviewing import Reviewer
 from spinney.serve.apiserver.scaling import scale_of, set_scale
+from spinney.serve.apiserver.shaping import conform
 from spinney.serve.apiserver.target import Target, parse_target
 from spinney.serve.apiserver.watching import watch
 from spinney.serve.apiserver.writing import create, update
@@ -55,7 +56,9 @@ VERSION = {
     "platform": "python",
 }
 _HEALTH = ("/healthz", "/livez", "/readyz")
+_READERS = ("curl", "Wget", "Mozilla/5.0")
 _BOUND = encode_json(BOUND)
+_TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 
 
 class Router:
@@ -103,12 +106,7 @@ class Router:
             reply = await self._answer(call, verb, request.body)
         except ApiError as error:
             reply = error_reply(error)
-        if (
-            call.query
-            and is_true(call.query.get("pretty"))
-            and reply.content_type == JSON_TYPE
-            and reply.stream is None
-        ):
+        if _for_people(call) and reply.content_type == JSON_TYPE and reply.stream is None:
             reply.body = pretty(reply.body)
         if call.warnings:
             reply.headers.extend(("Warning", text) for text in warning_headers(call.warnings))
@@ -168,6 +166,7 @@ class Router:
         obj = read_object(call, body)
         check_kind(call, obj, resource.group_version, resource.kind)
         if self._reviewer.answers(resource):
+            conform(call, obj)
             return json_reply(self._reviewer.review(call, obj), 201)
         if resource.kind == "Binding" and not resource.group:
             return await self._bind(call, (obj.get("metadata") or {}).get("name", ""), obj)
@@ -190,7 +189,7 @@ class Router:
         obj = read_object(call, body)
         check_kind(call, obj, resource.group_version, resource.kind)
         if resource.create_on_update and not subresource and self._is_absent(call):
-            obj.setdefault("metadata", {}).pop("resourceVersion", None)
+            _metadata(obj).pop("resourceVersion", None)
             return self._stored_reply(call, await create(self._kernel, call, obj), 201)
         # A body is used once; a lost race is the client's to repeat.
         return self._stored_reply(call, await update(self._kernel, call, lambda _: obj, subresource=subresource))
@@ -252,7 +251,7 @@ class Router:
                 eviction = await admit(kernel, call, "Eviction", eviction)
                 return json_reply(await evict(kernel, call, eviction), 201)
             case "token", "create":
-                return json_reply(self._reviewer.issue(call, read_object(call, body)), 201)
+                return json_reply(self._reviewer.issue(call, of_type(read_object(call, body), _TOKEN_REQUEST)), 201)
             case "log", "get":
                 return self._log(call)
             case _:
@@ -347,6 +346,12 @@ class Router:
         return json_reply(discovery.api_resources(registry, group, version))
 
 
+def _for_people(call: Call) -> bool:
+    """Whether an answer is to have lines: by wish, else for the programs that people read with."""
+    asked = call.query.get("pretty")
+    return is_true(asked) if asked is not None else call.user_agent.startswith(_READERS)
+
+
 def _verb(method: str, target: Target, query: dict[str, str]) -> str:
     match method:
         case "GET" | "HEAD":
@@ -369,12 +374,22 @@ def _verb(method: str, target: Target, query: dict[str, str]) -> str:
 
 def _check_place(call: Call, obj: Object, name: str, mismatch: str = "") -> None:
     """What is sent to a subresource of an object names that object, or nothing."""
-    meta = obj.setdefault("metadata", {})
+    meta = _metadata(obj)
     if meta.setdefault("namespace", call.target.namespace) != call.target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     if meta.setdefault("name", name) != name:
         words = f"the name of the object ({meta['name']}) does not match the name on the URL ({name})"
         raise bad_request(mismatch or words)
+
+
+def _metadata(obj: Object) -> dict[str, Any]:
+    """The metadata of a body, made where there is none."""
+    found = obj.get("metadata")
+    if found is None:
+        found = obj["metadata"] = {}
+    if not isinstance(found, dict):
+        raise bad_request(f"metadata: found {type(found).__name__}, expected an object")
+    return found
 
 
 def _deleted(call: Call, obj: Object) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def conform(call: Call, obj: Object) -> None:
             raise bad_request(
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {complaint}'
             )
+        _fill_nulls(obj.get("metadata") or {})
         if unknown and mode == "Strict":
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
             raise bad_request(
@@ -47,3 +48,10 @@ def conform(call: Call, obj: Object) -> None:
     if unknown and mode == "Warn":
         for path in unknown:
             call.warn(f'unknown field "{path}"')
+
+
+def _fill_nulls(metadata: Object) -> None:
+    """A null in a list is the empty value of its type to Kubernetes; whether that will do is for the rules to say."""
+    for field, empty in (("finalizers", ""), ("ownerReferences", {})):
+        if metadata.get(field):
+            metadata[field] = [empty if one is None else one for one in metadata[field]]

@@ -147,7 +147,8 @@ def _number(deployment: Json, sets: Sets) -> list[Effect]:
     shown = (deployment["metadata"].get("annotations") or {}).get(REVISION)
     if shown != str(revision):
         patch = {"metadata": {"annotations": {REVISION: str(revision)}}}
-        effects.append(Amend(ref_of(DEPLOYMENTS, deployment), patch, state_of(deployment)))
+        # Through the status, as the real one writes it: an annotation on the main way would raise the generation.
+        effects.append(Amend(ref_of(DEPLOYMENTS, deployment), patch, state_of(deployment), "status"))
     return effects[:1]
 
 
