@@ -17,7 +17,7 @@ import pytest
 from stack_kit.spinney import Spinney, spinney
 
 NODE = "levels: [{name: node, count: 1}]\ncapacity: {cpu: 1}\n"
-GROWTH_MIB = 150.0
+GROWTH_MIB = 300.0
 """What one abuse may leave behind, with caches and the allocator's leftovers."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -79,6 +80,8 @@ async def test_a_client_that_takes_nothing_is_parted_from(port: int) -> None:
     for _ in range(40):
         await asyncio.sleep(0.05)
     writer.transport.resume_reading()  # type: ignore[attr-defined]
-    with pytest.raises(ConnectionResetError):
-        await rest(reader)
+    taken = 0
+    with contextlib.suppress(ConnectionResetError):
+        taken = (await rest(reader)).count(b"HTTP/1.1 200")
+    assert taken < 50
     writer.close()

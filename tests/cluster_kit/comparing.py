@@ -12,6 +12,9 @@ CHOSEN = {"resourceVersion", "uid", "time", "continue", "clusterIP", "clusterIPs
 """Fields whose value is each server's own."""
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+AGE = re.compile(r"\d+s")
+DETAIL = re.compile(r"\n@@|\n\{|\nchanged:")
+"""Where a message goes on to show what changed, in Go's words or in ours."""
 STRUCT = re.compile(r"Invalid value: \{.*\}:")
 """The real server shows some values as Go structs."""
 
@@ -49,8 +52,9 @@ def _plain_list(items: list[Any], key: str) -> list[Any]:
 
 
 def _plain_text(text: str) -> str:
-    text = TIME.sub("TIME", UID.sub("UID", text))
-    return STRUCT.sub("Invalid value: {...}:", text.split("\n@@")[0].split("\n{")[0])
+    if AGE.fullmatch(text):
+        return "AGE"
+    return STRUCT.sub("Invalid value: {...}:", DETAIL.split(TIME.sub("TIME", UID.sub("UID", text)))[0])
 
 
 def brief(value: Any) -> str:

@@ -441,6 +441,10 @@ BAD_HOOKS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+CEL_ROWS = {"condition that cannot be compiled", "condition that is no question"}
+"""Rows whose message quotes the compiler of CEL."""
+
+
 @pytest.mark.parametrize("row", BAD_HOOKS)
 def test_a_bad_configuration_is_refused(row: str, cluster: Space, unique: str) -> None:
     change, where = BAD_HOOKS[row]

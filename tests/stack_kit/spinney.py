@@ -5,6 +5,7 @@ Never imports the parts under test: they are met through the command line, HTTP 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,16 @@ SPINNEY = [sys.executable, "-m", "spinney.cli.main"]
 class Spinney:
     """One process; its output is kept in files of the directory it runs in."""
 
-    def __init__(self, directory: Path, *arguments: str, kubectl: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path, *arguments: str, kubectl: Path | None = None, program: Sequence[str] = SPINNEY
+    ) -> None:
         self.directory = directory
         self.kubeconfig = directory / "kubeconfig"
         self._kubectl = kubectl
         self._out, self._err = directory / "stdout", directory / "stderr"
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                [*SPINNEY, "up", "--kubeconfig", str(self.kubeconfig), *arguments],
+                [*program, "up", "--kubeconfig", str(self.kubeconfig), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -113,8 +116,6 @@ class Spinney:
         data = self.config["clusters"][0]["cluster"].get("certificate-authority-data")
         if data is None:
             return {}
-        import base64
-
         return {"ssl_context": ssl.create_default_context(cadata=base64.b64decode(data).decode())}
 
     def resident_mib(self) -> float:
@@ -124,10 +125,12 @@ class Spinney:
 
 
 @contextmanager
-def spinney(directory: Path, *arguments: str, kubectl: Path | None = None) -> Iterator[Spinney]:
+def spinney(
+    directory: Path, *arguments: str, kubectl: Path | None = None, program: Sequence[str] = SPINNEY
+) -> Iterator[Spinney]:
     """A process that does not outlive the block."""
     directory.mkdir(parents=True, exist_ok=True)
-    started = Spinney(directory, *arguments, kubectl=kubectl)
+    started = Spinney(directory, *arguments, kubectl=kubectl, program=program)
     try:
         yield started
     finally:

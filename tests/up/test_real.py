@@ -61,7 +61,9 @@ def test_a_restart_with_a_data_directory_finds_its_state(up: Up, tmp_path: Path)
     before = up(*arguments).ready()
     before.kubectl("create", "configmap", "kept", "--from-literal=a=b")
     before.kubectl("create", "serviceaccount", "robot")
-    before.kubectl("create", "clusterrolebinding", "robot", "--clusterrole=cluster-admin", "--serviceaccount=default:robot")
+    before.kubectl(
+        "create", "clusterrolebinding", "robot", "--clusterrole=cluster-admin", "--serviceaccount=default:robot"
+    )
     token = before.kubectl("create", "token", "robot").strip()
     kept = before.get("configmap", "kept")
     status, said = up(*arguments).refused()

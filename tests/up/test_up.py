@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stack_kit.spinney import Spinney, eventually
+from stack_kit.spinney import SPINNEY, Spinney, eventually, spinney
 
 Up = Callable[..., Spinney]
 
@@ -155,6 +156,16 @@ def test_a_client_that_reads_nothing_does_not_delay_the_stop(up: Up) -> None:
     assert seconds < STOPPED_WITHIN_S
 
 
+def test_it_runs_without_uvloop(tmp_path: Path) -> None:
+    """There is none on some platforms."""
+    without = "import sys; sys.modules['uvloop'] = None; from spinney.cli.main import main; main()"
+    with spinney(tmp_path, program=[sys.executable, "-c", without]) as running:
+        assert running.ready().http("GET", "/readyz") == (200, b"ok")
+        status, seconds = running.stop()
+    assert (status, running.stderr) == (0, "")
+    assert seconds < STOPPED_WITHIN_S
+
+
 def test_nodes_and_pods_of_a_user_are_simulated(up: Up) -> None:
     running = up("--nodes", str(EXAMPLES / "nodes" / "laptop.yaml")).ready()
     running.kubectl("run", "one", "--image=example.com/one:1")
@@ -278,8 +289,6 @@ def test_logs_are_one_json_line_each_on_standard_error(up: Up) -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["up", "--help"], ["manifests", "--help"]])
 def test_help_is_quick_and_shows_examples(arguments: list[str]) -> None:
-    from stack_kit.spinney import SPINNEY
-
     times = []
     for _ in range(3):
         begun = time.monotonic()

@@ -6,7 +6,7 @@ Nothing routes to these addresses: there is no network behind a simulated node.
 from __future__ import annotations
 
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
-from spinney.serve.apiserver.builtins.services import assign_cluster_ip, assign_node_ports
+from spinney.serve.apiserver.builtins.services import assign_cluster_ip, assign_node_ports, keep_addresses
 from spinney.serve.apiserver.http import decode_json
 from spinney.serve.apiserver.store import Store
 
@@ -34,7 +34,8 @@ class ServiceAddresses:
         addresses, ports = self._used(request.namespace, request.name)
         spec = {**service["spec"], "ports": [dict(port) for port in service["spec"].get("ports") or ()]}
         changed: Object = {**service, "spec": spec}
-        _keep(spec, (request.old_object or {}).get("spec") or {})
+        if request.old_object is not None:
+            keep_addresses(changed, request.old_object)
         if not spec["ports"]:
             del spec["ports"]
         assign_cluster_ip(changed, addresses.__contains__)
@@ -55,18 +56,3 @@ class ServiceAddresses:
             addresses.update(spec.get("clusterIPs") or ())
             ports.update(port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort"))
         return addresses, ports
-
-
-def _keep(spec: Object, old: Object) -> None:
-    """An update that leaves out what was given to the Service keeps it."""
-    if spec.get("type") == "ExternalName" or old.get("type") == "ExternalName":
-        return
-    for key in ("clusterIP", "clusterIPs"):
-        if not spec.get(key) and old.get(key):
-            spec[key] = old[key]
-    if spec.get("type") == old.get("type"):
-        held = {(one["port"], one.get("protocol")): one.get("nodePort") for one in old.get("ports") or ()}
-        for port in spec.get("ports") or ():
-            given = held.get((port["port"], port.get("protocol")))
-            if given and not port.get("nodePort"):
-                port["nodePort"] = given

@@ -125,9 +125,15 @@ async def _refuse_body(reply: HttpReply, receive: Receive, send: Send) -> None:
 def _joined(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Headers by name; one that is sent several times is one value, joined by commas."""
     headers: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {}
     for raw_name, raw_value in pairs:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]},{value}" if name in headers else value
+        if name in headers:
+            repeated.setdefault(name, [headers[name]]).append(value)
+        else:
+            headers[name] = value
+    if repeated:
+        headers |= {name: ",".join(values) for name, values in repeated.items()}
     return headers
 
 

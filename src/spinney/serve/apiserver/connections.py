@@ -35,6 +35,7 @@ class Connection(HttpToolsProtocol):
         self._buffered = 0
         self._in_head = True
         self._head_bytes = 0
+        self._field_bytes = 0
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -54,11 +55,20 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._receiving_since = self.loop.time()
         self._in_head = True
+        self._field_bytes = 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._field_bytes += len(name) + len(value)
+        if self._field_bytes > MAX_HEAD_BYTES:  # in trailers: a head is cut before
+            raise ValueError("too many header fields")
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
+        if self.parser.get_http_version() not in ("1.0", "1.1"):
+            raise ValueError("not a version of HTTP that is spoken here")
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

@@ -127,6 +127,8 @@ def _delete_now(kernel: Kernel, call: Call, record: Record, old: Object, options
     grace_s = _grace(call, new, options)
     held = bool(finalizers) or grace_s > 0 or is_open_namespace(new)
     if not held:
+        if call.resource.graceful:
+            _mark(kernel, new, 0)
         if not options.dry_run:
             kernel.erase(call.resource, new)
         return new, True
@@ -148,6 +150,7 @@ def _mark(kernel: Kernel, obj: Object, grace_s: int) -> None:
         meta["deletionTimestamp"] = rfc3339(kernel.clock.now() + grace_s)
         meta["deletionGracePeriodSeconds"] = grace_s
     if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
+        meta.pop("deletionGracePeriodSeconds", None)
         obj.setdefault("status", {})["phase"] = "Terminating"
 
 

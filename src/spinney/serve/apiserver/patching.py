@@ -7,7 +7,7 @@ from typing import Any
 from spinney.api.field_errors import forbidden, required
 from spinney.serve.apiserver import ownership
 from spinney.serve.apiserver.apply import apply as apply_server_side
-from spinney.serve.apiserver.bodies import media_type, read_patch
+from spinney.serve.apiserver.bodies import media_type, read_patch, unhurried
 from spinney.serve.apiserver.errors import bad_request, conflict, invalid, unsupported_media_type
 from spinney.serve.apiserver.http import is_true
 from spinney.serve.apiserver.kernel import Call, Kernel
@@ -74,7 +74,7 @@ def _check_name(call: Call, config: Object) -> None:
 
 
 async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> tuple[Object, bool]:
-    config = read_patch(body, yaml=True)
+    config = await unhurried(lambda: read_patch(body, yaml=True), body, call.content_type)
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: expected an object")
     resource, target = call.resource, call.target

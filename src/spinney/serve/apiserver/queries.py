@@ -9,6 +9,7 @@ from spinney.serve.apiserver.errors import invalid as invalid_object
 _META = "meta.k8s.io"
 _MAX_MANAGER = 128
 _MATCHES = ("Exact", "NotOlderThan")
+_MAX_DIGITS = 19
 _MODES = ("", "Ignore", "Strict", "Warn")
 
 
@@ -64,19 +65,32 @@ def check_watch(query: dict[str, str]) -> None:
         why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         errors.append(forbidden("resourceVersionMatch", why))
     _refuse(errors)
-    timeout = query.get("timeoutSeconds")
-    if timeout:
-        try:
-            int(timeout)
-        except ValueError:
-            raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax') from None
+    parse_int(query.get("timeoutSeconds"))
     version = query.get("resourceVersion")
-    if version and not version.isdigit():
+    if version and not is_version(version):
         raise ApiError(
             500,
             "",
             f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax',
         )
+
+
+def is_version(text: str) -> bool:
+    """Whether this can be a resourceVersion: an unsigned number of 64 bits."""
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+
+
+def parse_int(text: str | None) -> int:
+    """A number of 64 bits in a query; 0 where there is none."""
+    if not text:
+        return 0
+    try:
+        value = int(text) if len(text) <= _MAX_DIGITS + 1 else 2**63
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not -(2**63) <= value < 2**63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
 
 
 def _refuse(errors: list[FieldError]) -> None:

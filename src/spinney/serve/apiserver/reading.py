@@ -17,7 +17,7 @@ from spinney.serve.apiserver.errors import ApiError, bad_request
 from spinney.serve.apiserver.http import HttpReply, decode_json, encode_json, json_reply
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.negotiation import Form, Wanted, negotiate
-from spinney.serve.apiserver.queries import check_list
+from spinney.serve.apiserver.queries import check_list, is_version, parse_int
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.store import Expired, Key, Record
 from spinney.serve.apiserver.tables import metadata_only, table
@@ -35,7 +35,7 @@ _CONTINUE_EXPIRED = (
 
 def get(kernel: Kernel, call: Call) -> HttpReply:
     asked = call.query.get("resourceVersion", "")
-    if asked.isdigit() and int(asked) > kernel.store.revision:
+    if is_version(asked) and int(asked) > kernel.store.revision:
         raise _too_large(int(asked), kernel.store.revision)
     record = kernel.existing(call.resource, call.target.namespace, call.target.name)
     return object_reply(kernel, call, record)
@@ -210,7 +210,7 @@ def _start(kernel: Kernel, call: Call) -> tuple[int, Key | None]:
         return (kernel.store.revision if version == NOW else version), start
     if not asked:
         return kernel.store.revision, None
-    if not asked.isdigit():
+    if not is_version(asked):
         raise bad_request(f'Invalid value: "{asked}": strconv.ParseUint: parsing "{asked}": invalid syntax')
     version = int(asked)
     if version > kernel.store.revision:
@@ -229,13 +229,7 @@ def _too_large(asked: int, current: int) -> ApiError:
 
 
 def _limit(call: Call) -> int:
-    text = call.query.get("limit")
-    if not text:
-        return 0
-    try:
-        return max(0, int(text))
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return max(0, parse_int(call.query.get("limit")))
 
 
 def _continue_token(version: int, key: Key) -> str:

@@ -14,7 +14,7 @@ from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
 from spinney.serve.apiserver.admission.warning import warning_headers
 from spinney.serve.apiserver.admitting import admit
 from spinney.serve.apiserver.binding import BOUND, bind
-from spinney.serve.apiserver.bodies import check_kind, media_type, of_type, read_object, read_patch
+from spinney.serve.apiserver.bodies import check_kind, media_type, of_type, read_object, read_patch, unhurried
 from spinney.serve.apiserver.deletion import delete, parse_options
 from spinney.serve.apiserver.errors import ApiError, NoSuchPath, bad_request, method_not_allowed, no_such_path
 from spinney.serve.apiserver.eviction import evict
@@ -163,7 +163,7 @@ class Router:
     async def _create(self, call: Call, body: bytes) -> HttpReply:
         resource = call.resource
         check_write(call.query, "CreateOptions")
-        obj = read_object(call, body)
+        obj = await unhurried(lambda: read_object(call, body), body, call.content_type)
         check_kind(call, obj, resource.group_version, resource.kind)
         if self._reviewer.answers(resource):
             conform(call, obj)
@@ -186,7 +186,7 @@ class Router:
     async def _update(self, call: Call, body: bytes, subresource: str) -> HttpReply:
         resource = call.resource
         check_write(call.query, "UpdateOptions")
-        obj = read_object(call, body)
+        obj = await unhurried(lambda: read_object(call, body), body, call.content_type)
         check_kind(call, obj, resource.group_version, resource.kind)
         if resource.create_on_update and not subresource and self._is_absent(call):
             _metadata(obj).pop("resourceVersion", None)
@@ -282,7 +282,7 @@ class Router:
             raise bad_request(f"container {wanted} is not valid for pod {call.target.name}")
         node = pod["spec"].get("nodeName")
         if not node:
-            raise bad_request(f"pod {call.target.name} does not have a host assigned")
+            return HttpReply(200, b"", content_type="text/plain")
         text = f"simulated container {wanted} of pod {call.target.name} on node {node}: it prints nothing\n"
         return HttpReply(200, text.encode(), content_type="text/plain")
 

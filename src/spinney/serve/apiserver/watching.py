@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from spinney.serve.apiserver.errors import expired
@@ -22,6 +22,8 @@ from spinney.serve.apiserver.tables import metadata_only, table
 BOOKMARK_INTERVAL_S = 60.0
 DEFAULT_TIMEOUT_S = 3600.0
 _MAX_BATCH = 500
+_MAX_BATCH_BYTES = 128 * 1024
+"""What is made ready for one client at a time; a thousand that do not read must not cost a gigabyte."""
 _INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -69,12 +71,21 @@ class _Session:
         finally:
             store.unwatch(self._collection, watcher)
 
-    def _initial(self) -> list[bytes]:
+    def _initial(self) -> Iterator[bytes]:
+        """What is there now. The records are taken at once, their bytes only as fast as the client reads."""
         collection = self._kernel.store.collection(self._collection)
-        lines = [self._line("ADDED", record) for record in collection.after(None) if self._chosen.holds(record)]
+        records = [record for record in collection.after(None) if self._chosen.holds(record)]
+        lines, size = [], 0
+        for record in records:
+            lines.append(self._line("ADDED", record))
+            size += len(lines[-1])
+            if size > _MAX_BATCH_BYTES:
+                yield b"".join(lines)
+                lines, size = [], 0
         if self._bookmarks and is_true(self._call.query.get("sendInitialEvents")):
             lines.append(self._bookmark({_INITIAL_END: "true"}))
-        return [b"".join(lines)] if lines else []
+        if lines:
+            yield b"".join(lines)
 
     async def _follow(self, watcher: Watcher) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
@@ -101,8 +112,9 @@ class _Session:
 
     def _drain(self, watcher: Watcher) -> bytes:
         lines: list[bytes] = []
+        size = 0
         pending = watcher.pending
-        while pending and len(lines) < _MAX_BATCH:
+        while pending and len(lines) < _MAX_BATCH and size < _MAX_BATCH_BYTES:
             event = pending.popleft()
             if event.revision <= self._sent:
                 continue
@@ -110,6 +122,7 @@ class _Session:
             line = self._event(event)
             if line:
                 lines.append(line)
+                size += len(line)
         if not pending:
             watcher.wake.clear()
             if watcher.closed:

@@ -50,11 +50,12 @@ def _default_service(service: Object) -> None:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
-    _default_addresses(spec, kind)
 
 
-def _default_addresses(spec: Object, kind: str) -> None:
-    """`clusterIP` is always the first of `clusterIPs`; one family, IPv4, is what the cluster has."""
+def _complete_addresses(service: Object) -> None:
+    """`clusterIP` is always the first of `clusterIPs`; one family, IPv4, is what the cluster has. Nobody owns these."""
+    spec = service["spec"]
+    kind = spec.get("type")
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
     if kind in _ROUTED:
@@ -117,7 +118,16 @@ def assign_node_ports(service: Object, is_taken: Callable[[int], bool]) -> None:
                 given.add(number)
 
 
-def _keep_addresses(service: Object, old: Object, context: Context) -> None:
+def _on_create(service: Object, context: Context) -> None:
+    _complete_addresses(service)
+
+
+def _on_update(service: Object, old: Object, context: Context) -> None:
+    keep_addresses(service, old)
+    _complete_addresses(service)
+
+
+def keep_addresses(service: Object, old: Object) -> None:
     """An update that does not mention the addresses keeps them; a change to ExternalName gives them up."""
     spec, was = service["spec"], old["spec"]
     if spec.get("clusterIP") != was.get("clusterIP") and spec.get("clusterIPs") == was.get("clusterIPs"):
@@ -128,7 +138,7 @@ def _keep_addresses(service: Object, old: Object, context: Context) -> None:
                 if spec.get(name) == was.get(name):
                     spec.pop(name, None)
         return
-    for name in ("clusterIP", "clusterIPs", "healthCheckNodePort"):
+    for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
         if not spec.get(name) and was.get(name):
             spec[name] = was[name]
     if spec.get("type") in ("NodePort", "LoadBalancer") and was.get("type") in ("NodePort", "LoadBalancer"):
@@ -293,7 +303,8 @@ SERVICES = Rules(
     cells=_service_row,
     naming=LABEL,
     defaults=_default_service,
-    on_update=_keep_addresses,
+    on_create=_on_create,
+    on_update=_on_update,
     check=_check_service,
     check_update=_check_service_update,
     check_status=_check_service_status,
