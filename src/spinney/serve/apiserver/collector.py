@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 from spinney.serve.apiserver.deletion import FOREGROUND, ORPHAN
+from spinney.serve.apiserver.errors import ApiError
 from spinney.serve.apiserver.housekeeping import Hands
 from spinney.serve.apiserver.kernel import Kernel
 from spinney.serve.apiserver.resource import Object, Resource
@@ -60,11 +61,19 @@ class Collector:
             self._known.add(place)
             self._places.append(place)
 
-    async def work(self) -> None:
+    async def work(self) -> bool:
+        """Whether something was refused and is to be tried again."""
+        refused: list[Place] = []
         while self._places:
             place = self._places.popleft()
             self._known.discard(place)
-            await self._look(place)
+            try:
+                await self._look(place)
+            except ApiError:
+                refused.append(place)
+        for place in refused:
+            self._add(place)
+        return bool(refused)
 
     async def _look(self, place: Place) -> None:
         collection, key = place

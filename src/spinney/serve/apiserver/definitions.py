@@ -62,7 +62,14 @@ class DefinitionKeeper:
         converter = self._converters.get((group, spec["names"]["kind"]))
         served = [replace(one, terminating=record.deleting) for one in resources(crd)]
         self._kernel.registry.replace(group, plural, served, converter)
+        self._open(f"{group}/{plural}")
         self._reshape(f"{group}/{plural}")
+
+    def _open(self, collection: str) -> None:
+        """A kind has no history from before it was defined."""
+        store = self._kernel.store
+        if collection not in store.collections:
+            store.collection(collection).compacted = store.revision
 
     def _reshape(self, collection: str) -> None:
         """Stored objects are read by the schema of now: defaults appear, unknown fields go, versions stay."""
@@ -89,6 +96,11 @@ class DefinitionKeeper:
         spec = self._decode(record)["spec"]
         self._served.pop(record.name, None)
         self._kernel.registry.replace(spec["group"], spec["names"]["plural"], (), None)
+        for other in list(self._kernel.store.collection(DEFINITIONS).after(None)):
+            if other.name.endswith(f".{spec['group']}") and not other.deleting:
+                self._served.pop(other.name, None)  # its names may be free now
+                self._serve(other)
+                self._due.add(other.name)
 
     def _decode(self, record: Record) -> Object:
         resource = self._hands.resource_of(DEFINITIONS)
@@ -103,16 +115,20 @@ class DefinitionKeeper:
             return True
         return False
 
-    async def work(self) -> None:
-        while self._due:
-            name = self._due.pop()
+    async def work(self) -> bool:
+        """Whether something was refused and is to be tried again."""
+        refused = False
+        for name in sorted(self._due):
+            self._due.discard(name)
             record = self._kernel.store.get(DEFINITIONS, "", name)
             if record is None:
                 continue
-            if record.deleting:
-                await self._clean_up(record)
-            else:
+            if not record.deleting:
                 await self._report(record)
+            elif not await self._clean_up(record):
+                self._due.add(name)
+                refused = True
+        return refused
 
     async def _report(self, record: Record) -> None:
         """Write accepted names and conditions."""
@@ -126,10 +142,12 @@ class DefinitionKeeper:
 
         await self._hands.change(resource, record.key, transform)
 
-    async def _clean_up(self, record: Record) -> None:
+    async def _clean_up(self, record: Record) -> bool:
+        """Delete what is left; False when a rule refused a deletion."""
         crd = self._decode(record)
         if CLEANUP not in (crd["metadata"].get("finalizers") or ()):
-            return
+            return True
+        refused = False
         collection = f"{crd['spec']['group']}/{crd['spec']['names']['plural']}"
         custom = self._hands.resource_of(collection)
         if custom is not None and self._kernel.store.collection(custom.collection).records:
@@ -138,12 +156,13 @@ class DefinitionKeeper:
                     try:
                         await self._hands.remove(custom, instance, "Background")
                     except ApiError:
-                        continue  # refused by a rule; the next deletion in the collection brings us back
+                        refused = True
             if self._kernel.store.collection(collection).records:
-                return
+                return not refused
         resource = self._hands.resource_of(DEFINITIONS)
         assert resource is not None, "definitions are built in"
         await self._hands.change(resource, record.key, _without_cleanup)
+        return True
 
 
 def _without_cleanup(crd: Object) -> Object:

@@ -5,6 +5,7 @@ An object goes at once only when nothing holds it: no finalizer, no grace period
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,8 +97,18 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
     )
 
 
-async def delete(kernel: Kernel, call: Call, options: DeleteOptions, *, asked: bool = False) -> tuple[Object, bool]:
-    """The object as it was last seen, and whether it is gone. `asked`: admission has had its say already."""
+async def delete(
+    kernel: Kernel,
+    call: Call,
+    options: DeleteOptions,
+    *,
+    asked: bool = False,
+    mark: Callable[[Object], None] | None = None,
+) -> tuple[Object, bool]:
+    """The object as it was last seen, and whether it is gone.
+
+    `asked`: admission has had its say already. `mark` says on the object why it goes, in the same write.
+    """
     resource, target = call.resource, call.target
     if resource.orphans and not options.propagation and options.orphan_dependents is None:
         call.warn(_PRESERVED)
@@ -108,12 +119,21 @@ async def delete(kernel: Kernel, call: Call, options: DeleteOptions, *, asked: b
         if not asked:
             await admit_deletion(kernel, call, old, options.shown())
         if kernel.record(resource, target.namespace, target.name) is record:
-            return _delete_now(kernel, call, record, old, options)
+            return _delete_now(kernel, call, record, old, options, mark)
     raise stale(resource.group, resource.plural, target.name)
 
 
-def _delete_now(kernel: Kernel, call: Call, record: Record, old: Object, options: DeleteOptions) -> tuple[Object, bool]:
+def _delete_now(
+    kernel: Kernel,
+    call: Call,
+    record: Record,
+    old: Object,
+    options: DeleteOptions,
+    mark: Callable[[Object], None] | None,
+) -> tuple[Object, bool]:
     new = kernel.decode(record, call.resource)
+    if mark is not None:
+        mark(new)
     meta = new["metadata"]
     if call.resource.orphans and not options.propagation and options.orphan_dependents is None:
         options = replace(options, propagation="Orphan")

@@ -8,7 +8,7 @@ from spinney.api.selectors import from_object
 from spinney.serve.apiserver.deletion import DeleteOptions, delete, parse_options
 from spinney.serve.apiserver.errors import ApiError, too_many_requests
 from spinney.serve.apiserver.kernel import Call, Kernel
-from spinney.serve.apiserver.resource import Object, Resource
+from spinney.serve.apiserver.resource import Object
 
 _BUDGETS = "policy/poddisruptionbudgets"
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -22,8 +22,7 @@ async def evict(kernel: Kernel, call: Call, eviction: Object) -> Object:
     options = parse_options({**call.query}, eviction.get("deleteOptions"))
     if not _may_go_freely(pod):
         _take_disruption(kernel, pod, options)
-        _mark_disrupted(kernel, call.resource, pod, options)
-    await delete(kernel, call, options, asked=True)
+    await delete(kernel, call, options, asked=True, mark=lambda obj: _mark_disrupted(kernel, obj))
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -92,9 +91,9 @@ def _spares_unhealthy(budget: Object) -> bool:
     return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
 
 
-def _mark_disrupted(kernel: Kernel, resource: Resource, pod: Object, options: DeleteOptions) -> None:
+def _mark_disrupted(kernel: Kernel, pod: Object) -> None:
     """Say on the pod why it goes; watchers see it with the deletion."""
-    if options.dry_run:
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
@@ -108,4 +107,3 @@ def _mark_disrupted(kernel: Kernel, resource: Resource, pod: Object, options: De
             "message": "Eviction API: evicting",
         }
     )
-    kernel.save(resource, pod)

@@ -29,12 +29,14 @@ class NamespaceKeeper:
             return bool(self._dying)
         return event.new is None and event.old is not None and event.old.namespace in self._dying
 
-    async def work(self) -> None:
-        for name in sorted(self._dying):
-            await self._empty(name)
+    async def work(self) -> bool:
+        """Whether something was refused and is to be tried again."""
+        refused = [name for name in sorted(self._dying) if not await self._empty(name)]
+        return bool(refused)
 
-    async def _empty(self, namespace: str) -> None:
-        left = False
+    async def _empty(self, namespace: str) -> bool:
+        """Delete what is left; False when a rule refused a deletion."""
+        left = refused = False
         for resource in self._kernel.registry.stored():
             if not resource.namespaced:
                 continue
@@ -46,10 +48,11 @@ class NamespaceKeeper:
                     try:
                         await self._hands.remove(resource, record, "Background")
                     except ApiError:
-                        left = True  # a webhook refused; the next event in the namespace brings us back
+                        refused = True
                 left = left or self._kernel.record(resource, namespace, record.name) is not None
         if not left:
             await self._finish(namespace)
+        return not refused
 
     async def _finish(self, name: str) -> None:
         resource = self._hands.resource_of(NAMESPACES)

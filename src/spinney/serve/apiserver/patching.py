@@ -8,7 +8,7 @@ from spinney.api.field_errors import forbidden, required
 from spinney.serve.apiserver import ownership
 from spinney.serve.apiserver.apply import apply as apply_server_side
 from spinney.serve.apiserver.bodies import media_type, read_patch, unhurried
-from spinney.serve.apiserver.errors import bad_request, conflict, invalid, unsupported_media_type
+from spinney.serve.apiserver.errors import ApiError, bad_request, conflict, invalid, unsupported_media_type
 from spinney.serve.apiserver.http import is_true
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.patch import json_patch, merge_patch, strategic_merge_patch
@@ -90,7 +90,11 @@ async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> t
         if uid:
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise conflict(resource.group, resource.plural, target.name, why)
-        return await create(kernel, call, applied(None), owned=True), True
+        try:
+            return await create(kernel, call, applied(None), owned=True), True
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise  # else somebody made it meanwhile: merge into theirs
     return await update(
         kernel, call, applied, subresource=subresource, own=ownership.applied, retry=True, patched=True
     ), False

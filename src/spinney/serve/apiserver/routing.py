@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from spinney.api.selectors import SelectorError, parse_fields
 from spinney.serve.apiserver import discovery
 from spinney.serve.apiserver.access.attributes import on_path, on_resource
 from spinney.serve.apiserver.access.identity import Authenticator, Identity
@@ -56,6 +57,8 @@ VERSION = {
     "platform": "python",
 }
 _HEALTH = ("/healthz", "/livez", "/readyz")
+_WRITE_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+_OVER_MANY = ("list", "watch", "deletecollection")
 _READERS = ("curl", "Wget", "Mozilla/5.0")
 _BOUND = encode_json(BOUND)
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
@@ -103,6 +106,8 @@ class Router:
         if resource.deprecated:
             call.warn(resource.deprecated)
         try:
+            if verb in _WRITE_OPTIONS:
+                check_write(call.query, _WRITE_OPTIONS[verb])
             reply = await self._answer(call, verb, request.body)
         except ApiError as error:
             reply = error_reply(error)
@@ -131,7 +136,8 @@ class Router:
 
     def _authorize(self, call: Call, verb: str) -> None:
         target = call.target
-        asked = on_resource(verb, target.group, target.plural, target.subresource, target.namespace, target.name)
+        name = target.name or (_selected_name(call) if verb in _OVER_MANY else "")
+        asked = on_resource(verb, target.group, target.plural, target.subresource, target.namespace, name)
         self._authorizer.check(call.identity, asked)
 
     async def _answer(self, call: Call, verb: str, body: bytes) -> HttpReply:
@@ -152,7 +158,6 @@ class Router:
             case "update":
                 return await self._update(call, body, "")
             case "patch":
-                check_write(call.query, "PatchOptions")
                 obj, new = await patch(self._kernel, call, body, "")
                 return self._stored_reply(call, obj, 201 if new else 200)
             case "delete":
@@ -173,13 +178,13 @@ class Router:
         return self._stored_reply(call, await create(self._kernel, call, obj), 201)
 
     async def _bind(self, call: Call, name: str, binding: Object) -> HttpReply:
+        check_kind(call, binding, "v1", "Binding")
+        _check_place(call, binding, name)
+        binding = await admit(self._kernel, call, "Binding", binding)
         if call.resource.plural != "pods":
             pods = self._kernel.registry.find("", "v1", "pods")
             assert pods is not None, "pods are built in"
             call.resource = pods
-        check_kind(call, binding, "v1", "Binding")
-        _check_place(call, binding, name)
-        binding = await admit(self._kernel, call, "Binding", binding)
         bind(self._kernel, call, name, binding)
         return HttpReply(201, _BOUND)
 
@@ -344,6 +349,14 @@ class Router:
         if version not in registry.groups().get(group, ()):
             return None
         return json_reply(discovery.api_resources(registry, group, version))
+
+
+def _selected_name(call: Call) -> str:
+    """The one name that a list or watch is about, where its field selector says so."""
+    try:
+        return parse_fields(call.query.get("fieldSelector") or "").required("metadata.name") or ""
+    except SelectorError:
+        return ""
 
 
 def _for_people(call: Call) -> bool:

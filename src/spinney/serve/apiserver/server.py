@@ -46,6 +46,8 @@ from spinney.serve.apiserver.store import Event, Store
 log = structlog.get_logger("apiserver")
 
 _WEBHOOKS = "admissionregistration.k8s.io"
+_RETRY_S = 1.0
+"""How long housekeeping waits before it asks again for what a rule refused."""
 _CREATED_BY_UPDATE = frozenset(
     ["ClusterRole", "ClusterRoleBinding", "Endpoints", "Event", "Lease", "LimitRange", "Role", "RoleBinding", "Service"]
 )
@@ -158,14 +160,18 @@ class ApiServer:
                 self._wake.set()
 
     async def _keep_house(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
             self._wake.clear()
             for keeper in self._keepers:
                 try:
-                    await keeper.work()
+                    refused = await keeper.work()
                 except Exception:
                     log.error("housekeeping failed", part=type(keeper).__name__, trace=traceback.format_exc())
+                    refused = True
+                if refused:
+                    loop.call_later(_RETRY_S, self._wake.set)
 
     def _refresh_webhooks(self) -> None:
         self.kernel.admission.set_configurations(

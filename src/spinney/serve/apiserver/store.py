@@ -18,7 +18,6 @@ import msgspec
 MAX_HISTORY_EVENTS = 20_000
 MAX_HISTORY_BYTES = 48 * 1024 * 1024
 MAX_PENDING_EVENTS = 100_000
-FIRST_REVISION = 1
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""
@@ -169,7 +168,8 @@ class Store:
     """Collections by name, one revision for all of them."""
 
     def __init__(self, journal: Journal | None = None) -> None:
-        self.revision = FIRST_REVISION
+        self.revision = 1
+        self._forgotten = 0  # what a journal kept has no history
         self.collections: dict[str, Collection] = {}
         self.by_uid: dict[str, tuple[str, Key]] = {}
         self.dependents: dict[str, set[tuple[str, Key]]] = {}
@@ -180,7 +180,7 @@ class Store:
         found = self.collections.get(name)
         if found is None:
             found = self.collections[name] = Collection(name)
-            found.compacted = self.revision if self.revision > FIRST_REVISION else 0
+            found.compacted = self._forgotten
         return found
 
     def get(self, collection: str, namespace: str, name: str) -> Record | None:
@@ -221,6 +221,7 @@ class Store:
     def start_at(self, revision: int) -> None:
         """Continue behind a journal's last revision; older watches must list again."""
         self.revision = max(self.revision, revision)
+        self._forgotten = self.revision
         for collection in self.collections.values():
             collection.compacted = self.revision
 

@@ -33,8 +33,9 @@ def watch(kernel: Kernel, call: Call) -> HttpReply:
     initial = is_true(call.query.get("sendInitialEvents"))
     check_watch(call.query)
     start = int(call.query.get("resourceVersion") or 0)
+    declined = call.query.get("sendInitialEvents") is not None and not initial
     session = _Session(kernel, call, chosen)
-    return HttpReply(200, stream=session.run(start, initial or start == 0))
+    return HttpReply(200, stream=session.run(start or None, initial or (start == 0 and not declined)))
 
 
 class _Session:
@@ -52,7 +53,8 @@ class _Session:
         self._columns_due = True
         self._sent = 0
 
-    async def run(self, start: int, initial: bool) -> AsyncIterator[bytes]:
+    async def run(self, start: int | None, initial: bool) -> AsyncIterator[bytes]:
+        """From a version on (None: from now), or from the beginning with all that is there."""
         store = self._kernel.store
         try:
             watcher = store.watch(self._collection, None if initial else start)
@@ -65,7 +67,7 @@ class _Session:
                 for chunk in self._initial():
                     yield chunk
             else:
-                self._sent = start
+                self._sent = store.revision if start is None else start
             async for chunk in self._follow(watcher):
                 yield chunk
         finally:
