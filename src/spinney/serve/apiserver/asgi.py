@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from spinney.serve.apiserver.bodies import MAX_BODY_BYTES
+from spinney.serve.apiserver.connections import answer_at_once, head_of
 from spinney.serve.apiserver.errors import ApiError, too_large, too_many_requests
 from spinney.serve.apiserver.http import HttpReply, HttpRequest, error_reply
 from spinney.serve.apiserver.server import ApiServer
@@ -20,8 +21,9 @@ Send = Callable[[Message], Awaitable[None]]
 
 MAX_BODIES_BYTES = 256 * 1024 * 1024
 """All bodies that are being read at one time."""
-_LINGER_BYTES = 1024 * 1024
-_LINGER_S = 0.5
+_SMALL_BYTES = 64 * 1024
+_LINGER_BYTES = 2 * MAX_BODY_BYTES
+_LINGER_S = 2.0
 
 
 class Gone(Exception):
@@ -149,8 +151,12 @@ def _is_loopback_host(host: str) -> bool:
         return False
 
 
+def _common(content_type: str) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
+
+
 def _headers(reply: HttpReply) -> list[tuple[bytes, bytes]]:
-    shown = [(b"content-type", reply.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
+    shown = _common(reply.content_type)
     if reply.stream is None:
         shown.append((b"content-length", str(len(reply.body)).encode()))
     shown += [(name.lower().encode("latin-1"), value.encode("utf-8")) for name, value in reply.headers]
@@ -158,8 +164,18 @@ def _headers(reply: HttpReply) -> list[tuple[bytes, bytes]]:
 
 
 async def _answer(reply: HttpReply, send: Send) -> None:
+    if not reply.headers and len(reply.body) <= _SMALL_BYTES:
+        head = _plain_head(reply.status, reply.content_type, len(reply.body))
+        if answer_at_once(send, head, reply.body):
+            return
     await send({"type": "http.response.start", "status": reply.status, "headers": _headers(reply)})
     await send({"type": "http.response.body", "body": reply.body})
+
+
+@lru_cache(maxsize=4096)
+def _plain_head(status: int, content_type: str, length: int) -> bytes:
+    """The head of an answer without headers of its own; most answers are alike but for their length."""
+    return head_of(status, (*_common(content_type), (b"content-length", str(length).encode())))
 
 
 async def _stream(reply: HttpReply, receive: Receive, send: Send, ending: asyncio.Event) -> None:
