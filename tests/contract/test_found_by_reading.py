@@ -171,7 +171,7 @@ DRY: dict[str, Callable[[Space], Reply]] = {
 def test_a_dry_run_that_is_not_all_is_refused(row: str, space: Space) -> None:
     for plural, body in (("deployments", deployment("d")), ("pods", pod("p")), ("configmaps", config("c"))):
         space.create(plural, body).ok(201)
-    DRY[row](space).refused(422, "Invalid", 'dryRun: Unsupported value: ["Some"]: supported values: "All"')
+    DRY[row](space).refused(422, "Invalid", "dryRun: Unsupported value: ", 'supported values: "All"')
     assert space.exists("configmaps", "c")
     assert "nodeName" not in space.get("pods", "p").ok()["spec"]
 

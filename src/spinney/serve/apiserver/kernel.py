@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from spinney.api.clock import Clock, Dice
 from spinney.serve.apiserver.access.identity import Identity
 from spinney.serve.apiserver.admission.chain import AdmissionChain
-from spinney.serve.apiserver.errors import not_found
+from spinney.serve.apiserver.errors import ApiError, not_found
 from spinney.serve.apiserver.http import decode_json, encode_json
 from spinney.serve.apiserver.registry import Registry
 from spinney.serve.apiserver.resource import Context, Object, Resource
 from spinney.serve.apiserver.stamps import rfc3339
 from spinney.serve.apiserver.store import Record, Store
 from spinney.serve.apiserver.target import Target
+
+MAX_OBJECT_BYTES = 1536 * 1024
+"""An object as it is stored; the limit, and the words, of etcd."""
 
 
 @dataclass(slots=True)
@@ -104,6 +107,8 @@ class Kernel:
             obj = self.registry.convert(obj, resource, resource.stored_as)
             keeper = self.registry.of_collection(resource.collection) or resource
         body = encode_json({"apiVersion": obj["apiVersion"], "kind": obj["kind"], **obj})
+        if len(body) > MAX_OBJECT_BYTES:
+            raise ApiError(500, "", "etcdserver: request is too large")
         return _record(obj, body, revision, keeper.strategy.selectable(obj))
 
 

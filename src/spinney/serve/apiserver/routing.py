@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from spinney.api.selectors import SelectorError, parse_fields
@@ -59,6 +59,7 @@ VERSION = {
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _WRITE_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 _OVER_MANY = ("list", "watch", "deletecollection")
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _READERS = ("curl", "Wget", "Mozilla/5.0")
 _BOUND = encode_json(BOUND)
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
@@ -120,8 +121,9 @@ class Router:
     def _identify(self, request: HttpRequest) -> Identity:
         if request.identity is not None:
             return request.identity
+        loopback = request.loopback and _comes_from_here(request.headers)
         who = self._authenticator.identify(
-            request.headers.get("authorization"), loopback=request.loopback, now_s=self._kernel.clock.now()
+            request.headers.get("authorization"), loopback=loopback, now_s=self._kernel.clock.now()
         )
         return impersonated(who, request.headers, self._authorizer)
 
@@ -349,6 +351,17 @@ class Router:
         if version not in registry.groups().get(group, ()):
             return None
         return json_reply(discovery.api_resources(registry, group, version))
+
+
+def _comes_from_here(headers: Mapping[str, str]) -> bool:
+    """Whether a request over loopback was meant for us: a page in a browser may be somebody else's words.
+
+    A page of another site says so by its Origin, or by a Host that was made to point here.
+    """
+    if "origin" in headers:
+        return False
+    host = headers.get("host", "")
+    return not host or host.rsplit(":", 1)[0] in _LOCAL_HOSTS
 
 
 def _selected_name(call: Call) -> str:

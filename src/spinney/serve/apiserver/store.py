@@ -17,7 +17,7 @@ import msgspec
 
 MAX_HISTORY_EVENTS = 20_000
 MAX_HISTORY_BYTES = 48 * 1024 * 1024
-MAX_PENDING_EVENTS = 100_000
+MAX_PENDING_EVENTS = 20_000
 
 Key = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""

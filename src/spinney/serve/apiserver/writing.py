@@ -13,6 +13,7 @@ from spinney.api.field_errors import FieldError, required
 from spinney.api.field_errors import invalid as invalid_value
 from spinney.serve.apiserver import ownership
 from spinney.serve.apiserver.admitting import admission_request
+from spinney.serve.apiserver.builtins import pod_warnings
 from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metadata, validate_metadata_update
 from spinney.serve.apiserver.errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, stale
 from spinney.serve.apiserver.http import encode_json
@@ -65,6 +66,8 @@ async def create(kernel: Kernel, call: Call, obj: Object, *, owned: bool = False
         obj["metadata"]["generation"] = 1
     strategy.prepare_create(obj, kernel.context())
     _refuse(call, obj, _creation_errors(call, obj))
+    for text in pod_warnings.on_create(resource.schema_name, obj):
+        call.warn(text)
     if asked:
         await kernel.admission.validate(admission_request(call, "CREATE", obj, None), call.warn)
     _check_free(kernel, call, obj, generated)
@@ -234,6 +237,9 @@ async def _update_once(
         _keep_metadata(new, old)
     _prepare(kernel, call, new, old, subresource)
     _refuse(call, new, _update_errors(call, new, old, subresource))
+    if subresource != "status":
+        for text in pod_warnings.on_update(call.resource.schema_name, new, old):
+            call.warn(text)
     if asked:
         await kernel.admission.validate(admission_request(call, "UPDATE", new, old), call.warn)
         if kernel.record(call.resource, record.namespace, record.name) is not record:

@@ -1,0 +1,45 @@
+"""Who is asking: what loopback without credentials is trusted with."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spinney.serve.apiserver.embedded import WallClock
+from spinney.serve.apiserver.http import HttpRequest
+from spinney.serve.apiserver.server import ApiServer
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"host": "127.0.0.1:6443"}, 200, id="meant for us"),
+        pytest.param({"host": "localhost:6443"}, 200, id="meant for us by name"),
+        pytest.param({"host": "[::1]:6443"}, 200, id="meant for us over IPv6"),
+        pytest.param({}, 200, id="no host at all"),
+        pytest.param({"host": "127.0.0.1:6443", "origin": "https://elsewhere.example"}, 403, id="from a page"),
+        pytest.param({"host": "elsewhere.example:6443"}, 403, id="a name that was made to point here"),
+    ],
+)
+async def test_a_page_in_a_browser_is_nobody_even_over_loopback(headers: dict[str, str], status: int) -> None:
+    server = ApiServer(WallClock(), random.Random(1))
+    await server.start()
+    try:
+        reply = await server.handle(HttpRequest("GET", "/api/v1/secrets", headers=headers))
+        assert reply.status == status
+    finally:
+        await server.stop()
+
+
+async def test_an_object_that_etcd_would_not_take_is_refused_and_not_stored() -> None:
+    server = ApiServer(WallClock(), random.Random(1))
+    await server.start()
+    try:
+        annotations = ",".join(f'"k{i}":"{"x" * 200_000}"' for i in range(9))
+        body = '{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"stringData":{%s}}' % annotations
+        path = "/api/v1/namespaces/default/secrets"
+        assert (await server.handle(HttpRequest("POST", path, body=body.encode()))).status in (422, 500)
+        assert (await server.handle(HttpRequest("GET", f"{path}/a"))).status == 404
+    finally:
+        await server.stop()
