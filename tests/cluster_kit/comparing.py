@@ -12,11 +12,15 @@ CHOSEN = {"resourceVersion", "uid", "time", "continue", "clusterIP", "clusterIPs
 """Fields whose value is each server's own."""
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+ADDRESS = re.compile(r"\b10\.96\.\d{1,3}\.\d{1,3}\b")
+"""Addresses of Services, of which each server draws its own."""
 AGE = re.compile(r"\d+s")
 DETAIL = re.compile(r"\n@@|\n\{|\nchanged:")
 """Where a message goes on to show what changed, in Go's words or in ours."""
 STRUCT = re.compile(r"Invalid value: \{.*\}:")
 """The real server shows some values as Go structs."""
+EMPTIED = "Invalid value: {}:"
+"""A map that lost its last key: the real server tells it from one that was never there, we do not."""
 
 
 def differences(real: Reply, ours: Reply) -> list[str]:
@@ -54,7 +58,10 @@ def _plain_list(items: list[Any], key: str) -> list[Any]:
 def _plain_text(text: str) -> str:
     if AGE.fullmatch(text):
         return "AGE"
-    return STRUCT.sub("Invalid value: {...}:", DETAIL.split(TIME.sub("TIME", UID.sub("UID", text)))[0])
+    for pattern, word in ((UID, "UID"), (TIME, "TIME"), (ADDRESS, "ADDRESS")):
+        text = pattern.sub(word, text)
+    shown = DETAIL.split(text)[0].replace(EMPTIED, "Invalid value: null:")
+    return STRUCT.sub("Invalid value: {...}:", shown)
 
 
 def brief(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -36,10 +37,11 @@ async def test_an_object_that_etcd_would_not_take_is_refused_and_not_stored() ->
     server = ApiServer(WallClock(), random.Random(1))
     await server.start()
     try:
-        annotations = ",".join(f'"k{i}":"{"x" * 200_000}"' for i in range(9))
-        body = '{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"},"stringData":{%s}}' % annotations
-        path = "/api/v1/namespaces/default/secrets"
-        assert (await server.handle(HttpRequest("POST", path, body=body.encode()))).status in (422, 500)
+        rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["x" * 200]}
+        role = {"metadata": {"name": "a"}, "rules": [rule] * 8000}
+        path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        reply = await server.handle(HttpRequest("POST", path, body=json.dumps(role).encode()))
+        assert (reply.status, json.loads(reply.body)["message"]) == (500, "etcdserver: request is too large")
         assert (await server.handle(HttpRequest("GET", f"{path}/a"))).status == 404
     finally:
         await server.stop()

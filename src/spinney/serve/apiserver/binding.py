@@ -27,22 +27,12 @@ class _Pod(msgspec.Struct):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _Metadata(msgspec.Struct):
-    uid: str
-    resourceVersion: str
-    name: str = ""
-    namespace: str = ""
-    deletionTimestamp: str | None = None
-
-
-class _Spec(msgspec.Struct):
-    nodeName: str = ""
+class _Gates(msgspec.Struct):
     schedulingGates: list[msgspec.Raw] | None = None
 
 
 _pod = msgspec.json.Decoder(_Pod)
-_metadata = msgspec.json.Decoder(_Metadata)
-_spec = msgspec.json.Decoder(_Spec)
+_gates = msgspec.json.Decoder(_Gates)
 
 
 def bind(kernel: Kernel, call: Call, name: str, binding: Object) -> None:
@@ -54,7 +44,7 @@ def bind(kernel: Kernel, call: Call, name: str, binding: Object) -> None:
         raise _bad_target(target)
     record = kernel.existing(call.resource, call.target.namespace, name)
     pod = _pod.decode(record.body)
-    _check(name, _metadata.decode(pod.metadata), _spec.decode(pod.spec), given)
+    _check(record, pod, given)
     if not call.dry_run:
         annotations = given.get("annotations") or {}
         kernel.store.write(call.resource.collection, _bound(kernel, record, pod, node, annotations))
@@ -69,21 +59,22 @@ def _bad_target(target: dict[str, Any]) -> ApiError:
     return ApiError(500, "", aggregate(errors), None)
 
 
-def _check(name: str, held: _Metadata, spec: _Spec, given: dict[str, Any]) -> None:
+def _check(record: Record, pod: _Pod, given: dict[str, Any]) -> None:
+    name, node = record.name, record.fields["spec.nodeName"]
     uid, version = given.get("uid"), given.get("resourceVersion")
-    if uid and uid != held.uid:
-        raise _failed_precondition(held, "UID", uid, held.uid)
-    if version and version != held.resourceVersion:
-        raise _failed_precondition(held, "ResourceVersion", version, held.resourceVersion)
-    if held.deletionTimestamp is not None:
+    if uid and uid != record.uid:
+        raise _failed_precondition(record, "UID", uid, record.uid)
+    if version and version != str(record.revision):
+        raise _failed_precondition(record, "ResourceVersion", version, str(record.revision))
+    if record.deleting:
         raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
-    if spec.nodeName:
-        raise _refused(name, f'pod {name} is already assigned to node "{spec.nodeName}"')
-    if spec.schedulingGates:
+    if node:
+        raise _refused(name, f'pod {name} is already assigned to node "{node}"')
+    if b'"schedulingGates"' in record.body and _gates.decode(pod.spec).schedulingGates:
         raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
 
 
-def _failed_precondition(pod: _Metadata, what: str, wanted: str, found: str) -> ApiError:
+def _failed_precondition(pod: Record, what: str, wanted: str, found: str) -> ApiError:
     """In the words of the storage of a real server."""
     why = (
         f"StorageError: invalid object, Code: 4, Key: /registry/pods/{pod.namespace}/{pod.name}, ResourceVersion: 0, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,10 +22,12 @@ T = TypeVar("T")
 MAX_BODY_BYTES = 3 * 1024 * 1024
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _LONG_YAML = 64 * 1024
+_SHORT = 64
 _DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _READABLE = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
+@lru_cache(maxsize=256)
 def media_type(content_type: str) -> str:
     return content_type.split(";", 1)[0].strip().lower()
 
@@ -44,7 +47,7 @@ def read_object(call: Call, body: bytes, *, empty: bool = False) -> Object:
         raise unsupported_media_type(
             f"the body of the request was in an unknown format - accepted media types include: {_READABLE}"
         )
-    if call.resource.builtin and body.strip() == b"null":
+    if len(body) < _SHORT and call.resource.builtin and body.strip() == b"null":
         return {}
     obj = decode_body(call, body, media)
     return of_type(obj, _DELETE_OPTIONS) if empty else _typed(call, obj, body)

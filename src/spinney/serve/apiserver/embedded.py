@@ -52,7 +52,7 @@ def build(options: Embedded, clock: Clock | None = None, dice: Dice | None = Non
     sources = (StaticTokens(options.tokens or {}), accounts)
     server = ApiServer(
         clock or WallClock(),
-        dice or random.SystemRandom(),
+        dice or random.Random(),
         plugins=options.plugins,
         converters=options.converters,
         authenticator=Authenticator(sources, options.nobody),

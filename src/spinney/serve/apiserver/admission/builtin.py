@@ -23,6 +23,8 @@ _WRITES = ("CREATE", "UPDATE")
 _UNCHANGED = Verdict()
 _CLASSES = (GROUP, "priorityclasses")
 _NAMESPACES = ("", "namespaces")
+_JUDGED = frozenset({_CLASSES, ("", "pods"), ("", "persistentvolumeclaims")})
+"""What has rules of its own; for everything else it is enough that its namespace is open."""
 
 
 class BuiltinRules:
@@ -47,7 +49,9 @@ class BuiltinRules:
 
     def handles(self, request: AdmissionRequest) -> bool:
         if request.operation in _WRITES:
-            return bool(request.namespace) or (request.group, request.resource) == _CLASSES
+            if not request.subresource and (request.group, request.resource) in _JUDGED:
+                return True
+            return bool(request.namespace) and not self._namespaces.is_open(request.namespace)
         return request.operation == "DELETE" and (request.group, request.resource) == _NAMESPACES
 
     def mutate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:

@@ -16,6 +16,10 @@ class NamespaceLifecycle:
     def __init__(self) -> None:
         self._open: set[str] = set()
 
+    def is_open(self, name: str) -> bool:
+        """Whether a namespace is known to be open; where it is not known, `check` finds out."""
+        return name in self._open
+
     def forget(self) -> None:
         self._open.clear()
 
