@@ -62,9 +62,8 @@ def sides(cluster_sides: Sides, unique: str) -> Iterator[Sides]:
     cluster_sides.each(lambda at: at.server.http("DELETE", f"/api/v1/namespaces/{unique}"))
 
 
-QUIET = [
-    pytest.param(kind, id=kind.plural) for kind in KINDS if kind.plural not in ("jobs", "customresourcedefinitions")
-]
+CONTROLLED = ("jobs", "customresourcedefinitions", "poddisruptionbudgets")
+QUIET = [pytest.param(kind, id=kind.plural) for kind in KINDS if kind.plural not in CONTROLLED]
 """Kinds that no controller writes to between two requests."""
 
 

@@ -83,7 +83,8 @@ def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:
             )
         )
     asked = source.get("dryRun") or []
-    if asked not in ([], ["All"], "All"):
+    asked = [asked] if isinstance(asked, str) else asked
+    if asked not in ([], ["All"]):
         errors.append(not_supported("dryRun", asked, ("All",)))
     if errors:
         raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
