@@ -9,6 +9,8 @@ from spinney.serve.apiserver.apply.fieldset import FieldSet
 from spinney.serve.apiserver.apply.layout import FREE, WHOLE, Layout
 from spinney.serve.apiserver.schema.model import Schema
 
+_FLAT_KEPT = 256
+
 
 def whole(value: Any, layout: Layout) -> FieldSet:
     """The node of a value that appeared (or went) as a whole: the value itself and all of its parts."""
@@ -16,15 +18,31 @@ def whole(value: Any, layout: Layout) -> FieldSet:
         return {}
     kind = type(value)
     if kind is dict and layout.parts:
-        node: FieldSet = {SELF: {}}
-        fields, other = layout.fields, layout.other or FREE
-        for name in sorted(value):
-            below = fields.get(name, other)
-            node["f:" + name] = {} if below is WHOLE else whole(value[name], below)
-        return node
+        return _whole_entries(value, layout)
     if kind is list and layout.keys is not None:
         return _whole_items(value, layout.keys, layout)
     return {}
+
+
+def _whole_entries(value: dict[str, Any], layout: Layout) -> FieldSet:
+    """The set of a map. Where no entry is divided it depends on the names alone, and is made once for each."""
+    names = tuple(value)
+    seen = layout.flat.get(names)
+    if seen is not None:
+        return seen
+    node: FieldSet = {SELF: {}}
+    fields, other = layout.fields, layout.other or FREE
+    flat = True
+    for name in sorted(names):
+        below = fields.get(name, other)
+        if below is WHOLE:
+            node["f:" + name] = {}
+        else:
+            flat = False
+            node["f:" + name] = whole(value[name], below)
+    if flat and len(layout.flat) < _FLAT_KEPT:
+        layout.flat[names] = node
+    return node
 
 
 def _whole_items(value: list[Any], keys: tuple[str, ...], layout: Layout) -> FieldSet:
@@ -44,9 +62,7 @@ def _whole_items(value: list[Any], keys: tuple[str, ...], layout: Layout) -> Fie
 
 def parts(value: Any, layout: Layout) -> FieldSet:
     """As `whole`, without the value itself."""
-    node = whole(value, layout)
-    node.pop(SELF, None)
-    return node
+    return {element: node for element, node in whole(value, layout).items() if element != SELF}
 
 
 def appeared(value: dict[str, Any], layout: Layout, empty: dict[str, Any]) -> FieldSet:

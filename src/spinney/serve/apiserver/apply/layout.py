@@ -22,6 +22,7 @@ class Layout:
     keys: tuple[str, ...] | None = None  # the items of a list are owned apart, by these keys; () by their values
     key_defaults: dict[str, Any] = field(default_factory=dict)
     items: Layout | None = None
+    flat: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)  # sets seen for values that go no deeper
 
     def entry(self, name: str) -> Layout:
         return self.fields.get(name) or self.other or FREE
