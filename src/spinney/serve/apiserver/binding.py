@@ -17,6 +17,10 @@ from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.store import Record
 
+PODS = "/pods"
+_USUAL = frozenset({"apiVersion", "kind", "metadata", "target"})
+_GIVEN = frozenset({"name", "namespace", "uid", "resourceVersion", "annotations"})
+_TARGET = frozenset({"apiVersion", "kind", "name"})
 _NODE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 BOUND: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -48,6 +52,36 @@ def bind(kernel: Kernel, call: Call, name: str, binding: Object) -> None:
     if not call.dry_run:
         annotations = given.get("annotations") or {}
         kernel.store.write(call.resource.collection, _bound(kernel, record, pod, node, annotations))
+
+
+def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes) -> bool:
+    """The bind that every scheduler sends, without the way that every request takes; whether it was done.
+
+    Anything unusual in it, or about the pod, is left to the usual way, which also knows the words of a refusal.
+    """
+    record = kernel.store.get(PODS, namespace, name)
+    if record is None or record.deleting or record.fields["spec.nodeName"] or b'"schedulingGates"' in record.body:
+        return False
+    try:
+        binding = decode_json(body)
+        given, target = binding["metadata"], binding["target"]
+        annotations = given.get("annotations") or {}
+        keys = len(binding) + len(given) + len(target) + len(annotations)
+        if keys != body.count(b'":') or not (binding.keys() <= _USUAL and given.keys() <= _GIVEN):
+            return False
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+        return False
+    if (binding.get("kind"), binding.get("apiVersion"), target.get("kind")) != ("Binding", "v1", "Node"):
+        return False
+    if given.get("name") != name or given.get("namespace", namespace) != namespace or not target.keys() <= _TARGET:
+        return False
+    if given.get("uid", record.uid) != record.uid or given.get("resourceVersion") not in (None, str(record.revision)):
+        return False
+    node = target.get("name")
+    if type(node) is not str or not node or not all(type(one) is str for one in annotations.values()):
+        return False
+    kernel.store.write(PODS, _bound(kernel, record, _pod.decode(record.body), node, annotations))
+    return True
 
 
 def _bad_target(target: dict[str, Any]) -> ApiError:
