@@ -7,7 +7,6 @@ from typing import Any
 
 from spinney.api.admission import AdmissionRequest
 from spinney.api.selectors import SelectorError, parse_fields
-from spinney.serve.apiserver import discovery
 from spinney.serve.apiserver.access.attributes import on_path, on_resource
 from spinney.serve.apiserver.access.identity import Authenticator, Identity
 from spinney.serve.apiserver.access.impersonation import impersonated
@@ -32,7 +31,7 @@ from spinney.serve.apiserver.http import (
     pretty,
 )
 from spinney.serve.apiserver.kernel import Call, Kernel
-from spinney.serve.apiserver.openapi import Documents
+from spinney.serve.apiserver.pages import Pages
 from spinney.serve.apiserver.patching import patch, transformation
 from spinney.serve.apiserver.queries import check_write
 from spinney.serve.apiserver.reading import get, list_objects, object_reply, selection
@@ -46,18 +45,6 @@ from spinney.serve.apiserver.writing import create, update
 
 Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
 
-VERSION = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.3+spinney",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "python",
-}
-_HEALTH = ("/healthz", "/livez", "/readyz")
 _WRITE_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 _OVER_MANY = ("list", "watch", "deletecollection")
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -80,7 +67,7 @@ class Router:
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._reviewer = Reviewer(kernel, authorizer, authenticator, tokens)
-        self._documents = Documents(kernel.registry)
+        self._pages = Pages(kernel.registry)
 
     async def route(self, request: HttpRequest) -> HttpReply:
         identity = self._identify(request)
@@ -88,7 +75,10 @@ class Router:
             return HttpReply(201, _BOUND)
         target = parse_target(request.path)
         if target is None:
-            return self._page(request, identity)
+            path = request.path.rstrip("/") or "/"
+            if not identity.is_master:
+                self._authorizer.check(identity, on_path(request.method, path))
+            return self._pages.answer(request.method, path, request.headers.get("accept", ""))
         resource = self._kernel.registry.find(target.group, target.version, target.plural)
         if resource is None:
             known = target.version in self._kernel.registry.groups().get(target.group, ())
@@ -322,65 +312,6 @@ class Router:
             return HttpReply(200, b"", content_type="text/plain")
         text = f"simulated container {wanted} of pod {call.target.name} on node {node}: it prints nothing\n"
         return HttpReply(200, text.encode(), content_type="text/plain")
-
-    def _page(self, request: HttpRequest, identity: Identity) -> HttpReply:
-        """Paths that are no resources: discovery, health, version, schemas."""
-        path = request.path.rstrip("/") or "/"
-        if not identity.is_master:
-            self._authorizer.check(identity, on_path(request.method, path))
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed() if self._document(path, "") is not None else NoSuchPath()
-        if path in _HEALTH or path.startswith(tuple(f"{one}/" for one in _HEALTH)):
-            return HttpReply(200, b"ok", content_type="text/plain; charset=utf-8")
-        found = self._document(path, request.headers.get("accept", ""))
-        if found is None:
-            parts = path.split("/")
-            known = len(parts) == 4 and parts[1] == "apis" and parts[2] in self._kernel.registry.groups()
-            raise no_such_path() if known else NoSuchPath()
-        return found
-
-    def _document(self, path: str, accept: str) -> HttpReply | None:
-        registry = self._kernel.registry
-        if path in ("/api", "/apis"):
-            core = path == "/api"
-            if "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
-                reply = json_reply(discovery.aggregated(registry, core))
-                reply.content_type = discovery.AGGREGATED_V2
-                return reply
-            return json_reply(discovery.api_versions() if core else discovery.api_groups(registry))
-        if path == "/version":
-            return json_reply(VERSION)
-        if path == "/openapi/v3":
-            return json_reply(self._documents.index())
-        if path.startswith("/openapi/v3/"):
-            body = self._documents.document(path.removeprefix("/openapi/v3/"))
-            return HttpReply(200, body) if body is not None else None
-        return self._group(path)
-
-    def _paths(self) -> list[str]:
-        found = {"/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"}
-        for group, versions in self._kernel.registry.groups().items():
-            root = f"/apis/{group}" if group else "/api"
-            found |= {root, *(f"{root}/{version}" for version in versions)}
-        return sorted(found)
-
-    def _group(self, path: str) -> HttpReply | None:
-        registry = self._kernel.registry
-        match path.split("/"):
-            case ["", "api", version]:
-                group = ""
-            case ["", "apis", group]:
-                known = group in registry.groups() and group
-                return json_reply(discovery.api_group(registry, group)) if known else None
-            case ["", "apis", group, version]:
-                pass
-            case ["", ""]:
-                return json_reply({"paths": self._paths()})
-            case _:
-                return None
-        if version not in registry.groups().get(group, ()):
-            return None
-        return json_reply(discovery.api_resources(registry, group, version))
 
 
 def _comes_from_here(headers: Mapping[str, str]) -> bool:
