@@ -9,7 +9,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -247,10 +247,18 @@ def _bytes(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def main() -> None:
-    for name, figures in (("watch rate", watch_rate()), ("caching pause", caching_pause())):
-        print(name, " ".join(f"{key}={value}" for key, value in figures.items()))
+def run(progress: Callable[[str], None]) -> list[tuple[str, dict[str, float], str]]:
+    """Every figure with the goal that stands beside it."""
+    progress("watch rate ...")
+    rate = watch_rate()
+    progress("caching 100,000 pods ...")
+    pause = caching_pause()
+    return [
+        ("watch rate", rate, ">= 80,000 events/s decoded into the cache"),
+        ("caching pause", pause, "100,000 pods with no pause over 50 ms"),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    for title, figures, goal in run(print):
+        print(f"{title}: {figures}   (goal: {goal})")
