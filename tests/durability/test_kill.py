@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import stat
 import threading
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from durability.writers import FILLING, MAPS, State, Story, Writer, state_of
 from spinney.serve.apiserver.durable import SqliteJournal
+from spinney.serve.apiserver.store import Record
 from stack_kit.spinney import Spinney, spinney
 
 CLIENTS = 8
@@ -146,3 +148,13 @@ def test_a_write_that_the_disk_refuses_is_not_acknowledged_and_the_next_one_work
     assert journal.replay(lambda collection, body: found.append(body)) == 2
     assert found == [b"{}"]
     journal.close()
+
+
+def test_the_journal_is_for_its_owner_only(tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "state")
+    record = Record(b"{}", 1, "u", "", "a", {}, {})
+    journal.write("/secrets", record)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "state").iterdir()}
+    journal.close()
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700

@@ -5,6 +5,7 @@ Every write is committed before it becomes visible. Nothing is ever read from he
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +28,10 @@ class SqliteJournal:
     """One file in a directory of its own; a second process on the same file is refused."""
 
     def __init__(self, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = directory / "objects.db"
+        with contextlib.suppress(OSError):  # whatever is wrong with the place, SQLite says it better
+            path.touch(mode=0o600)  # Secrets are among the objects; the files beside it get the same mode
         self._db = sqlite3.connect(path, timeout=_LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             self._open()
