@@ -53,7 +53,7 @@ Lookup = Callable[[str, str, str, str], Object | None]
 
 
 class AdmissionPlugin(Protocol):
-    """Rules in process. `handles` is asked first and must be cheap."""
+    """Rules in process. `handles` is asked first, must be cheap, and goes by resource, subresource and operation."""
 
     def handles(self, request: AdmissionRequest) -> bool: ...
 

@@ -68,6 +68,7 @@ class Router:
         self._authorizer = authorizer
         self._reviewer = Reviewer(kernel, authorizer, authenticator, tokens)
         self._pages = Pages(kernel.registry)
+        self._quiet: set[str] = set()
 
     async def route(self, request: HttpRequest) -> HttpReply:
         identity = self._identify(request)
@@ -120,23 +121,24 @@ class Router:
             return False
         if "json" not in request.headers.get("content-type", "json"):
             return False
-        _, _, _, _, namespace, _, name, _ = parts
+        namespace, name = parts[4], parts[6]
+        if namespace not in self._quiet and not self._is_quiet(namespace, name, identity):
+            return False
+        return bind_at_once(self._kernel, namespace, name, request.body)
+
+    def _is_quiet(self, namespace: str, name: str, identity: Identity) -> bool:
+        """Whether nobody wants to see binds in a namespace; remembered until namespaces or webhooks change."""
+        who = (identity.name, identity.groups)
         asked = AdmissionRequest(
-            "",
-            "CREATE",
-            "",
-            "v1",
-            "Binding",
-            "pods",
-            "binding",
-            namespace,
-            name,
-            identity.name,
-            identity.groups,
-            None,
-            None,
+            "", "CREATE", "", "v1", "Binding", "pods", "binding", namespace, name, *who, None, None
         )
-        return self._kernel.admission.is_idle(asked) and bind_at_once(self._kernel, namespace, name, request.body)
+        if not self._kernel.admission.is_idle(asked):
+            return False
+        self._quiet.add(namespace)
+        return True
+
+    def forget_quiet(self) -> None:
+        self._quiet.clear()
 
     def _identify(self, request: HttpRequest) -> Identity:
         if request.identity is not None:

@@ -34,7 +34,7 @@ from spinney.serve.apiserver.errors import ApiError, internal
 from spinney.serve.apiserver.housekeeping import Hands
 from spinney.serve.apiserver.http import HttpReply, HttpRequest, decode_json, error_reply
 from spinney.serve.apiserver.kernel import Kernel
-from spinney.serve.apiserver.namespaces import NamespaceKeeper
+from spinney.serve.apiserver.namespaces import NAMESPACES, NamespaceKeeper
 from spinney.serve.apiserver.registry import Converter, Registry, ServedVersions
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.routing import Router
@@ -153,6 +153,9 @@ class ApiServer:
             self.authorizer.changed(group, plural)
         elif group == _WEBHOOKS:
             self._refresh_webhooks()
+            self._router.forget_quiet()
+        elif collection == NAMESPACES:
+            self._router.forget_quiet()
         if (group, plural) in self._rules.watched:
             self._rules.changed(group, plural)
         for keeper in self._keepers:
