@@ -9,14 +9,15 @@ from msgspec.structs import replace
 
 from drills.bug import answer, caught_by, swap
 from spinney.serve.apiserver import binding, eviction
+from spinney.serve.apiserver.store import Record
 
 
-def _seen_otherwise(*, held: dict[str, Any] | None = None, spec: dict[str, Any] | None = None) -> None:
-    """Show the checks of a binding a pod with other values."""
+def _seen_otherwise(change: Callable[[Record], Record]) -> None:
+    """Show the checks of a binding another pod than the one that is bound."""
 
     def otherwise(original: Callable[..., None]) -> Callable[..., None]:
-        def check(name: str, metadata: Any, pod: Any, given: Any) -> None:
-            original(name, replace(metadata, **held or {}), replace(pod, **spec or {}), given)
+        def check(record: Record, pod: Any, given: Any) -> None:
+            original(change(record), pod, given)
 
         return check
 
@@ -25,23 +26,23 @@ def _seen_otherwise(*, held: dict[str, Any] | None = None, spec: dict[str, Any] 
 
 @caught_by("test_binding::test_a_pod_is_bound_once")
 def a_pod_is_bound_twice() -> None:
-    _seen_otherwise(spec={"nodeName": ""})
+    _seen_otherwise(lambda record: replace(record, fields={**record.fields, "spec.nodeName": ""}))
 
 
 @caught_by("test_binding::test_a_gated_pod_is_not_bound")
 def a_gated_pod_is_bound() -> None:
-    _seen_otherwise(spec={"schedulingGates": None})
+    _seen_otherwise(lambda record: replace(record, body=b""))
 
 
 @caught_by("test_binding::test_a_deleting_pod_is_not_bound")
 def a_dying_pod_is_bound() -> None:
-    _seen_otherwise(held={"deletionTimestamp": None})
+    _seen_otherwise(lambda record: replace(record, deleting=False))
 
 
 def _without(*ignored: str) -> None:
     def blind(original: Callable[..., None]) -> Callable[..., None]:
-        def check(name: str, metadata: Any, pod: Any, given: dict[str, Any]) -> None:
-            original(name, metadata, pod, {key: value for key, value in given.items() if key not in ignored})
+        def check(record: Record, pod: Any, given: dict[str, Any]) -> None:
+            original(record, pod, {key: value for key, value in given.items() if key not in ignored})
 
         return check
 
