@@ -22,7 +22,7 @@ UNHARMED_S = 1.5
 
 
 def requests(head: str, *headers: str) -> bytes:
-    return "\r\n".join([head, "Host: x", *headers, "", ""]).encode("latin-1")
+    return "\r\n".join([head, "Host: localhost", *headers, "", ""]).encode("latin-1")
 
 
 @contextlib.contextmanager
@@ -120,10 +120,10 @@ MALFORMED = {
     "bad-chunk": requests("POST /api/v1/nodes HTTP/1.1", "Transfer-Encoding: chunked") + b"zz\r\n",
     "unknown-encoding": requests("POST /api/v1/nodes HTTP/1.1", "Transfer-Encoding: cunning") + b"x",
     "space-in-header-name": requests("GET / HTTP/1.1", "Bad Name: x"),
-    "null-in-header": b"GET / HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n",
-    "folded-header": b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
-    "not-ascii-path": b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
-    "null-in-path": b"GET /api\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    "null-in-header": b"GET / HTTP/1.1\r\nHost: localhost\r\nA: b\x00c\r\n\r\n",
+    "folded-header": b"GET / HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n",
+    "not-ascii-path": b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "null-in-path": b"GET /api\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 }
 
 
@@ -134,10 +134,10 @@ def test_malformed_http_is_refused(target: Target, name: str) -> None:
 
 
 LONG = {
-    "url": b"GET /" + b"a" * 2_000_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-    "query": b"GET /api/v1/nodes?labelSelector=" + b"a" * 2_000_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-    "header": b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 2_000_000 + b"\r\n\r\n",
-    "headers": b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 300_000 + b"\r\n",
+    "url": b"GET /" + b"a" * 2_000_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "query": b"GET /api/v1/nodes?labelSelector=" + b"a" * 2_000_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "header": b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 2_000_000 + b"\r\n\r\n",
+    "headers": b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 300_000 + b"\r\n",
     "trailers": requests("POST / HTTP/1.1", "Transfer-Encoding: chunked") + b"0\r\n" + b"A: b\r\n" * 300_000 + b"\r\n",
 }
 

@@ -12,9 +12,9 @@ from spinney.serve.apiserver import connections
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.serve.apiserver.running import Listen, listening
 
-POST = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\n"
-WATCH = b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: x\r\n\r\n"
-GET = b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"
+POST = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\n"
+WATCH = b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n"
+GET = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture

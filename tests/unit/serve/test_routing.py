@@ -18,6 +18,8 @@ from spinney.serve.apiserver.server import ApiServer
         pytest.param({"host": "127.0.0.1:6443"}, 200, id="meant for us"),
         pytest.param({"host": "localhost:6443"}, 200, id="meant for us by name"),
         pytest.param({"host": "[::1]:6443"}, 200, id="meant for us over IPv6"),
+        pytest.param({"host": "127.0.0.2:6443"}, 200, id="another address of loopback"),
+        pytest.param({"host": "localhost"}, 200, id="no port"),
         pytest.param({}, 200, id="no host at all"),
         pytest.param({"host": "127.0.0.1:6443", "origin": "https://elsewhere.example"}, 403, id="from a page"),
         pytest.param({"host": "elsewhere.example:6443"}, 403, id="a name that was made to point here"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from spinney.api.admission import AdmissionRequest
@@ -47,7 +49,6 @@ Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
 
 _WRITE_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 _OVER_MANY = ("list", "watch", "deletecollection")
-_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _READERS = ("curl", "Wget", "Mozilla/5.0")
 _BOUND = encode_json(BOUND)
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
@@ -323,8 +324,18 @@ def _comes_from_here(headers: Mapping[str, str]) -> bool:
     """
     if "origin" in headers:
         return False
-    host = headers.get("host", "")
-    return not host or host.rsplit(":", 1)[0] in _LOCAL_HOSTS
+    return _is_local(headers.get("host", ""))
+
+
+@lru_cache(maxsize=256)
+def _is_local(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    if name in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def _selected_name(call: Call) -> str:
