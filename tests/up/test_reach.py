@@ -79,7 +79,7 @@ def test_loopback_needs_a_token_too_when_others_can_reach_it(up: Up) -> None:
 def test_nothing_is_served_without_tls(open_stack: Spinney) -> None:
     host, _, port = open_stack.url.removeprefix("https://").rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as plain:
-        plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with contextlib.suppress(ConnectionResetError):
             assert b"HTTP/1.1" not in plain.recv(4096)
 

@@ -145,7 +145,7 @@ def test_a_client_that_reads_nothing_does_not_delay_the_stop(up: Up) -> None:
     with socket.socket() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect((host, int(port)))
-        deaf.sendall(b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+        deaf.sendall(b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for number in range(8):
             data = {"filling": "x" * 500_000}
             running.http(
