@@ -41,7 +41,8 @@ _LOOK_INTERVAL_S = 0.5
 
 def run(options: StackOptions) -> int:
     """Until a signal comes; the exit status."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, _interrupt)
     log_to_stderr()
     _allow_many_connections()
     try:
@@ -56,6 +57,16 @@ def run(options: StackOptions) -> int:
     except Exception as error:
         return _failed(error)
     return OK
+
+
+_asked: list[int] = []
+"""Signals that came before the loop could be told of them."""
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """Raised where it may be swallowed, in a callback of C code; so it is written down as well."""
+    _asked.append(number)
+    raise KeyboardInterrupt
 
 
 def _failed(error: Exception) -> int:
@@ -119,6 +130,8 @@ def _stop_signal() -> asyncio.Event:
 
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stop, one)
+    if _asked:
+        stopped.set()
     return stopped
 
 
