@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
@@ -41,8 +41,7 @@ _LOOK_INTERVAL_S = 0.5
 
 def run(options: StackOptions) -> int:
     """Until a signal comes; the exit status."""
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, _interrupt)
+    _on_signal(signal.default_int_handler)
     log_to_stderr()
     _allow_many_connections()
     try:
@@ -50,7 +49,9 @@ def run(options: StackOptions) -> int:
         nodes = load_nodes(options.nodes_file)
         manifests = read_manifests(options.manifests)
         server = real(options, find_or_build_assets()) if options.real else embedded(options)
-        with only_user_of(options.data_dir), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        factory = _loop_factory()
+        _on_signal(_note)
+        with only_user_of(options.data_dir), asyncio.Runner(loop_factory=factory) as runner:
             runner.run(_until_stopped(_up(options, server, nodes, manifests)))
     except KeyboardInterrupt:
         return OK
@@ -63,10 +64,14 @@ _asked: list[int] = []
 """Signals that came before the loop could be told of them."""
 
 
-def _interrupt(number: int, frame: Any) -> None:
-    """Raised where it may be swallowed, in a callback of C code; so it is written down as well."""
+def _on_signal(handler: Callable[[int, Any], Any]) -> None:
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, handler)
+
+
+def _note(number: int, frame: Any) -> None:
+    """While the loop is made an exception could be swallowed in C code: it is noted, and obeyed a moment later."""
     _asked.append(number)
-    raise KeyboardInterrupt
 
 
 def _failed(error: Exception) -> int:
