@@ -19,7 +19,3 @@ def terminate(crd: Object, now: str) -> list[str]:
     status = crd.setdefault("status", {})
     status["conditions"] = [one for one in status.get("conditions") or () if one["type"] != "Terminating"] + [condition]
     return [] if CLEANUP in (crd["metadata"].get("finalizers") or ()) else [CLEANUP]
-
-
-def is_terminating(crd: Object) -> bool:
-    return "deletionTimestamp" in crd["metadata"]
