@@ -1,0 +1,159 @@
+"""What the engine is asked: nodes, topologies, gangs and options, in whole base units.
+
+Values only: no amount is negative, no quantity is a text, and every amounts tuple is aligned with `Problem.resources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+Amounts = tuple[int, ...]
+"""One integer per resource of the problem: cpu in milli, everything else in whole units (memory in bytes)."""
+
+DEFAULT_BUDGET = 100_000
+
+
+class Topology(msgspec.Struct, frozen=True, gc=False):
+    """Levels broad to narrow, each a node-label key."""
+
+    name: str
+    levels: tuple[str, ...]
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    key: str
+    value: str = ""
+    effect: str = ""  # NoSchedule | PreferNoSchedule | NoExecute
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False):
+    """As in a pod spec: an empty key with Exists tolerates everything, an empty effect every effect."""
+
+    key: str = ""
+    operator: str = "Equal"  # Equal | Exists
+    value: str = ""
+    effect: str = ""
+
+
+class Term(msgspec.Struct, frozen=True, gc=False):
+    """One requirement on a label (or, for fields, on `metadata.name`)."""
+
+    key: str
+    operator: str  # In | NotIn | Exists | DoesNotExist | Gt | Lt
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(msgspec.Struct, frozen=True, gc=False):
+    """A node selector term: everything in it must hold; an empty one matches nothing."""
+
+    expressions: tuple[Term, ...] = ()
+    fields: tuple[Term, ...] = ()
+
+
+class PreferredTerm(msgspec.Struct, frozen=True, gc=False):
+    weight: int
+    term: NodeTerm
+
+
+class NodeFilter(msgspec.Struct, frozen=True, gc=False):
+    """Which nodes a pod may use, and which it would rather use. Hashable: equal filters share one mask."""
+
+    selector: tuple[tuple[str, str], ...] = ()  # sorted by key
+    required: tuple[NodeTerm, ...] | None = None  # any of them; None: no requirement
+    preferred: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+ANY_NODE = NodeFilter()
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A node. `used` includes `releasing`; neither includes pods that gangs list as running."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Amounts
+    used: Amounts
+    releasing: Amounts
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    host_ports: frozenset[int] = frozenset()
+
+
+class PodSet(msgspec.Struct, frozen=True):
+    """A leaf: `count` equal pods, of which `min` must be placed. `request` includes the one of `pods`."""
+
+    name: str
+    request: Amounts
+    count: int = 1
+    min: int = 1
+    filter: NodeFilter = ANY_NODE
+    host_ports: frozenset[int] = frozenset()
+    anti_affinity: tuple[str, ...] = ()
+    topology: str | None = None
+    required: str | None = None
+    preferred: str | None = None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """An inner node of a gang; the gang's root is the group with the empty name."""
+
+    name: str
+    groups: tuple[Group, ...] = ()
+    pods: tuple[PodSet, ...] = ()
+    min_groups: int | None = None  # None: all children
+    topology: str | None = None
+    required: str | None = None
+    preferred: str | None = None
+
+
+class Tie(msgspec.Struct, frozen=True, gc=False):
+    """Share the domain of another gang at a level."""
+
+    gang: str
+    level: str
+
+
+class Running(msgspec.Struct, frozen=True, gc=False):
+    """A member that is already placed. `pods` is the path of its pod set, names joined by `/`."""
+
+    pods: str
+    node: str
+
+
+class Gang(msgspec.Struct, frozen=True):
+    name: str
+    root: Group
+    priority: int = 0
+    preemptible: bool = True
+    tied_to: Tie | None = None
+    running: tuple[Running, ...] = ()
+
+
+class Consolidate(msgspec.Struct, frozen=True, gc=False):
+    max_moves: int = 8
+    max_loss: float = 0.0
+
+
+class Options(msgspec.Struct, frozen=True, gc=False):
+    strategy: str = "binpack"  # binpack | spread
+    budget: int = DEFAULT_BUDGET
+    preempt: bool = False
+    extras: str = "place"  # place | skip
+    consolidate: Consolidate | None = None
+
+
+class Problem(msgspec.Struct, frozen=True):
+    resources: tuple[str, ...]
+    topologies: tuple[Topology, ...]
+    nodes: tuple[Node, ...]
+    gangs: tuple[Gang, ...]
+    options: Options = Options()
+
+
+Document = dict[str, Any]
+"""A problem or a result in the exchange format: plain JSON values."""
