@@ -1,0 +1,145 @@
+"""Which nodes a pod may use, and which it would rather use, as kube-scheduler judges them.
+
+Looks at one node and one filter: never at what is free there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Taint, Term, Toleration
+
+NAME_FIELD = "metadata.name"
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+EXCLUDING = ("NoSchedule", "NoExecute")
+
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+
+
+def admits(wanted: NodeFilter, node: Node) -> bool:
+    """Whether a pod with this filter may run on the node."""
+    return why_not(wanted, node) is None
+
+
+def why_not(wanted: NodeFilter, node: Node) -> str | None:
+    """The first reason that keeps the pod off the node; None: it may run there."""
+    refused = condition(wanted.tolerations, node.taints, node.unschedulable, node.ready)
+    if refused is not None:
+        return refused
+    labels = node.labels
+    for key, value in wanted.selector:
+        if labels.get(key) != value:
+            return "node selector"
+    if wanted.required is not None and not any(_matches(term, node) for term in wanted.required):
+        return "node affinity"
+    return None
+
+
+def condition(
+    tolerations: tuple[Toleration, ...], taints: tuple[Taint, ...], unschedulable: bool, ready: bool
+) -> str | None:
+    """The part of `why_not` that does not depend on labels or the name."""
+    if not ready:
+        return "not ready"
+    if unschedulable and not _tolerated(CORDON, tolerations):
+        return "unschedulable"
+    for taint in taints:
+        if taint.effect in EXCLUDING and not _tolerated(taint, tolerations):
+            return f"untolerated taint {taint.key}={taint.value}:{taint.effect}"
+    return None
+
+
+def preference(wanted: NodeFilter, node: Node) -> tuple[int, int]:
+    """How much the pod would like the node; larger is better: affinity weights, then fewer untolerated soft taints."""
+    weight = sum(choice.weight for choice in wanted.preferred if _matches(choice.term, node))
+    unwanted = 0
+    for taint in node.taints:
+        if taint.effect == "PreferNoSchedule" and not _tolerated(taint, wanted.tolerations):
+            unwanted += 1
+    return weight, -unwanted
+
+
+def well_formed(term: Term) -> bool:
+    """Whether the operator has the values it needs; a requirement that has not is never met."""
+    match term.operator:
+        case "In" | "NotIn":
+            return bool(term.values)
+        case "Exists" | "DoesNotExist":
+            return not term.values
+        case "Gt" | "Lt":
+            return len(term.values) == 1 and _integer(term.values[0]) is not None
+        case _:
+            return False
+
+
+def holds(term: Term, value: str | None) -> bool:
+    """Whether a well-formed requirement is met by a label's value; None: the label is absent."""
+    match term.operator:
+        case "In":
+            return value in term.values
+        case "NotIn":
+            return value not in term.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return _compares(term, value)
+
+
+def named(term: Term, name: str) -> bool:
+    """Whether a requirement on a field is met: only the name, and one value, can be asked for."""
+    if term.key != NAME_FIELD or len(term.values) != 1:
+        return False
+    match term.operator:
+        case "In":
+            return name == term.values[0]
+        case "NotIn":
+            return name != term.values[0]
+        case _:
+            return False
+
+
+def _matches(term: NodeTerm, node: Node) -> bool:
+    if not term.expressions and not term.fields:
+        return False
+    return _labelled(term.expressions, node.labels) and all(named(field, node.name) for field in term.fields)
+
+
+def _labelled(expressions: Iterable[Term], labels: Mapping[str, str]) -> bool:
+    return all(well_formed(wish) and holds(wish, labels.get(wish.key)) for wish in expressions)
+
+
+def _compares(term: Term, value: str | None) -> bool:
+    found = None if value is None else _integer(value)
+    bound = _integer(term.values[0])
+    if found is None or bound is None:
+        return False
+    return found > bound if term.operator == "Gt" else found < bound
+
+
+def _integer(text: str) -> int | None:
+    if _INTEGER.match(text) is None:
+        return None
+    number = int(text)
+    return number if number in _INT64 else None
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case _:
+            return False

@@ -1,0 +1,58 @@
+"""Host ports in use, by slot: those of pods that stay, and those of pods that are leaving."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+Use = dict[int, int]
+NONE: frozenset[int] = frozenset()
+
+
+class Ports:
+    """Counts uses, for two pods may claim one port while one of them is on its way out."""
+
+    __slots__ = ("_leaving", "_staying")
+
+    def __init__(self) -> None:
+        self._staying: dict[int, Use] = {}
+        self._leaving: dict[int, Use] = {}
+
+    def used(self, slot: int, waiting: bool) -> Collection[int]:
+        """Ports nobody else can have; with `waiting` those of leaving pods are free."""
+        staying = self._staying.get(slot)
+        leaving = None if waiting else self._leaving.get(slot)
+        if leaving:
+            return leaving.keys() | staying.keys() if staying else leaving.keys()
+        return staying.keys() if staying else NONE
+
+    def clash(self, slot: int, ports: Iterable[int], waiting: bool) -> bool:
+        used = self.used(slot, waiting)
+        return bool(used) and any(port in used for port in ports)
+
+    def slots(self) -> Iterable[int]:
+        """Slots with any port in use."""
+        return self._staying.keys() | self._leaving.keys()
+
+    def use(self, slot: int, ports: Iterable[int], times: int, leaving: bool) -> None:
+        """Claim ports `times` over, or give them back with negative times."""
+        by_slot = self._leaving if leaving else self._staying
+        used = by_slot.setdefault(slot, {})
+        for port in ports:
+            count = used.get(port, 0) + times
+            if count:
+                used[port] = count
+            else:
+                del used[port]
+        if not used:
+            del by_slot[slot]
+
+    def lift(self, slot: int) -> tuple[Use | None, Use | None]:
+        """Clear the slot; what was there can be put back."""
+        return self._staying.pop(slot, None), self._leaving.pop(slot, None)
+
+    def restore(self, slot: int, lifted: tuple[Use | None, Use | None]) -> None:
+        staying, leaving = lifted
+        if staying:
+            self._staying[slot] = staying
+        if leaving:
+            self._leaving[slot] = leaving

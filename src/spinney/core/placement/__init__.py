@@ -1,0 +1,1 @@
+"""Where to? Counting, search, preferences, preemption, consolidation and explanation: pure and deterministic."""

@@ -1,0 +1,21 @@
+"""How much searching may be done, counted in steps, so that answers do not depend on the machine."""
+
+from __future__ import annotations
+
+
+class Exhausted(Exception):
+    """The budget ended before the search did."""
+
+
+class Budget:
+    """A number of steps that are spent one after the other."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def spend(self, steps: int = 1) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise Exhausted

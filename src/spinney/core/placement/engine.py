@@ -1,0 +1,250 @@
+"""One gang after the other: each is decided on what the ones before left.
+
+Never leaves a trace of a gang that is not placed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spinney.api.placement.problem import Gang, Options, PodSet, Topology
+from spinney.api.placement.result import Decision, Explanation, Outcome, Placement
+from spinney.core.inventory.state import Inventory
+from spinney.core.placement.board import Board, Solution
+from spinney.core.placement.budget import Budget, Exhausted
+from spinney.core.placement.choices import Kids, all_kids, choices
+from spinney.core.placement.extras import add_extras
+from spinney.core.placement.parts import Invalid, Parts, read_parts
+from spinney.core.placement.scoring import domains, score
+from spinney.core.placement.search import Search
+from spinney.core.placement.ties import Untied, tied_slots
+from spinney.core.placement.wishes import IDEAL, Found, fulfil
+
+
+@dataclass(slots=True)
+class Standing:
+    """A gang that is there: its members by path of their pod set, each with the slot of its node."""
+
+    gang: Gang
+    live: list[tuple[str, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What came of a search on one view of the cluster: a placement, a proof that there is none, or neither."""
+
+    board: Board
+    mask: int
+    found: Found | None = None
+    kids: Kids = field(default_factory=dict)
+    exhausted: bool = False
+
+
+class Engine:
+    """Decides gangs over an inventory. `standings` are all gangs that have members, also those not decided here."""
+
+    def __init__(self, inventory: Inventory, topologies: Mapping[str, Topology], options: Options) -> None:
+        self.inventory = inventory
+        self.topologies = topologies
+        self.options = options
+        self.standings: dict[str, Standing] = {}
+
+    def admit_running(self, gang: Gang) -> None:
+        """Members that run take their room from the start."""
+        standing = self.standings.setdefault(gang.name, Standing(gang))
+        leaves = _leaves(gang)
+        for member in gang.running:
+            slot = self.inventory.slot(member.node)
+            pods = leaves[member.pods]
+            self.inventory.take(slot, pods.request, pods.host_ports)
+            standing.live.append((member.pods, slot))
+
+    def decide(self, gang: Gang) -> Decision:
+        """Read, tie, search on idle room, else on releasing room, then add what is optional and take it."""
+        try:
+            parts = read_parts(gang, self.topologies)
+            scope = tied_slots(parts, self.inventory, self.standings)
+        except Invalid as mistake:
+            return _unplaced(gang, "invalid", Explanation(str(mistake), mistake.group, mistake.level))
+        except Untied as reason:
+            return _unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level))
+        attempt = self.attempt(parts, scope, waiting=False)
+        if attempt.found is None and self._is_releasing(scope):
+            later = self.attempt(parts, scope, waiting=True)
+            attempt = later if later.found or not attempt.exhausted else attempt
+        if attempt.found is None:
+            return self._refuse(parts, attempt)
+        return self._place(parts, attempt)
+
+    def attempt(self, parts: Parts, scope: list[int] | None, waiting: bool) -> Attempt:
+        """The best placement of the minimum on idle (or, waiting, idle and releasing) room."""
+        slots = list(self.inventory.slots()) if scope is None else _with_running(scope, parts, self.inventory)
+        board = Board(self.inventory, parts, slots, waiting)
+        mask = board.everything if scope is None else _mask(board, scope)
+        attempt = Attempt(board, mask)
+        budget = Budget(self.options.budget)
+        needs = minimum(board)
+        try:
+            for kids in choices(parts, needs):
+                budget.spend()
+                search = Search(board, budget, needs, kids, self.options.strategy == "spread")
+                search.extras = _wanted_extras(board) if self.options.extras == "place" else {}
+                found = fulfil(search, mask)
+                if found is not None and (attempt.found is None or _better(parts, found, attempt.found)):
+                    attempt.found, attempt.kids = found, kids
+                if attempt.found is not None and _is_ideal(attempt.found):
+                    break
+        except Exhausted:
+            attempt.exhausted = True
+            if attempt.found is not None:
+                attempt.found.proved = False
+        return attempt
+
+    def _is_releasing(self, scope: list[int] | None) -> bool:
+        slots = self.inventory.slots() if scope is None else scope
+        return any(any(self.inventory.releasing[slot]) for slot in slots)
+
+    def _refuse(self, parts: Parts, attempt: Attempt) -> Decision:
+        if attempt.exhausted:
+            reason = f"the search budget of {self.options.budget} steps ended before the answer was known"
+            return _unplaced(parts.gang, "exhausted", Explanation(reason))
+        return _unplaced(parts.gang, "infeasible", Explanation("no placement exists"))
+
+    def _place(self, parts: Parts, attempt: Attempt) -> Decision:
+        found = attempt.found
+        assert found is not None
+        board = attempt.board
+        waits = board.waiting and _needs_releasing(board, found.solution)
+        solution = found.solution
+        if self.options.extras == "place":
+            solution = self._with_extras(attempt)
+        else:
+            board.settle(solution)
+        placements = self._take(parts, board, solution)
+        return Decision(
+            name=parts.gang.name,
+            outcome="placed",
+            waits=waits,
+            proved=found.proved,
+            score=score(board),
+            placements=placements,
+            domains=domains(board),
+        )
+
+    def _with_extras(self, attempt: Attempt) -> Solution:
+        """All pods within the bounds of the minimum if they fit, else the minimum and what fits beside it."""
+        board, found = attempt.board, attempt.found
+        assert found is not None
+        spread = self.options.strategy == "spread"
+        wanted = {
+            leaf.index: max(0, leaf.pods.count - len(board.running.get(leaf.index, ())))
+            for leaf in board.parts.leaves
+            if leaf.pods
+        }
+        if wanted == minimum(board) and attempt.kids == all_kids(board.parts):
+            board.settle(found.solution)
+            return found.solution
+        everything = Search(board, Budget(self.options.budget // 10), wanted, all_kids(board.parts), spread)
+        mask = attempt.mask
+        try:
+            whole = everything.solve(mask, found.caps) if everything.could_hold(board.parts.all[0], mask) else None
+        except Exhausted:
+            whole = None
+        if whole is not None:
+            board.settle(whole)
+            return whole
+        board.settle(found.solution)
+        total = {leaf: dict(where) for leaf, where in found.solution.items()}
+        for leaf, where in add_extras(board, mask, attempt.kids, Budget(self.options.budget), spread).items():
+            mine = total.setdefault(leaf, {})
+            for node, count in where.items():
+                mine[node] = mine.get(node, 0) + count
+        return total
+
+    def _take(self, parts: Parts, board: Board, solution: Solution) -> tuple[Placement, ...]:
+        standing = self.standings.setdefault(parts.gang.name, Standing(parts.gang))
+        placements = []
+        for leaf in parts.leaves:
+            pods = leaf.pods
+            assert pods is not None
+            index = 0
+            for node, count in sorted(solution.get(leaf.index, {}).items()):
+                self.inventory.take(board.slots[node], pods.request, pods.host_ports, count)
+                for _ in range(count):
+                    placements.append(Placement(leaf.path, index, board.names[node]))
+                    standing.live.append((leaf.path, board.slots[node]))
+                    index += 1
+        return tuple(placements)
+
+
+def minimum(board: Board) -> dict[int, int]:
+    """How many pods every pod set still needs."""
+    needs = {}
+    for leaf in board.parts.leaves:
+        assert leaf.pods is not None
+        needs[leaf.index] = max(0, leaf.pods.min - len(board.running.get(leaf.index, ())))
+    return needs
+
+
+def _wanted_extras(board: Board) -> dict[int, int]:
+    wanted = {}
+    for leaf in board.parts.leaves:
+        assert leaf.pods is not None
+        extra = leaf.pods.count - max(leaf.pods.min, len(board.running.get(leaf.index, ())))
+        if extra > 0:
+            wanted[leaf.index] = extra
+    return wanted
+
+
+def _better(parts: Parts, one: Found, other: Found) -> bool:
+    for wish in parts.wishes:
+        first, second = one.worths.get(wish.index, IDEAL), other.worths.get(wish.index, IDEAL)
+        if first != second:
+            return first < second
+    return False
+
+
+def _is_ideal(found: Found) -> bool:
+    return all(worth == IDEAL for worth in found.worths.values())
+
+
+def _needs_releasing(board: Board, solution: Solution) -> bool:
+    board.put(solution)
+    try:
+        for node in {node for where in solution.values() for node in where}:
+            held = board.inventory.releasing[board.slots[node]]
+            if any(free < soon for free, soon in zip(board.free[node], held, strict=True)):
+                return True
+            if board.ports[node] & (
+                set(board.inventory.ports(board.slots[node], False))
+                - set(board.inventory.ports(board.slots[node], True))
+            ):
+                return True
+    finally:
+        board.put(solution, -1)
+    return False
+
+
+def _mask(board: Board, scope: list[int]) -> int:
+    inside = set(scope)
+    return sum(1 << node for node, slot in enumerate(board.slots) if slot in inside)
+
+
+def _with_running(scope: list[int], parts: Parts, inventory: Inventory) -> list[int]:
+    return sorted({*scope, *(inventory.slot(member.node) for member in parts.gang.running)})
+
+
+def _leaves(gang: Gang) -> dict[str, PodSet]:
+    """Every pod set by its path."""
+    found: dict[str, PodSet] = {}
+    stack = [(gang.root, "")]
+    while stack:
+        group, prefix = stack.pop()
+        found.update((prefix + pods.name, pods) for pods in group.pods)
+        stack.extend((kid, f"{prefix}{kid.name}/") for kid in group.groups)
+    return found
+
+
+def _unplaced(gang: Gang, outcome: Outcome, explanation: Explanation) -> Decision:
+    return Decision(name=gang.name, outcome=outcome, explanation=explanation)

@@ -1,0 +1,53 @@
+"""Gangs that share the domain of another one: where such a gang may go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.tiers import NOWHERE
+from spinney.core.placement.parts import Invalid, Parts
+
+
+class Untied(Exception):
+    """The other gang gives no domain to share, or a running member is outside it."""
+
+    def __init__(self, reason: str, level: str) -> None:
+        super().__init__(reason)
+        self.level = level
+
+
+class Members(Protocol):
+    live: list[tuple[str, int]]
+
+
+def tied_slots(parts: Parts, inventory: Inventory, standings: Mapping[str, Members]) -> list[int] | None:
+    """The slots of the shared domain; None: the gang is free."""
+    tie = parts.gang.tied_to
+    if tie is None:
+        return None
+    tree = inventory.trees.get(parts.gang.root.topology or "")
+    depth = tree.depth(tie.level) if tree is not None else None
+    if tree is None or depth is None:
+        raise Invalid(
+            f"tiedTo: level {tie.level} is not a level of the gang's own topology {parts.gang.root.topology}",
+            "",
+            tie.level,
+        )
+    standing = standings.get(tie.gang)
+    if standing is None:
+        raise Untied(f"tied to gang {tie.gang}, which is not known", tie.level)
+    domains = {tree.domain_of(depth)[slot] for _, slot in standing.live}
+    if not domains:
+        raise Untied(f"tied to gang {tie.gang}, which is not placed", tie.level)
+    if len(domains) > 1 or NOWHERE in domains:
+        raise Untied(f"tied to gang {tie.gang}, which is not in one domain of level {tie.level}", tie.level)
+    domain = domains.pop()
+    for member in parts.gang.running:
+        if tree.domain_of(depth)[inventory.slot(member.node)] != domain:
+            where = "/".join(tree.path(depth, domain))
+            raise Untied(
+                f"tied to gang {tie.gang} in {where}, but {member.pods} runs on {member.node} outside it", tie.level
+            )
+    return list(tree.members(depth, domain))
