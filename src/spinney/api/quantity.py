@@ -31,9 +31,9 @@ class _Parsed(NamedTuple):
     style: str  # decimal | binary | exponent: how it was written, and therefore how it is shown
 
 
-def milli(text: str | int | float) -> int:
-    """Thousandths, rounded away from zero as Kubernetes rounds them: `milli("1500m") == 1500`."""
-    return _scaled(_parse(_text(text)).nanos, _MILLI_NANOS, round_up=True)
+def milli(text: str | int | float, round_up: bool = True) -> int:
+    """Thousandths, rounded away from zero as Kubernetes rounds them unless told: `milli("1500m") == 1500`."""
+    return _scaled(_parse(_text(text)).nanos, _MILLI_NANOS, round_up=round_up)
 
 
 def base_units(text: str | int | float, round_up: bool) -> int:

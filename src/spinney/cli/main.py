@@ -11,6 +11,8 @@ from spinney import __version__
 
 _COMMANDS = {
     "up": ("spinney.cli.up", "up", "Run the whole stack on this machine: API server, simulated nodes."),
+    "place": ("spinney.cli.place", "place", "Place the gangs of a problem on its nodes, or say why not."),
+    "validate": ("spinney.cli.validate", "validate", "Say whether manifests would be admitted, and why not."),
     "manifests": ("spinney.cli.manifests", "manifests", "Print the manifests that a cluster needs."),
     "bench": ("spinney.cli.bench", "bench", "Run the benchmarks and print their figures."),
 }

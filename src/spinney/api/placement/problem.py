@@ -13,6 +13,9 @@ import msgspec
 Amounts = tuple[int, ...]
 """One integer per resource of the problem: cpu in milli, everything else in whole units (memory in bytes)."""
 
+VERSION = 1
+"""Of the exchange format, problems and results alike."""
+
 DEFAULT_BUDGET = 100_000
 
 
@@ -58,7 +61,7 @@ class PreferredTerm(msgspec.Struct, frozen=True, gc=False):
     term: NodeTerm
 
 
-class NodeFilter(msgspec.Struct, frozen=True, gc=False):
+class NodeFilter(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Which nodes a pod may use, and which it would rather use. Hashable: equal filters share one mask."""
 
     selector: tuple[tuple[str, str], ...] = ()  # sorted by key
@@ -84,7 +87,7 @@ class Node(msgspec.Struct, frozen=True):
     host_ports: frozenset[int] = frozenset()
 
 
-class PodSet(msgspec.Struct, frozen=True):
+class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     """A leaf: `count` equal pods, of which `min` must be placed. `request` includes the one of `pods`."""
 
     name: str
@@ -97,9 +100,10 @@ class PodSet(msgspec.Struct, frozen=True):
     topology: str | None = None
     required: str | None = None
     preferred: str | None = None
+    unsupported: str = ""  # what it asks for and cannot have, as a sentence: such a gang is invalid
 
 
-class Group(msgspec.Struct, frozen=True):
+class Group(msgspec.Struct, frozen=True, cache_hash=True):
     """An inner node of a gang; the gang's root is the group with the empty name."""
 
     name: str

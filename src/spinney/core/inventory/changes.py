@@ -11,7 +11,11 @@ from typing import Generic, NamedTuple, TypeVar
 Seats = Mapping[str, tuple[int, ...]]
 """Where a slot sits: per topology its domain at depth 1, 2, ...; -1 where it takes no part."""
 
-LONGEST = 1 << 16
+FROM_NOWHERE: Seats = {}
+"""Of a slot that had no node."""
+
+MOST_TOUCHED = 1 << 16
+MOST_MOVED = 1 << 13
 
 T = TypeVar("T")
 
@@ -65,11 +69,11 @@ class Changes:
 
     def trim(self) -> None:
         """Forget the older half once there is too much to remember."""
-        if len(self.touched.entries) > LONGEST:
+        if len(self.touched.entries) > MOST_TOUCHED or len(self.moved.entries) > MOST_MOVED:
             for keep_up in self._keepers:
                 keep_up()
-            self.touched.drop_all_but(LONGEST // 2)
-            self.moved.drop_all_but(LONGEST // 2)
+            self.touched.drop_all_but(MOST_TOUCHED // 2)
+            self.moved.drop_all_but(MOST_MOVED // 2)
 
 
 class News(NamedTuple):

@@ -18,17 +18,18 @@ Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 Nodes = Sequence[Node | None]
 Condition = tuple[tuple[Taint, ...], bool, bool]
+Reader = Callable[[Iterable[Node | None]], Iterable[Any]]
 
 PATIENCE = 4096
 """Moves that are followed one by one; beyond that, starting over is quicker."""
 
 
 class Column:
-    """One number per slot for what `read` finds on its node."""
+    """One number per slot for what `read` finds on its node; it is asked for many nodes at a time."""
 
     __slots__ = ("_changes", "_codes", "_nodes", "_read", "_seen", "numbers")
 
-    def __init__(self, nodes: Nodes, changes: Changes, read: Callable[[Node], Any]) -> None:
+    def __init__(self, nodes: Nodes, changes: Changes, read: Reader) -> None:
         self._nodes = nodes
         self._changes = changes
         self._read = read
@@ -69,18 +70,17 @@ class Column:
             self._codes[slot] = code
 
     def _number(self, nodes: Iterable[Node | None]) -> list[int]:
-        read, numbers = self._read, self.numbers
-        found = [None if node is None else read(node) for node in nodes]
-        for value in found:
-            if value not in numbers:
-                numbers[value] = len(numbers)
-        return [numbers[value] for value in found]
+        numbers = self.numbers
+        return [numbers.setdefault(value, len(numbers)) for value in self._read(nodes)]
 
 
-def read_condition(node: Node) -> Condition:
-    """Taints, cordon and readiness; few nodes differ in them."""
-    return node.taints, node.unschedulable, node.ready
+def read_conditions(nodes: Iterable[Node | None]) -> Iterable[Condition | None]:
+    """Taints, cordon and readiness; few nodes differ in them. Lazily: so many tuples at once wake the collector."""
+    return (None if node is None else (node.taints, node.unschedulable, node.ready) for node in nodes)
 
 
-def read_label(key: str) -> Callable[[Node], str | None]:
-    return lambda node: node.labels.get(key)
+def read_label(key: str) -> Reader:
+    def read(nodes: Iterable[Node | None]) -> Iterable[str | None]:
+        return [None if node is None else node.labels.get(key) for node in nodes]
+
+    return read

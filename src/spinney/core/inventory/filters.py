@@ -1,6 +1,7 @@
 """Which nodes a pod may use, and which it would rather use, as kube-scheduler judges them.
 
-Looks at one node and one filter: never at what is free there.
+One thing is stricter: a cordoned node is no capacity, whatever a pod tolerates. Looks at one node and one filter: never
+at what is free there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Taint, Term, Toleration
 
 NAME_FIELD = "metadata.name"
-CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 EXCLUDING = ("NoSchedule", "NoExecute")
 
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
@@ -43,7 +43,7 @@ def condition(
     """The part of `why_not` that does not depend on labels or the name."""
     if not ready:
         return "not ready"
-    if unschedulable and not _tolerated(CORDON, tolerations):
+    if unschedulable:
         return "unschedulable"
     for taint in taints:
         if taint.effect in EXCLUDING and not _tolerated(taint, tolerations):

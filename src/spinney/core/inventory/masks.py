@@ -9,7 +9,7 @@ import numpy as np
 
 from spinney.api.placement.problem import NodeFilter, NodeTerm, Term, Toleration
 from spinney.core.inventory.changes import Changes
-from spinney.core.inventory.columns import PATIENCE, Column, Condition, Flags, Nodes, read_condition, read_label
+from spinney.core.inventory.columns import PATIENCE, Column, Condition, Flags, Nodes, read_conditions, read_label
 from spinney.core.inventory.filters import admits, condition, holds, named, well_formed
 from spinney.core.inventory.recent import Recent
 
@@ -58,7 +58,7 @@ class Masks:
     def __init__(self, nodes: Nodes, changes: Changes) -> None:
         self.nodes = nodes
         self.changes = changes
-        self._conditions = Column(nodes, changes, read_condition)
+        self._conditions = Column(nodes, changes, read_conditions)
         self._labels: Recent[str, Column] = Recent(MOST_COLUMNS, lambda key: Column(nodes, changes, read_label(key)))
         self._masks: Recent[NodeFilter, Mask] = Recent(MOST_MASKS, lambda wanted: Mask(wanted, self))
 

@@ -66,6 +66,6 @@ def _turned(rows: Sequence[Row], resources: int) -> Amounts64:
 
 
 def _wider(table: Amounts64, slots: int) -> Amounts64:
-    wider = np.zeros((table.shape[0], slots + slots // 2), np.int64)
+    wider = np.zeros((table.shape[0], slots + slots // 16 + 8), np.int64)
     wider[:, : table.shape[1]] = table
     return wider

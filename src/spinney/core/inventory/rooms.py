@@ -17,6 +17,9 @@ from spinney.core.inventory.sums import Amounts64, Sums
 if TYPE_CHECKING:
     from spinney.core.inventory.state import Inventory
 
+LARGEST_ROOM = 2**46
+"""More than this on one node counts as this, so that 2**17 nodes never add up to more than 63 bits."""
+
 
 class Room:
     """As of the last `refresh`; the arrays change in place and are not to be written."""
@@ -81,7 +84,9 @@ class Room:
             amount = idle[slot][resource]
             if waiting:
                 amount += releasing[slot][resource]
-            return amount if amount > 0 else 0
+            if amount <= 0:
+                return 0
+            return amount if amount < LARGEST_ROOM else LARGEST_ROOM
 
         return free
 
@@ -92,4 +97,4 @@ class Room:
         for mask in self._masks:
             admitted |= mask.refresh().array()
         for resource, sums in self._sums.items():
-            sums.load(np.maximum(mirror.free(resource, self._waiting), 0) * admitted)
+            sums.load(np.clip(mirror.free(resource, self._waiting), 0, LARGEST_ROOM) * admitted)

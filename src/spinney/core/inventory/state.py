@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from operator import add, sub
 
 from spinney.api.placement.problem import Amounts, Node, NodeFilter, Topology
-from spinney.core.inventory.changes import Changes, Seats
+from spinney.core.inventory.changes import FROM_NOWHERE, Changes, Seats
 from spinney.core.inventory.counts import Counts, Shape
 from spinney.core.inventory.masks import Masks
 from spinney.core.inventory.mirror import Mirror
@@ -23,14 +23,15 @@ from spinney.core.inventory.trees import Tree
 from spinney.core.inventory.undo import UndoLog
 
 MOST_COUNTS = 64
-MOST_ROOMS = 32
+MOST_ROOMS = 16
 
 
 class Inventory:
     """Nodes in slots (small integers, reused), topology trees, pods, and raw changes for trials.
 
     `idle[slot]` is allocatable less everything that uses it (negative after a shrink), `releasing[slot]` the part of
-    the used that is terminating; both aligned with `resources`, both zero in a slot without a node. Read only; a changed row is a new list.
+    the used that is terminating; both aligned with `resources`, both zero in a slot without a node. Read only: rows
+    are shared, and a changed one is a new list.
     """
 
     def __init__(self, resources: Sequence[str], topologies: Sequence[Topology] = ()) -> None:
@@ -40,6 +41,7 @@ class Inventory:
         self.trees: dict[str, Tree] = {}
         self.changes = Changes()
         self.port_use = Ports()
+        self._nothing = [0] * len(self.resources)
         self._nodes: list[Node | None] = []
         self._names: list[str] = []
         self._slots: dict[str, int] = {}
@@ -121,6 +123,8 @@ class Inventory:
 
     def put_node(self, node: Node) -> None:
         """A node is there, new or changed."""
+        for amounts in (node.allocatable, node.used, node.releasing):
+            self._check_length("node", node.name, amounts)
         self.changes.trim()
         slot = self._slots.get(node.name)
         if slot is None:
@@ -162,6 +166,7 @@ class Inventory:
         self, key: str, node: str, request: Amounts, ports: frozenset[int] = NONE, releasing: bool = False
     ) -> None:
         """A pod (or a reservation) holds room on a node, now or once the node appears. A known key is replaced."""
+        self._check_length("pod", key, request)
         self._put_pod(key, Pod(node, request, ports, releasing))
 
     def release_pod(self, key: str) -> None:
@@ -256,17 +261,15 @@ class Inventory:
         self.changes.epoch += 1
 
     def _settle(self, node: Node) -> None:
-        nothing = [0] * len(self.resources)
-        if self._vacant:
-            slot = self._vacant[-1]
-        else:
-            slot = len(self._nodes)
+        if not self._vacant:
+            self._vacant.append(len(self._nodes))
             self._nodes.append(None)
             self._names.append("")
-            self.idle.append(nothing)
-            self.releasing.append(nothing)
-            self._vacant.append(slot)
-        self._resettle(slot, node, _capacity(node), list(node.releasing), (dict.fromkeys(node.host_ports, 1), None))
+            self.idle.append(self._nothing)
+            self.releasing.append(self._nothing)
+        slot = self._vacant[-1]
+        releasing = list(node.releasing) if any(node.releasing) else self._nothing
+        self._resettle(slot, node, _capacity(node), releasing, (dict.fromkeys(node.host_ports, 1), None))
         self._undo.record(self._unsettle, slot)
         for pod in self._pods.on(node.name):
             self._occupy(pod, 1)
@@ -284,7 +287,7 @@ class Inventory:
         self.port_use.restore(slot, ports)
         for tree in self.trees.values():
             tree.enter(slot, node.labels, reuse=not self._undo.recording)
-        self.changes.move(slot, {})
+        self.changes.move(slot, FROM_NOWHERE)
 
     def _unsettle(self, slot: int) -> tuple[Use | None, Use | None]:
         left = self._seats(slot)
@@ -293,8 +296,7 @@ class Inventory:
         del self._slots[self._names[slot]]
         self._nodes[slot] = None
         self._names[slot] = ""
-        self.idle[slot] = [0] * len(self.resources)
-        self.releasing[slot] = [0] * len(self.resources)
+        self.idle[slot] = self.releasing[slot] = self._nothing
         self._vacant.append(slot)
         self.changes.move(slot, left)
         return self.port_use.lift(slot)
@@ -318,6 +320,11 @@ class Inventory:
                 tree.leave(slot)
                 tree.enter(slot, node.labels, reuse=not self._undo.recording)
         self.changes.move(slot, left)
+
+    def _check_length(self, kind: str, name: str, amounts: Amounts) -> None:
+        if len(amounts) != len(self.resources):
+            found, expected = len(amounts), len(self.resources)
+            raise ValueError(f"{kind} {name} has {found} amounts, expected {expected}: {self.resources}")
 
     def _seats(self, slot: int) -> Seats:
         return {name: tree.seats(slot) for name, tree in self.trees.items()}

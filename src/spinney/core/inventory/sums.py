@@ -30,7 +30,7 @@ class _Level:
         self.reserve(sums)
 
     def reserve(self, sums: Amounts64) -> None:
-        self.sums = np.zeros(len(sums) + len(sums) // 2 + 8, np.int64)
+        self.sums = np.zeros(len(sums) + len(sums) // 16 + 8, np.int64)
         self.sums[: len(sums)] = sums
         self.buffer = memoryview(self.sums)  # type: ignore[arg-type]
         self.show()
@@ -59,7 +59,7 @@ class Sums:
     def load(self, amounts: npt.NDArray[Any]) -> None:
         """Start over."""
         self.forget_levels()
-        self._store = np.zeros(len(amounts) + len(amounts) // 2 + 8, self._kind)
+        self._store = np.zeros(len(amounts) + len(amounts) // 16 + 8, self._kind)
         self._store[: len(amounts)] = amounts
         self._buffer: Any = memoryview(self._store)  # type: ignore[arg-type]
         self.total = int(amounts.sum(dtype=np.int64))
@@ -117,7 +117,7 @@ class Sums:
 
     def _resize(self, slots: int) -> None:
         if slots > len(self._store):
-            grown = np.zeros(slots + slots // 2, self._kind)
+            grown = np.zeros(slots + slots // 16 + 8, self._kind)
             grown[: len(self._store)] = self._store
             self._store = grown
             self._buffer = memoryview(grown)  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ class Tier:
         "_array",
         "_members",
         "_names",
+        "_narrowest",
         "_spare",
         "_stale",
         "_untidy",
@@ -32,11 +33,12 @@ class Tier:
         "values",
     )
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], narrowest: bool) -> None:
         self._names = names
         self.values: list[str] = []
         self.parents: list[int] = []
         self.below: list[dict[str, int]] = []
+        self._narrowest = narrowest
         self.sizes: list[int] = []
         self.ids: list[int] = []
         self._members: list[list[int]] = []
@@ -52,7 +54,8 @@ class Tier:
         """A new id."""
         self.values.append(value)
         self.parents.append(parent)
-        self.below.append({})
+        if not self._narrowest:
+            self.below.append({})
         self.sizes.append(0)
         self._members.append([])
         self._untidy.append(False)
@@ -72,21 +75,24 @@ class Tier:
 
     def enter(self, slot: int, domain: int) -> None:
         self.ids[slot] = domain
-        self._stale.append(slot)
+        if len(self._stale) <= FEW:
+            self._stale.append(slot)
         if domain == NOWHERE:
             return
         self.sizes[domain] += 1
+        if self.sizes[domain] == 1:
+            self._members[domain] = [slot]
+            return
         members = self._loosen(domain)
         members.append(slot)
-        if len(members) == 1:
-            self._untidy[domain] = False
-        elif len(members) > 2 * self.sizes[domain] + 16:
+        if len(members) > 2 * self.sizes[domain] + 16:
             self._tidy(domain)
 
     def leave(self, slot: int) -> None:
         domain = self.ids[slot]
         self.ids[slot] = NOWHERE
-        self._stale.append(slot)
+        if len(self._stale) <= FEW:
+            self._stale.append(slot)
         if domain == NOWHERE:
             return
         self.sizes[domain] -= 1

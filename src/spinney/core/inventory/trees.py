@@ -35,7 +35,7 @@ class Tree:
     def __init__(self, topology: Topology, names: Sequence[str]) -> None:
         self.topology = topology
         self.levels = topology.levels
-        self._tiers = [Tier(names) for _ in range(len(topology.levels) + 1)]
+        self._tiers = [Tier(names, depth == len(self.levels)) for depth in range(len(self.levels) + 1)]
         self._tiers[0].open(0, "")
         self._orders: list[list[int] | None] = [None] * len(self._tiers)
         self._ranks: list[Ids | None] = [None] * len(self._tiers)
@@ -92,6 +92,8 @@ class Tree:
 
     def children(self, depth: int, domain: int) -> list[int]:
         """Ids at depth + 1, by value; emptied domains included."""
+        if depth == len(self.levels):
+            return []
         below = self._tiers[depth].below[domain]
         return [below[value] for value in sorted(below)]
 
@@ -149,7 +151,8 @@ class Tree:
 
     def enter(self, slot: int, labels: Mapping[str, str], reuse: bool) -> None:
         """Seat a node. `reuse`: a new domain may take the id of an emptied one."""
-        self.reserve(slot + 1)
+        if slot >= len(self._tiers[0].ids):
+            self.reserve(slot + 1)
         self._tiers[0].enter(slot, 0)
         domain = 0
         path = self.locate(labels)

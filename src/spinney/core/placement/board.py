@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from spinney.core.inventory.filters import admits, preference
 from spinney.core.inventory.state import Inventory
-from spinney.core.placement.parts import Part, Parts
+from spinney.core.placement.parts import Part, Parts, asked_resources
 
 UNBOUNDED = 1 << 31
 
@@ -223,13 +223,6 @@ class Board:
             if domain >= 0:
                 masks[domain] = masks.get(domain, 0) | 1 << node
         return sorted((Spot(mask, tree.path(depth, domain)) for domain, mask in masks.items()), key=_by_path)
-
-
-def asked_resources(parts: Parts, resources: Sequence[str]) -> list[int]:
-    """The resources a gang asks for in the order of best fit: extended ones by name, then cpu, memory, pods."""
-    last = {"cpu": 1, "memory": 2, "pods": 3}
-    wanted = {r for leaf in parts.leaves if leaf.pods for r, amount in enumerate(leaf.pods.request) if amount}
-    return sorted(wanted, key=lambda r: (last.get(resources[r], 0), resources[r]))
 
 
 def _by_path(spot: Spot) -> tuple[object, ...]:

@@ -8,18 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spinney.api.placement.problem import Gang, Options, PodSet, Topology
-from spinney.api.placement.result import Decision, Explanation, Outcome, Placement
+from spinney.api.placement.problem import Gang, Group, Options, PodSet, Topology
+from spinney.api.placement.result import Decision, Explanation, Outcome
 from spinney.core.inventory.state import Inventory
 from spinney.core.placement.board import Board, Solution
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.choices import Kids, all_kids, choices
+from spinney.core.placement.counting import Profile, profile
 from spinney.core.placement.extras import add_extras
-from spinney.core.placement.parts import Invalid, Parts, read_parts
-from spinney.core.placement.scoring import domains, score
+from spinney.core.placement.parts import Invalid, Part, Parts, read_parts
+from spinney.core.placement.quick import Quick
+from spinney.core.placement.scoring import domains, number, score
 from spinney.core.placement.search import Search
 from spinney.core.placement.ties import Untied, tied_slots
 from spinney.core.placement.wishes import IDEAL, Found, fulfil
+
+_TEMPLATES = 256
 
 
 @dataclass(slots=True)
@@ -34,8 +38,8 @@ class Standing:
 class Attempt:
     """What came of a search on one view of the cluster: a placement, a proof that there is none, or neither."""
 
-    board: Board
-    mask: int
+    board: Board | None = None
+    mask: int = 0
     found: Found | None = None
     kids: Kids = field(default_factory=dict)
     exhausted: bool = False
@@ -49,6 +53,8 @@ class Engine:
         self.topologies = topologies
         self.options = options
         self.standings: dict[str, Standing] = {}
+        self.quick = Quick(inventory)
+        self._read: dict[Group, tuple[Parts, Profile]] = {}
 
     def admit_running(self, gang: Gang) -> None:
         """Members that run take their room from the start."""
@@ -61,24 +67,45 @@ class Engine:
             standing.live.append((member.pods, slot))
 
     def decide(self, gang: Gang) -> Decision:
-        """Read, tie, search on idle room, else on releasing room, then add what is optional and take it."""
+        """Read, tie, count, search on idle room, else on releasing room, then add what is optional and take it."""
         try:
-            parts = read_parts(gang, self.topologies)
-            scope = tied_slots(parts, self.inventory, self.standings)
+            parts, asked = self.read(gang)
+            scope = tied_slots(parts, self.inventory, self.standings) if gang.tied_to else None
         except Invalid as mistake:
             return _unplaced(gang, "invalid", Explanation(str(mistake), mistake.group, mistake.level))
         except Untied as reason:
             return _unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level))
-        attempt = self.attempt(parts, scope, waiting=False)
+        if asked.simple and self.options.strategy == "binpack":
+            taken = self.quick.place(parts, asked, self.options.extras == "place")
+            if taken is not None:
+                return self._answer(
+                    parts, [(leaf, slot) for leaf, slot, count in taken for _ in range(count)], False, True
+                )
+        attempt = self.attempt(parts, asked, scope, waiting=False)
         if attempt.found is None and self._is_releasing(scope):
-            later = self.attempt(parts, scope, waiting=True)
-            attempt = later if later.found or not attempt.exhausted else attempt
+            later = self.attempt(parts, asked, scope, waiting=True)
+            attempt = later if later.found or not later.exhausted else attempt
         if attempt.found is None:
             return self._refuse(parts, attempt)
         return self._place(parts, attempt)
 
-    def attempt(self, parts: Parts, scope: list[int] | None, waiting: bool) -> Attempt:
+    def read(self, gang: Gang) -> tuple[Parts, Profile]:
+        """Gangs of one template are read once; those with running members are like no other."""
+        known = self._read.get(gang.root) if not gang.running and not gang.tied_to else None
+        if known is not None:
+            return known[0].of(gang), known[1]
+        parts = read_parts(gang, self.topologies)
+        asked = profile(parts, self.inventory.resources)
+        if not gang.running and not gang.tied_to:
+            if len(self._read) >= _TEMPLATES:
+                self._read.clear()
+            self._read[gang.root] = parts, asked
+        return parts, asked
+
+    def attempt(self, parts: Parts, asked: Profile, scope: list[int] | None, waiting: bool) -> Attempt:
         """The best placement of the minimum on idle (or, waiting, idle and releasing) room."""
+        if self.quick.counting.is_hopeless(parts, asked, waiting):
+            return Attempt()
         slots = list(self.inventory.slots()) if scope is None else _with_running(scope, parts, self.inventory)
         board = Board(self.inventory, parts, slots, waiting)
         mask = board.everything if scope is None else _mask(board, scope)
@@ -115,27 +142,47 @@ class Engine:
         found = attempt.found
         assert found is not None
         board = attempt.board
+        assert board is not None
         waits = board.waiting and _needs_releasing(board, found.solution)
         solution = found.solution
         if self.options.extras == "place":
             solution = self._with_extras(attempt)
         else:
             board.settle(solution)
-        placements = self._take(parts, board, solution)
+        return self._answer(parts, self._taken(parts, board, solution), waits, found.proved)
+
+    def _taken(self, parts: Parts, board: Board, solution: Solution) -> list[tuple[Part, int]]:
+        """Take a solution from the inventory; answers the new members."""
+        new = []
+        for leaf in parts.leaves:
+            pods = leaf.pods
+            assert pods is not None
+            for node, count in sorted(solution.get(leaf.index, {}).items()):
+                self.inventory.take(board.slots[node], pods.request, pods.host_ports, count)
+                new.extend([(leaf, board.slots[node])] * count)
+        return new
+
+    def _answer(self, parts: Parts, new: list[tuple[Part, int]], waits: bool, proved: bool) -> Decision:
+        standing = self.standings.setdefault(parts.gang.name, Standing(parts.gang))
+        standing.live.extend([(leaf.path, slot) for leaf, slot in new])
+        live = new
+        if len(standing.live) > len(new):
+            by_path = {leaf.path: leaf for leaf in parts.leaves}
+            live = [(by_path[path], slot) for path, slot in standing.live]
         return Decision(
             name=parts.gang.name,
             outcome="placed",
             waits=waits,
-            proved=found.proved,
-            score=score(board),
-            placements=placements,
-            domains=domains(board),
+            proved=proved,
+            score=score(parts, self.inventory, live),
+            placements=number(parts, self.inventory, new),
+            domains=domains(parts, self.inventory, live),
         )
 
     def _with_extras(self, attempt: Attempt) -> Solution:
         """All pods within the bounds of the minimum if they fit, else the minimum and what fits beside it."""
         board, found = attempt.board, attempt.found
-        assert found is not None
+        assert found is not None and board is not None
         spread = self.options.strategy == "spread"
         wanted = {
             leaf.index: max(0, leaf.pods.count - len(board.running.get(leaf.index, ())))
@@ -161,21 +208,6 @@ class Engine:
             for node, count in where.items():
                 mine[node] = mine.get(node, 0) + count
         return total
-
-    def _take(self, parts: Parts, board: Board, solution: Solution) -> tuple[Placement, ...]:
-        standing = self.standings.setdefault(parts.gang.name, Standing(parts.gang))
-        placements = []
-        for leaf in parts.leaves:
-            pods = leaf.pods
-            assert pods is not None
-            index = 0
-            for node, count in sorted(solution.get(leaf.index, {}).items()):
-                self.inventory.take(board.slots[node], pods.request, pods.host_ports, count)
-                for _ in range(count):
-                    placements.append(Placement(leaf.path, index, board.names[node]))
-                    standing.live.append((leaf.path, board.slots[node]))
-                    index += 1
-        return tuple(placements)
 
 
 def minimum(board: Board) -> dict[int, int]:

@@ -5,7 +5,7 @@ Never looks at nodes: what a gang asks for is the same on any cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -58,8 +58,9 @@ class Parts:
     leaves: list[Part] = field(default_factory=list)
     wishes: list[Part] = field(default_factory=list)
 
-    def leaf(self, path: str) -> Part:
-        return next(part for part in self.leaves if part.path == path)
+    def of(self, gang: Gang) -> Parts:
+        """The same parts for another gang of the same template."""
+        return Parts(gang, self.all, self.leaves, self.wishes)
 
     def below(self, part: Part) -> list[Part]:
         """The pod sets at or below a part."""
@@ -89,6 +90,13 @@ def read_parts(gang: Gang, topologies: Mapping[str, Topology]) -> Parts:
     _set_kinds(parts)
     parts.wishes = sorted((part for part in parts.all if part.preferred), key=_order_of_wishes)
     return parts
+
+
+def asked_resources(parts: Parts, resources: Sequence[str]) -> list[int]:
+    """The resources a gang asks for in the order of best fit: extended ones by name, then cpu, memory, pods."""
+    last = {"cpu": 1, "memory": 2, "pods": 3}
+    wanted = {r for leaf in parts.leaves if leaf.pods for r, amount in enumerate(leaf.pods.request) if amount}
+    return sorted(wanted, key=lambda r: (last.get(resources[r], 0), resources[r]))
 
 
 def _order_of_wishes(part: Part) -> tuple[int, bool, int]:

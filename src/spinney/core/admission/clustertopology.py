@@ -1,0 +1,99 @@
+"""ClusterTopology: levels put into order, and kept while scheduled pods rely on them (T4, L4, C9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from spinney.api.admission import AdmissionRequest, Lookup, Object
+from spinney.api.domains import DOMAINS, HOST, is_domain, rank
+from spinney.api.field_errors import FieldError, duplicate, forbidden, not_supported
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.labels import HOSTNAME
+from spinney.core.admission.findings import Findings
+from spinney.core.admission.reading import part, read
+from spinney.core.admission.settings import AdmissionSettings
+from spinney.core.admission.usage import scheduled_users
+
+_SHOWN_BLOCKERS = 50
+
+
+def ordered(obj: Object) -> Object | None:
+    """The topology with its levels broad to narrow; None where they are already, or cannot be told apart."""
+    levels = part(obj, "spec").get("levels")
+    if not isinstance(levels, list) or not all(_has_domain(level) for level in levels):
+        return None
+    wanted = sorted(levels, key=lambda level: rank(level["domain"]))
+    if all(one is other for one, other in zip(wanted, levels, strict=True)):
+        return None
+    return {**obj, "spec": {**obj["spec"], "levels": wanted}}
+
+
+def _has_domain(level: Any) -> bool:
+    return isinstance(level, dict) and isinstance(level.get("domain"), str) and is_domain(level["domain"])
+
+
+def check(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup, found: Findings) -> None:
+    topology = read(request.object, ClusterTopology)
+    if isinstance(topology, FieldError):
+        found.refuse(topology)
+        return
+    old = read(request.old_object, ClusterTopology) if request.operation == "UPDATE" else None
+    changed = not isinstance(old, ClusterTopology) or _levels(old) != _levels(topology)
+    if not changed:
+        return
+    found.refuse(*_bad_levels(topology))
+    _warn(request, topology, settings, found)
+    if request.operation == "UPDATE" and not _is_own_write(request, settings):
+        found.refuse(*_blockers(request.name, settings, lookup))
+
+
+def _levels(topology: ClusterTopology) -> list[tuple[str, str]]:
+    """In the order of the domains: another order of the same levels is no change."""
+    return sorted((level.domain, level.key) for level in topology.spec.levels)
+
+
+def _bad_levels(topology: ClusterTopology) -> Iterable[FieldError]:
+    domains: set[str] = set()
+    keys: set[str] = set()
+    for index, level in enumerate(topology.spec.levels):
+        path = f"spec.levels[{index}]"
+        if not is_domain(level.domain):
+            yield not_supported(f"{path}.domain", level.domain, DOMAINS)
+        if level.domain in domains:
+            yield duplicate(f"{path}.domain", level.domain)
+        if level.key in keys:
+            yield duplicate(f"{path}.key", level.key)
+        domains.add(level.domain)
+        keys.add(level.key)
+
+
+def _is_own_write(request: AdmissionRequest, settings: AdmissionSettings) -> bool:
+    """The operator brings its default topology in line at start-up, whatever runs (C3)."""
+    return request.user in settings.operator_users and request.name == settings.default_topology
+
+
+def _warn(request: AdmissionRequest, topology: ClusterTopology, settings: AdmissionSettings, found: Findings) -> None:
+    reserved = settings.writes_default and request.name == settings.default_topology
+    if reserved and request.user not in settings.operator_users:
+        found.warn(
+            f'the name "{request.name}" is reserved for the default ClusterTopology: '
+            "the operator overwrites it from its configuration when it starts; "
+            "choose another name for a topology of your own"
+        )
+    for index, level in enumerate(topology.spec.levels):
+        if level.domain == HOST and level.key != HOSTNAME:
+            found.warn(f'spec.levels[{index}].key: kubelets label hosts with "{HOSTNAME}", found "{level.key}"')
+
+
+def _blockers(name: str, settings: AdmissionSettings, lookup: Lookup) -> Iterable[FieldError]:
+    users = scheduled_users(lookup, name, settings.default_topology)
+    if not users:
+        return
+    shown = ", ".join(users[:_SHOWN_BLOCKERS])
+    more = f" and {len(users) - _SHOWN_BLOCKERS} more" if len(users) > _SHOWN_BLOCKERS else ""
+    yield forbidden(
+        "spec.levels",
+        "topology levels cannot be changed while PodCliqueSets with scheduled pods reference "
+        f'ClusterTopology "{name}": {shown}{more}',
+    )

@@ -1,0 +1,79 @@
+"""May it enter? The rules of the operator's kinds, as one plug-in for every server that asks.
+
+Pure: the same request over the same view gives the same verdict, and nothing given is changed.
+"""
+
+from __future__ import annotations
+
+from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.core.admission import clustertopology, podcliqueset
+from spinney.core.admission.findings import Findings
+from spinney.core.admission.podcliqueset_defaults import defaulted
+from spinney.core.admission.reading import part
+from spinney.core.admission.settings import AdmissionSettings
+
+GROUP = PodCliqueSet.GROUP
+RESOURCES = (ClusterTopology.PLURAL, PodCliqueSet.PLURAL)
+OPERATIONS = ("CREATE", "UPDATE")
+
+
+class OperatorAdmission:
+    """Defaulting and validation of PodCliqueSets and ClusterTopologies under given settings."""
+
+    def __init__(self, settings: AdmissionSettings) -> None:
+        self._settings = settings
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        return (
+            request.group == GROUP
+            and request.resource in RESOURCES
+            and not request.subresource
+            and request.operation in OPERATIONS
+        )
+
+    def mutate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
+        """Fill in; whatever cannot be read is left for the schema to refuse. What is being deleted is left alone."""
+        changed = self._changed(request, lookup)
+        return Verdict() if changed is None else Verdict(object=changed)
+
+    def validate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
+        """Every error at once. What is being deleted may lose its finalizers whatever it looks like."""
+        try:
+            return Verdict() if _is_leaving(request) else self._judged(request, lookup)
+        except RecursionError:
+            return Verdict(False, message="the object is nested too deeply to be judged", code=400)
+
+    def _judged(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
+        found = Findings()
+        check = podcliqueset.check if request.resource == PodCliqueSet.PLURAL else clustertopology.check
+        check(request, self._settings, lookup, found)
+        warnings = tuple(dict.fromkeys(found.warnings))
+        if found.errors:
+            return Verdict(
+                False, errors=tuple({str(error): error for error in found.errors}.values()), warnings=warnings
+            )
+        if self._changed(request, lookup) is not None:
+            return Verdict(False, message=_UNDEFAULTED, code=503, warnings=warnings)
+        return Verdict(warnings=warnings)
+
+    def _changed(self, request: AdmissionRequest, lookup: Lookup) -> Object | None:
+        obj = request.object
+        if not isinstance(obj, dict) or part(obj, "metadata").get("deletionTimestamp"):
+            return None
+        if request.resource == ClusterTopology.PLURAL:
+            return clustertopology.ordered(obj)
+        changed = defaulted(obj, request.old_object, self._settings, lookup)
+        return None if changed is obj else changed
+
+
+def _is_leaving(request: AdmissionRequest) -> bool:
+    """Being deleted, and nothing asked of it but to go."""
+    old, obj = request.old_object, request.object
+    if not part(old, "metadata").get("deletionTimestamp"):
+        return False
+    return (old or {}).get("spec") == (obj or {}).get("spec")
+
+
+_UNDEFAULTED = "the object has not been defaulted: the mutating webhook could not be asked, try again"

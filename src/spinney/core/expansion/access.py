@@ -1,0 +1,105 @@
+"""What an init container needs to watch its parents: an account that may read pods and nothing else, and its token.
+
+Made only for sets with a startup order. Secrets are never listed: the binding, made last, says that the token is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spinney.api import naming
+from spinney.api.changes import Change, Create, Json, Resource
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.labels import (
+    COMPONENT_POD_ROLE,
+    COMPONENT_POD_ROLE_BINDING,
+    COMPONENT_POD_SERVICE_ACCOUNT,
+    COMPONENT_POD_TOKEN_SECRET,
+)
+from spinney.api.markers import Slim
+from spinney.api.meta import ObjectMeta, PartialObject
+from spinney.core.expansion.objects import amend, managed_labels, new_object, owner_reference
+from spinney.core.expansion.resources import PODCLIQUESETS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from spinney.core.expansion.startup import has_order
+
+_GROUP = "rbac.authorization.k8s.io"
+_ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
+
+
+class Rule(Slim, frozen=True):
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+
+
+class Role(Slim, frozen=True):
+    """A Role as far as it is compared."""
+
+    metadata: ObjectMeta
+    rules: tuple[Rule, ...] = ()
+
+
+_RULES = (Rule(("",), ("pods", "pods/status"), ("get", "list", "watch")),)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What there is of it."""
+
+    account: PartialObject | None = None
+    role: Role | None = None
+    binding: PartialObject | None = None
+
+
+def expand(podcliqueset: PodCliqueSet, access: Access) -> list[Change]:
+    if not has_order(podcliqueset):
+        return []
+    name = podcliqueset.metadata.name
+    changes: list[Change] = []
+    if access.account is None:
+        account = naming.service_account(name)
+        changes.append(_new(podcliqueset, SERVICE_ACCOUNTS, account, COMPONENT_POD_SERVICE_ACCOUNT))
+    if access.role is None:
+        changes.append(_new(podcliqueset, ROLES, naming.role(name), COMPONENT_POD_ROLE, rules=_rules()))
+    elif access.role.rules != _RULES:
+        changes += amend(ROLES, access.role.metadata, {"rules": _rules()})
+    if access.binding is None:
+        changes += [_token(podcliqueset), _binding(podcliqueset)]
+    return changes
+
+
+def _rules() -> list[Json]:
+    return [
+        {"apiGroups": list(rule.api_groups), "resources": list(rule.resources), "verbs": list(rule.verbs)}
+        for rule in _RULES
+    ]
+
+
+def _token(podcliqueset: PodCliqueSet) -> Create:
+    name = podcliqueset.metadata.name
+    annotations = {_ACCOUNT_ANNOTATION: naming.service_account(name)}
+    secret = naming.token_secret(name)
+    create = _new(podcliqueset, SECRETS, secret, COMPONENT_POD_TOKEN_SECRET, type="kubernetes.io/service-account-token")
+    create.body["metadata"]["annotations"] = annotations
+    return create
+
+
+def _binding(podcliqueset: PodCliqueSet) -> Create:
+    metadata = podcliqueset.metadata
+    role = {"apiGroup": _GROUP, "kind": "Role", "name": naming.role(metadata.name)}
+    account = naming.service_account(metadata.name)
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": metadata.namespace}]
+    name = naming.role(metadata.name)
+    return _new(podcliqueset, ROLE_BINDINGS, name, COMPONENT_POD_ROLE_BINDING, roleRef=role, subjects=subjects)
+
+
+def _new(podcliqueset: PodCliqueSet, resource: Resource, name: str, component: str, **content: Any) -> Create:
+    metadata = podcliqueset.metadata
+    label = name.replace(":", ".")
+    return new_object(
+        resource.at(name, metadata.namespace),
+        labels=managed_labels(metadata.name, label, component),
+        owner=owner_reference(PODCLIQUESETS, metadata),
+        **content,
+    )

@@ -1,0 +1,198 @@
+"""The KAI scheduler: a PodGroup with a tree of sub-groups for each gang (G11), a Topology for each topology (C5).
+
+Never touches a PodGroup or a Topology that is not ours, and keeps what the scheduler writes on those that are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from spinney.api import naming
+from spinney.api.changes import Change, Create, Delete, Json, Notify, Resource
+from spinney.api.domains import NUMA, rank
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgang import GangTopologyConstraint, PodGang
+from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint, SubGroup
+from spinney.api.labels import (
+    DEFAULT_QUEUE,
+    KAI_QUEUE,
+    KAI_SKIP_PODGROUPER,
+    KAI_SUBGROUP_NAME,
+    KAI_TOPOLOGY,
+    MIRRORED,
+    POD_GROUP_NAME,
+    SCHEDULER_KAI,
+    TIED_TO,
+    TOPOLOGY_NAME,
+)
+from spinney.api.meta import ObjectMeta
+from spinney.core.expansion.backends import Capabilities, Find, Marks, Twin
+from spinney.core.expansion.objects import amend, builtins, difference, kept, owner_reference
+from spinney.core.expansion.resources import CLUSTERTOPOLOGIES, KAI_TOPOLOGIES, PODGANGS, PODGROUPS
+
+
+@dataclass(frozen=True, slots=True)
+class Kai:
+    """`numa`: whether the scheduler behind it can go below the host; upstream's cannot."""
+
+    name: str = SCHEDULER_KAI
+    manages_topologies: bool = True
+    numa: bool = True
+    watches: tuple[Resource, ...] = (KAI_TOPOLOGIES, PODGROUPS)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(gang=True, required_topology=True, preferred_topology=True, numa=self.numa)
+
+    def mark_gang(self, podcliqueset: PodCliqueSet) -> Marks:
+        """The queue that clique templates name where the set itself names none."""
+        metadata = podcliqueset.metadata
+        if KAI_QUEUE in metadata.labels or KAI_QUEUE in metadata.annotations:
+            return Marks()
+        templates = podcliqueset.spec.template.cliques
+        named = (each.labels.get(KAI_QUEUE) or each.annotations.get(KAI_QUEUE) for each in templates)
+        queue = next((name for name in named if name), "")
+        return Marks({KAI_QUEUE: queue}) if queue else Marks()
+
+    def mark_pod(self, gang: str, clique: str) -> Marks:
+        annotations = {KAI_SKIP_PODGROUPER: "true", POD_GROUP_NAME: naming.kai_podgroup(gang)}
+        return Marks({KAI_SUBGROUP_NAME: clique}, annotations)
+
+    def sync_gang(self, gang: PodGang, find: Find) -> tuple[Change, ...]:
+        name = naming.kai_podgroup(gang.metadata.name)
+        live = find(PODGROUPS, gang.metadata.namespace, name)
+        if live is None:
+            return (_podgroup(gang, name),)
+        metadata = msgspec.convert(live["metadata"], ObjectMeta)
+        if not _is_controlled(metadata, gang.metadata.uid):
+            message = f"PodGroup {name} is not owned by PodGang {gang.metadata.name} and is left alone"
+            target = PODGANGS.of(gang.metadata)
+            return (Notify(target, gang.metadata.uid, "KAIBackendMappingFailed", message, metadata.uid, warning=True),)
+        if metadata.deletion_timestamp is not None:
+            return ()
+        return _put_right(gang, metadata, msgspec.convert(live.get("spec") or {}, PodGroupSpec))
+
+    def twin_of(self, topology: ClusterTopology, find: Find) -> Twin | None:
+        name = naming.kai_topology(topology.metadata.name)
+        live = find(KAI_TOPOLOGIES, "", name)
+        wanted = [{"nodeLabel": key} for key in topology_keys(topology)]
+        fresh = (_topology(topology, name, wanted),) if self.manages_topologies else ()
+        if live is None:
+            return Twin(name, False, f'KAI Topology "{name}" not found', changes=fresh)
+        metadata = msgspec.convert(live["metadata"], ObjectMeta)
+        in_sync = live["spec"]["levels"] == wanted
+        generation = metadata.generation
+        if self.manages_topologies and not _is_controlled(metadata, topology.metadata.uid):
+            return Twin(name, False, foreign_topology(name), generation)
+        if in_sync:
+            return Twin(name, True, generation=generation)
+        message = "KAI Topology levels differ from ClusterTopology levels"
+        again = (Delete(KAI_TOPOLOGIES.at(name), metadata.uid), *fresh) if fresh else ()
+        return Twin(name, False, message, generation, again)
+
+
+def foreign_topology(name: str) -> str:
+    return (
+        f"KAI Topology {name} is not owned by ClusterTopology {name}. It is required that KAI Topology by this name is "
+        "created by Grove operator and has ClusterTopology set as its owner"
+    )
+
+
+def topology_keys(topology: ClusterTopology) -> list[str]:
+    """The node labels from coarse to fine; what is below the host is no matter of node labels."""
+    levels = sorted(topology.spec.levels, key=lambda level: rank(level.domain))
+    return [level.key for level in levels if level.domain != NUMA]
+
+
+def podgroup_spec(gang: PodGang) -> PodGroupSpec:
+    """The gang as a tree: group configs with their pod groups below them, all other pod groups at the root."""
+    spec, topology = gang.spec, gang.metadata.annotations.get(TOPOLOGY_NAME, "")
+    parents = {
+        name: config.name for config in spec.topology_constraint_group_configs for name in config.pod_group_names
+    }
+    groups = [
+        SubGroup(
+            name=config.name,
+            min_sub_group=len(config.pod_group_names),
+            topology_constraint=_constraint(config.topology_constraint, topology),
+        )
+        for config in spec.topology_constraint_group_configs
+        if config.pod_group_names
+    ]
+    leaves = [
+        SubGroup(
+            name=group.name,
+            min_member=group.min_replicas,
+            parent=parents.get(group.name),
+            topology_constraint=_constraint(group.topology_constraint, topology),
+        )
+        for group in spec.podgroups
+    ]
+    return PodGroupSpec(
+        min_member=sum(group.min_replicas for group in spec.podgroups),
+        queue=gang.metadata.labels.get(KAI_QUEUE) or gang.metadata.annotations.get(KAI_QUEUE) or DEFAULT_QUEUE,
+        priority_class_name=spec.priority_class_name,
+        topology_constraint=_constraint(spec.topology_constraint, topology) or PodGroupTopologyConstraint(),
+        sub_groups=(*groups, *leaves),
+    )
+
+
+def _constraint(constraint: GangTopologyConstraint | None, topology: str) -> PodGroupTopologyConstraint | None:
+    if constraint is None or constraint.pack_constraint is None:
+        return None
+    pack = constraint.pack_constraint
+    return PodGroupTopologyConstraint(topology, pack.required, pack.preferred)
+
+
+def _podgroup(gang: PodGang, name: str) -> Create:
+    body = _body(PODGROUPS, name, owner_reference(PODGANGS, gang.metadata))
+    metadata = body["metadata"]
+    metadata |= {"namespace": gang.metadata.namespace, "labels": dict(gang.metadata.labels)}
+    metadata["annotations"] = _annotations(gang)
+    body["spec"] = builtins(podgroup_spec(gang))
+    return Create(PODGROUPS.at(name, gang.metadata.namespace), body)
+
+
+def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec) -> tuple[Change, ...]:
+    """Minima, constraints and priority are ours; queue, marking and backoff stay as they are found."""
+    wanted = msgspec.structs.replace(
+        podgroup_spec(gang),
+        queue=live.queue,
+        preemptibility=live.preemptibility,
+        mark_unschedulable=live.mark_unschedulable,
+        scheduling_backoff=live.scheduling_backoff,
+    )
+    annotations = _annotations(gang)
+    gone = {key: None for key in (TOPOLOGY_NAME, TIED_TO) if key in metadata.annotations and key not in annotations}
+    changed = {
+        "labels": kept(metadata.labels, {k: v for k, v in gang.metadata.labels.items() if k != KAI_QUEUE}),
+        "annotations": kept(metadata.annotations, annotations) | gone,
+    }
+    patch: Json = {
+        "metadata": {key: value for key, value in changed.items() if value},
+        "spec": difference(builtins(live), builtins(wanted)),
+    }
+    return amend(PODGROUPS, metadata, patch)
+
+
+def _annotations(gang: PodGang) -> Json:
+    passed = {key: value for key, value in gang.metadata.annotations.items() if key not in (MIRRORED, KAI_TOPOLOGY)}
+    return passed | {KAI_SKIP_PODGROUPER: "true"}
+
+
+def _topology(topology: ClusterTopology, name: str, levels: list[Json]) -> Create:
+    body = _body(KAI_TOPOLOGIES, name, owner_reference(CLUSTERTOPOLOGIES, topology.metadata))
+    return Create(KAI_TOPOLOGIES.at(name), {**body, "spec": {"levels": levels}})
+
+
+def _body(resource: Resource, name: str, owner: Json) -> Json:
+    metadata: Json = {"name": name, "ownerReferences": [owner]}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def _is_controlled(metadata: ObjectMeta, uid: str) -> bool:
+    owner = metadata.controller
+    return owner is not None and owner.uid == uid

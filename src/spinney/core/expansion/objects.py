@@ -1,0 +1,157 @@
+"""The common parts of what the operator writes: metadata, owners, differences, times.
+
+Never shares a part of an observed object with what is written: what is changed is copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from spinney.api.changes import Amend, Create, Delete, Json, Resource, SetStatus, Target
+from spinney.api.labels import APP_COMPONENT, APP_MANAGED_BY, APP_NAME, APP_PART_OF, MANAGED_BY_OPERATOR
+from spinney.api.meta import ObjectMeta
+
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def managed_labels(part_of: str, name: str, component: str) -> dict[str, str]:
+    """On everything the operator makes."""
+    return {
+        APP_MANAGED_BY: MANAGED_BY_OPERATOR,
+        APP_PART_OF: part_of,
+        APP_NAME: name,
+        APP_COMPONENT: component,
+    }
+
+
+def owner_reference(resource: Resource, owner: ObjectMeta) -> Json:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def new_object(
+    target: Target,
+    *,
+    labels: Mapping[str, str],
+    owner: Json,
+    annotations: Mapping[str, str] | None = None,
+    finalizers: Iterable[str] = (),
+    **content: Any,
+) -> Create:
+    """The creation of an object of the owner's."""
+    metadata: Json = {"name": target.name, "labels": dict(labels), "ownerReferences": [owner]}
+    if target.namespace:
+        metadata["namespace"] = target.namespace
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    finalizers = list(finalizers)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    body = {"apiVersion": target.resource.api_version, "kind": target.resource.kind, "metadata": metadata, **content}
+    return Create(target, body)
+
+
+def is_owned_by(metadata: ObjectMeta, owner: ObjectMeta) -> bool:
+    found = metadata.controller
+    return found is not None and found.uid == owner.uid
+
+
+def builtins(value: Any) -> Any:
+    """A value of ours as the wire has it, lists as lists."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
+    """The merge patch from one to the other; empty if they are the same."""
+    patch: Json = {key: None for key in before if key not in after}
+    for key, value in after.items():
+        old = before.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := difference(old, value):
+                patch[key] = inner
+        elif key not in before or old != value:
+            patch[key] = value
+    return patch
+
+
+def kept(live: Mapping[str, str], wanted: Mapping[str, str]) -> Json:
+    """The patch that adds or puts right the wanted entries of a map and leaves all others."""
+    return {key: value for key, value in wanted.items() if live.get(key) != value}
+
+
+def amend(resource: Resource, metadata: ObjectMeta, patch: Json) -> tuple[Amend, ...]:
+    """The patch, if there is anything in it: at rest there are no writes."""
+    cleaned = {key: value for key, value in patch.items() if value != {}}
+    if not cleaned:
+        return ()
+    return (Amend(resource.of(metadata), cleaned, metadata.uid, metadata.resource_version),)
+
+
+def report(resource: Resource, metadata: ObjectMeta, before: Any, status: Json) -> tuple[SetStatus, ...]:
+    """A status write, if it would change anything. What the status does not name is left alone, None removes."""
+    known: Json = builtins(before)
+    changed = {key: value for key, value in status.items() if known.get(key, _absent(value)) != value}
+    if not changed:
+        return ()
+    return (SetStatus(resource.of(metadata), changed, metadata.uid, metadata.resource_version),)
+
+
+def delete(resource: Resource, metadata: ObjectMeta) -> tuple[Delete, ...]:
+    """A deletion, unless it is under way."""
+    if metadata.deletion_timestamp is not None:
+        return ()
+    return (Delete(resource.of(metadata), metadata.uid),)
+
+
+def without_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> tuple[Amend, ...]:
+    if finalizer not in metadata.finalizers:
+        return ()
+    left = [each for each in metadata.finalizers if each != finalizer]
+    return amend(resource, metadata, {"metadata": {"finalizers": left or None}})
+
+
+def with_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> tuple[Amend, ...]:
+    if finalizer in metadata.finalizers or metadata.deletion_timestamp is not None:
+        return ()
+    return amend(resource, metadata, {"metadata": {"finalizers": [*metadata.finalizers, finalizer]}})
+
+
+def stamp(seconds: float) -> str:
+    """A time as the API writes it."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds(text: str | None) -> float:
+    """Seconds since the epoch of a time of the API; 0 where there is none."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0
+
+
+def digest(value: Any) -> str:
+    """A short word for a value, the same for the same value in every process and version."""
+    encoded = msgspec.json.encode(value, order="deterministic")
+    number = int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big")
+    letters = []
+    for _ in range(10):
+        number, index = divmod(number, len(_SAFE))
+        letters.append(_SAFE[index])
+    return "".join(letters)
+
+
+def _absent(value: object) -> object:
+    """What a field that is not there stands for beside this value: zeros and empty lists are left out."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, (int, str, list)):
+        return type(value)()
+    return None

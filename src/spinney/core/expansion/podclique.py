@@ -1,0 +1,183 @@
+"""PodClique: as many pods as it says, their gates taken away when their gang is known, and its status.
+
+Pure. Bound pods are never removed for the sake of a changed topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spinney.api.changes import Change, Delete, Expansion, Json
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgang import PodGang
+from spinney.api.labels import (
+    APP_MANAGED_BY,
+    APP_PART_OF,
+    FINALIZER_PODCLIQUE,
+    GATE_PODGANG_PENDING,
+    MANAGED_BY_OPERATOR,
+    NODE_KEYS,
+    POD_TEMPLATE_HASH,
+    PODCLIQUE,
+    PODGANG,
+)
+from spinney.api.meta import condition
+from spinney.core.expansion import rolling
+from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions
+from spinney.core.expansion.objects import amend, delete, report, with_finalizer, without_finalizer
+from spinney.core.expansion.pod_state import Pod, has_failed, is_gone, is_ready, is_scheduled, is_started, leaves
+from spinney.core.expansion.pods import Recipe, free_indices, pod
+from spinney.core.expansion.resources import PODCLIQUES, PODS
+from spinney.core.expansion.revision import Revisions
+from spinney.core.expansion.settings import Settings
+from spinney.core.expansion.shape import Member
+from spinney.core.expansion.translation import Translation
+
+SCHEDULED = "PodCliqueScheduled"
+BREACHED = "MinAvailableBreached"
+FIRST_SCHEDULED = "FirstScheduled"
+
+NewName = Callable[[str], str]
+"""From a prefix to a fresh name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What counts for one PodClique. `base_scheduled`: whether the base gang of a scaled one has its nodes."""
+
+    podcliqueset: PodCliqueSet
+    member: Member
+    translation: Translation
+    pods: Sequence[Pod]
+    gang: PodGang | None
+    base_scheduled: bool
+    revisions: Revisions
+    settings: Settings
+    now_s: float
+    new_name: NewName
+    claims: tuple[Json, ...] = ()
+
+
+def expand(clique: PodClique, observed: Observed) -> Expansion:
+    if clique.metadata.deletion_timestamp is not None:
+        return Expansion(leave(clique, observed.pods))
+    keys = observed.translation.node_keys(observed.podcliqueset, observed.member)
+    here = [each for each in observed.pods if not is_gone(each)]
+    fit = [each for each in here if is_scheduled(each) or _keys_of(each) == ",".join(keys)]
+    update = rolling.pods_to_replace(
+        clique, fit, observed.podcliqueset, observed.member, observed.revisions, observed.now_s
+    )
+    staying = [each for each in fit if each.metadata.name not in update.remove]
+    names = {each.metadata.name for each in staying}
+    unfit = [each for each in here if each.metadata.name not in names]
+    finished = [each for each in observed.pods if is_gone(each) and each.metadata.deletion_timestamp is None]
+    changes: list[Change] = [
+        *with_finalizer(PODCLIQUES, clique.metadata, FINALIZER_PODCLIQUE),
+        *_remove([*unfit, *finished]),
+        *_scale(clique, staying, observed, keys),
+        *_ungate(staying, observed),
+        *_status(clique, here, observed, update.progress),
+    ]
+    return Expansion(tuple(changes))
+
+
+def leave(clique: PodClique, pods: Sequence[Pod]) -> tuple[Change, ...]:
+    """The end of a PodClique: its pods first, unless they are to be left behind."""
+    orphaned = "orphan" in clique.metadata.finalizers
+    gone = () if orphaned else _remove(pods)
+    return (*gone, *without_finalizer(PODCLIQUES, clique.metadata, FINALIZER_PODCLIQUE))
+
+
+def _remove(pods: Sequence[Pod]) -> tuple[Delete, ...]:
+    return tuple(change for each in pods for change in delete(PODS, each.metadata))
+
+
+def _keys_of(each: Pod) -> str:
+    return each.metadata.annotations.get(NODE_KEYS, "")
+
+
+def _scale(clique: PodClique, pods: Sequence[Pod], observed: Observed, keys: tuple[str, ...]) -> list[Change]:
+    missing = clique.spec.replicas - len(pods)
+    if missing < 0:
+        return [*_remove(rolling.expendable_first(pods, clique)[:-missing])]
+    backend = observed.settings.backend_of(observed.podcliqueset)
+    settings = observed.settings
+    recipe = Recipe(observed.podcliqueset, clique, observed.member, backend, keys, settings.init_image, observed.claims)
+    indices = free_indices(pods, missing)
+    return [pod(recipe, index, observed.new_name(f"{clique.metadata.name}-")) for index in indices]
+
+
+def _ungate(pods: Sequence[Pod], observed: Observed) -> list[Change]:
+    """The pods that their gang lists; those of a scaled gang wait for the base gang to have its nodes."""
+    gang, name = observed.gang, observed.member.name
+    if gang is None or (observed.member.base_gang and not observed.base_scheduled):
+        return []
+    listed = {ref.name for group in gang.spec.podgroups if group.name == name for ref in group.pod_references}
+    changes: list[Change] = []
+    for each in pods:
+        gates = [gate.name for gate in each.spec.scheduling_gates]
+        right = each.metadata.labels.get(PODGANG) == gang.metadata.name and each.metadata.name in listed
+        if right and GATE_PODGANG_PENDING in gates and each.metadata.deletion_timestamp is None:
+            left = [{"name": gate} for gate in gates if gate != GATE_PODGANG_PENDING]
+            changes += amend(PODS, each.metadata, {"spec": {"schedulingGates": left or None}})
+    return changes
+
+
+def _status(
+    clique: PodClique, pods: Sequence[Pod], observed: Observed, progress: rolling.Progress
+) -> tuple[Change, ...]:
+    before, current = clique.status, clique.metadata.labels.get(POD_TEMPLATE_HASH, "")
+    here = [each for each in pods if not leaves(each)]
+    scheduled = [each for each in here if is_scheduled(each)]
+    status: Json = {
+        "observedGeneration": clique.metadata.generation,
+        "replicas": len(here),
+        "readyReplicas": sum(map(is_ready, here)),
+        "updatedReplicas": sum(each.metadata.labels.get(POD_TEMPLATE_HASH) == current for each in here),
+        "scheduleGatedReplicas": sum(bool(each.spec.scheduling_gates) for each in here),
+        "scheduledReplicas": len(scheduled),
+        "conditions": conditions(
+            before.conditions,
+            _findings(clique, scheduled, observed.member.min_available, progress.running),
+            observed.now_s,
+            clique.metadata.generation,
+        ),
+        **progress.status,
+    }
+    if observed.member.group is None:
+        status["hpaPodSelector"] = _selector(observed.podcliqueset.metadata.name, clique.metadata.name)
+    return report(PODCLIQUES, clique.metadata, before, status)
+
+
+def _findings(clique: PodClique, scheduled: Sequence[Pod], least: int, updating: bool) -> list[Finding]:
+    count = len(scheduled)
+    enough = count >= least
+    said = f"{count} pods are scheduled, at least {least} are needed"
+    reason = "SufficientScheduledPods" if enough else "InsufficientScheduledPods"
+    found = [Finding(SCHEDULED, TRUE if enough else FALSE, reason, said), _breach(scheduled, least, updating)]
+    first = condition(clique.status.conditions, FIRST_SCHEDULED)
+    if enough and first is None:
+        found.append(Finding(FIRST_SCHEDULED, TRUE, "SufficientScheduledPods", "the clique has had its nodes"))
+    return found
+
+
+def _breach(scheduled: Sequence[Pod], least: int, updating: bool) -> Finding:
+    """Starting pods count as well: only what failed, or started and is not ready, is missing."""
+    if updating:
+        return Finding(BREACHED, UNKNOWN, "UpdateInProgress", "pods are being replaced")
+    if len(scheduled) < least:
+        message = f"{len(scheduled)} pods are scheduled, at least {least} are needed"
+        return Finding(BREACHED, TRUE, "ScheduledReplicasBelowMinAvailable", message)
+    bad = [each for each in scheduled if has_failed(each) or (is_started(each) and not is_ready(each))]
+    well = len(scheduled) - len(bad)
+    message = f"{well} pods are ready or starting, at least {least} are needed"
+    if well < least:
+        return Finding(BREACHED, TRUE, "InsufficientReadyPods", message)
+    return Finding(BREACHED, FALSE, "SufficientReadyPods", message)
+
+
+def _selector(podcliqueset: str, clique: str) -> str:
+    pairs = {APP_MANAGED_BY: MANAGED_BY_OPERATOR, APP_PART_OF: podcliqueset, PODCLIQUE: clique}
+    return ",".join(f"{key}={value}" for key, value in sorted(pairs.items()))

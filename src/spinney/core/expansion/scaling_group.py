@@ -1,0 +1,242 @@
+"""PodCliqueScalingGroup: the cliques of each of its replicas, their replacement, and its status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spinney.api.changes import Change, Expansion, Json
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.labels import (
+    APP_MANAGED_BY,
+    APP_PART_OF,
+    FINALIZER_SCALING_GROUP,
+    MANAGED_BY_OPERATOR,
+    SCALING_GROUP,
+    SCALING_GROUP_REPLICA_INDEX,
+)
+from spinney.api.meta import condition
+from spinney.core.expansion import cliques, termination
+from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions, holds
+from spinney.core.expansion.objects import (
+    builtins,
+    delete,
+    owner_reference,
+    report,
+    stamp,
+    with_finalizer,
+    without_finalizer,
+)
+from spinney.core.expansion.podclique import BREACHED, SCHEDULED
+from spinney.core.expansion.resources import PODCLIQUES, SCALING_GROUPS
+from spinney.core.expansion.revision import Revisions
+from spinney.core.expansion.rolling import is_updating, waits_for_user
+from spinney.core.expansion.shape import Group, Member, group_members, index_label
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What counts for one group: its set, what it is in the set, and the PodCliques it owns."""
+
+    podcliqueset: PodCliqueSet
+    group: Group
+    cliques: Sequence[PodClique]
+    revisions: Revisions
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of the group: its members, and those of them that there are."""
+
+    index: int
+    members: tuple[Member, ...]
+    live: tuple[PodClique, ...]
+    updated: bool
+
+    @property
+    def complete(self) -> bool:
+        whole = [each for each in self.live if each.metadata.deletion_timestamp is None]
+        return len(whole) == len(self.members)
+
+    @property
+    def scheduled(self) -> bool:
+        return self.complete and all(holds(each.status.conditions, SCHEDULED) for each in self.live)
+
+    @property
+    def available(self) -> bool:
+        return self.complete and all(
+            each.status.ready_replicas >= (each.spec.min_available or each.spec.replicas) for each in self.live
+        )
+
+    @property
+    def breached(self) -> bool:
+        return not self.complete or any(holds(each.status.conditions, BREACHED) for each in self.live)
+
+
+def expand(group: PodCliqueScalingGroup, observed: Observed) -> Expansion:
+    if group.metadata.deletion_timestamp is not None:
+        return Expansion(leave(group, observed.cliques))
+    if unfinished := with_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP):
+        return Expansion(unfinished)
+    replicas = _replicas(observed)
+    wanted = {member.name for replica in replicas for member in replica.members}
+    surplus = [each for each in observed.cliques if each.metadata.name not in wanted]
+    outdated = _to_replace(group, observed, replicas)
+    failed, again_s = _to_terminate(group, observed, replicas)
+    doomed = {each.metadata.name for each in (*outdated, *failed)}
+    changes: list[Change] = [*_delete(surplus), *_delete([*outdated, *failed])]
+    for replica in replicas:
+        changes += _members(group, observed, replica, doomed)
+    changes += _status(group, observed, replicas)
+    return Expansion(tuple(changes), again_s)
+
+
+def leave(group: PodCliqueScalingGroup, owned: Sequence[PodClique]) -> tuple[Change, ...]:
+    """The end of a group: its PodCliques first, unless they are to be left behind."""
+    gone = () if "orphan" in group.metadata.finalizers else _delete(owned)
+    return (*gone, *without_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP))
+
+
+def _delete(found: Sequence[PodClique]) -> tuple[Change, ...]:
+    return tuple(change for each in found for change in delete(PODCLIQUES, each.metadata))
+
+
+def _replicas(observed: Observed) -> list[Replica]:
+    by_name = {each.metadata.name: each for each in observed.cliques}
+    found = []
+    for index in range(observed.group.replicas):
+        members = group_members(observed.podcliqueset, observed.group, index)
+        live = tuple(by_name[member.name] for member in members if member.name in by_name)
+        updated = len(live) == len(members) and all(
+            cliques.is_updated(by_name[member.name], member, observed.revisions) for member in members
+        )
+        found.append(Replica(index, members, live, updated))
+    return found
+
+
+def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica, doomed: set[str]) -> list[Change]:
+    """What is missing is made; what is there follows the template where that replaces no pod."""
+    by_name = {each.metadata.name: each for each in replica.live}
+    by_hand = waits_for_user(observed.podcliqueset)
+    owner = owner_reference(SCALING_GROUPS, group.metadata)
+    changes: list[Change] = []
+    for member in replica.members:
+        live = by_name.get(member.name)
+        if live is None:
+            changes.append(cliques.clique(observed.podcliqueset, member, observed.revisions, owner))
+        elif member.name not in doomed:
+            changes += cliques.refresh(observed.podcliqueset, member, observed.revisions, live, by_hand)
+    return changes
+
+
+def _to_replace(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> list[PodClique]:
+    """Old replicas that do not serve at once; then one serving replica, while the others serve well enough."""
+    if waits_for_user(observed.podcliqueset) or not is_updating(observed.podcliqueset, observed.group.replica):
+        return []
+    old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
+    idle = [each for replica in old if not replica.available for each in replica.live]
+    if idle or not old:
+        return idle
+    well = [replica for replica in replicas if replica.available]
+    if len(well) < len(replicas) or len(well) < group.spec.min_available:
+        return []
+    return [*old[0].live]
+
+
+def _is_old(replica: Replica, revisions: Revisions) -> bool:
+    by_name = {member.name: member for member in replica.members}
+    return any(not cliques.is_current(each, by_name[each.metadata.name], revisions) for each in replica.live)
+
+
+def _to_terminate(
+    group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]
+) -> tuple[list[PodClique], float | None]:
+    """Replicas with a clique in breach for too long, while the group as a whole is not (2.7 a)."""
+    if holds(group.status.conditions, BREACHED):
+        return [], None
+    delay = termination.delay_s(observed.podcliqueset)
+    found: list[PodClique] = []
+    later: list[float] = []
+    for replica in replicas:
+        due = termination.earliest(termination.clique_due_s(each, delay) for each in replica.live)
+        if due is None:
+            continue
+        if due <= observed.now_s:
+            found += termination.doomed(replica.live, due)
+        else:
+            later.append(due)
+    return found, termination.earliest(later)
+
+
+def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> tuple[Change, ...]:
+    before, set_name = group.status, observed.podcliqueset.metadata.name
+    present = {index_label(each.metadata, SCALING_GROUP_REPLICA_INDEX) for each in observed.cliques}
+    status: Json = {
+        "observedGeneration": group.metadata.generation,
+        "replicas": len(present),
+        "scheduledReplicas": sum(replica.scheduled for replica in replicas),
+        "availableReplicas": sum(replica.available for replica in replicas),
+        "updatedReplicas": sum(replica.updated for replica in replicas),
+        "selector": _selector(set_name, group.metadata.name),
+    }
+    progress, running = _progress(group, observed, replicas)
+    status |= progress
+    findings = [_breach(group, replicas, running)]
+    healthy = findings[0].status == FALSE
+    if healthy and condition(before.conditions, termination.FIRST_AVAILABLE) is None and replicas:
+        message = "the group has had its replicas"
+        if all(replica.scheduled for replica in replicas[: group.spec.min_available]):
+            reason = "SufficientAvailablePodCliqueScalingGroupReplicas"
+            findings.append(Finding(termination.FIRST_AVAILABLE, TRUE, reason, message))
+    gone = [termination.TERMINATING] if healthy else []
+    status["conditions"] = conditions(before.conditions, findings, observed.now_s, group.metadata.generation, gone)
+    return report(SCALING_GROUPS, group.metadata, before, status)
+
+
+def _breach(group: PodCliqueScalingGroup, replicas: Sequence[Replica], running: bool) -> Finding:
+    if running:
+        return Finding(BREACHED, UNKNOWN, "UpdateInProgress", "replicas are being replaced")
+    well = sum(not replica.breached for replica in replicas)
+    least = min(group.spec.min_available, group.spec.replicas)
+    message = f"{well} replicas are complete and not in breach, at least {least} are needed"
+    if well < least:
+        return Finding(BREACHED, TRUE, "InsufficientAvailablePodCliqueScalingGroupReplicas", message)
+    return Finding(BREACHED, FALSE, "SufficientAvailablePodCliqueScalingGroupReplicas", message)
+
+
+def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> tuple[Json, bool]:
+    """What the status says about an update, and whether one is under way here."""
+    before, whole = group.status, observed.revisions.whole
+    if before.current_pod_clique_set_generation_hash in ("", whole):
+        return {"currentPodCliqueSetGenerationHash": whole}, False
+    done = all(replica.updated for replica in replicas)
+    by_hand = waits_for_user(observed.podcliqueset)
+    turn = is_updating(observed.podcliqueset, observed.group.replica)
+    if not (turn or done or by_hand):
+        return {}, False
+    known = before.update_progress
+    begun = known is not None and known.pod_clique_set_generation_hash == whole
+    progress: Json = builtins(known) if begun else {"updateStartedAt": stamp(observed.now_s)}
+    members = [(each, member) for replica in replicas for member in replica.members for each in replica.live]
+    updated = sum(
+        cliques.is_updated(each, member, observed.revisions)
+        for each, member in members
+        if each.metadata.name == member.name
+    )
+    progress |= {
+        "podCliqueSetGenerationHash": whole,
+        "updatedPodCliquesCount": updated,
+        "totalPodCliquesCount": sum(len(replica.members) for replica in replicas),
+    }
+    if not (done or by_hand):
+        return {"updateProgress": progress}, True
+    progress["updateEndedAt"] = progress["updateStartedAt"] if by_hand else stamp(observed.now_s)
+    return {"currentPodCliqueSetGenerationHash": whole, "updateProgress": progress}, False
+
+
+def _selector(podcliqueset: str, group: str) -> str:
+    pairs = {APP_MANAGED_BY: MANAGED_BY_OPERATOR, APP_PART_OF: podcliqueset, SCALING_GROUP: group}
+    return ",".join(f"{key}={value}" for key, value in sorted(pairs.items()))

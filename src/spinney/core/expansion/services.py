@@ -1,0 +1,63 @@
+"""The headless Service of a set replica: pods find each other by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spinney.api import naming
+from spinney.api.builtin.config import Service
+from spinney.api.changes import Change, Json
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.labels import (
+    APP_MANAGED_BY,
+    APP_PART_OF,
+    COMPONENT_HEADLESS_SERVICE,
+    MANAGED_BY_OPERATOR,
+    PODCLIQUESET_REPLICA_INDEX,
+)
+from spinney.core.expansion.objects import amend, delete, managed_labels, new_object, owner_reference
+from spinney.core.expansion.resources import PODCLIQUESETS, SERVICES
+
+
+def expand(podcliqueset: PodCliqueSet, services: Sequence[Service]) -> list[Change]:
+    """One for each replica, none for any other."""
+    metadata = podcliqueset.metadata
+    by_name = {service.metadata.name: service for service in services}
+    changes: list[Change] = []
+    for replica in range(podcliqueset.spec.replicas):
+        name = naming.headless_service(metadata.name, replica)
+        live = by_name.pop(name, None)
+        changes += _service(podcliqueset, replica, name) if live is None else _put_right(podcliqueset, live)
+    for surplus in by_name.values():
+        changes += delete(SERVICES, surplus.metadata)
+    return changes
+
+
+def _publishes(podcliqueset: PodCliqueSet) -> bool:
+    config = podcliqueset.spec.template.headless_service_config
+    return config.publish_not_ready_addresses if config is not None else True
+
+
+def _service(podcliqueset: PodCliqueSet, replica: int, name: str) -> list[Change]:
+    metadata = podcliqueset.metadata
+    selector = {
+        APP_MANAGED_BY: MANAGED_BY_OPERATOR,
+        APP_PART_OF: metadata.name,
+        PODCLIQUESET_REPLICA_INDEX: str(replica),
+    }
+    labels = managed_labels(metadata.name, name, COMPONENT_HEADLESS_SERVICE)
+    labels[PODCLIQUESET_REPLICA_INDEX] = str(replica)
+    spec: Json = {
+        "clusterIP": "None",
+        "selector": selector,
+        "publishNotReadyAddresses": _publishes(podcliqueset),
+    }
+    owner = owner_reference(PODCLIQUESETS, metadata)
+    return [new_object(SERVICES.at(name, metadata.namespace), labels=labels, owner=owner, spec=spec)]
+
+
+def _put_right(podcliqueset: PodCliqueSet, live: Service) -> tuple[Change, ...]:
+    publishes = _publishes(podcliqueset)
+    if live.spec.publish_not_ready_addresses == publishes or live.metadata.deletion_timestamp is not None:
+        return ()
+    return amend(SERVICES, live.metadata, {"spec": {"publishNotReadyAddresses": publishes}})

@@ -1,0 +1,108 @@
+"""The update of a set: one replica after another, and what the status says about it (2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spinney.api.changes import Json
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX
+from spinney.core.expansion.cliques import is_updated
+from spinney.core.expansion.conditions import holds
+from spinney.core.expansion.objects import builtins, stamp
+from spinney.core.expansion.podclique import BREACHED
+from spinney.core.expansion.revision import Revisions
+from spinney.core.expansion.rolling import waits_for_user
+from spinney.core.expansion.shape import Group, Member, group_members, index_label, standalone_members
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far each replica of a set is."""
+
+    updated: frozenset[int]
+    cliques_updated: int
+    cliques_total: int
+    groups_updated: int
+    groups_total: int
+
+
+def standing(
+    podcliqueset: PodCliqueSet,
+    groups: Callable[[int], Sequence[Group]],
+    cliques: Sequence[PodClique],
+    revisions: Revisions,
+) -> Standing:
+    """Compare what there is with the revision the set has now; what is missing is not updated."""
+    by_name = {each.metadata.name: each for each in cliques}
+
+    def done(member: Member) -> bool:
+        live = by_name.get(member.name)
+        return live is not None and is_updated(live, member, revisions)
+
+    updated: set[int] = set()
+    numbers = [0, 0, 0, 0]
+    for replica in range(podcliqueset.spec.replicas):
+        alone = [done(member) for member in standalone_members(podcliqueset, replica)]
+        grouped = [
+            [done(member) for index in range(group.replicas) for member in group_members(podcliqueset, group, index)]
+            for group in groups(replica)
+        ]
+        flat = alone + [each for group in grouped for each in group]
+        if all(flat):
+            updated.add(replica)
+        counts = (sum(flat), len(flat), sum(map(all, grouped)), len(grouped))
+        numbers = [have + more for have, more in zip(numbers, counts, strict=True)]
+    return Standing(frozenset(updated), *numbers)
+
+
+def update_status(
+    podcliqueset: PodCliqueSet, revisions: Revisions, now: Standing, cliques: Sequence[PodClique], now_s: float
+) -> Json:
+    """The fields of the status that tell of the update; a new revision on the way begins it anew."""
+    before, time = podcliqueset.status, stamp(now_s)
+    if not before.current_generation_hash:
+        return {"currentGenerationHash": revisions.whole}
+    if before.current_generation_hash != revisions.whole:
+        progress: Json = {"updateStartedAt": time}
+        known = None
+    elif before.update_progress is None:
+        return {}
+    else:
+        known = before.update_progress
+        progress = builtins(known)
+        progress.pop("currentlyUpdating", None)
+    progress |= {
+        "updatedPodCliquesCount": now.cliques_updated,
+        "totalPodCliquesCount": now.cliques_total,
+        "updatedPodCliqueScalingGroupsCount": now.groups_updated,
+        "totalPodCliqueScalingGroupsCount": now.groups_total,
+    }
+    if "updateEndedAt" not in progress:
+        progress |= _step(podcliqueset, now, cliques, progress["updateStartedAt"], time)
+    return {"currentGenerationHash": revisions.whole, "updateProgress": progress}
+
+
+def _step(podcliqueset: PodCliqueSet, now: Standing, cliques: Sequence[PodClique], started: str, time: str) -> Json:
+    """The replica whose turn it is, or the end."""
+    if waits_for_user(podcliqueset):
+        return {"updateEndedAt": started}
+    left = [replica for replica in range(podcliqueset.spec.replicas) if replica not in now.updated]
+    if not left:
+        return {"updateEndedAt": time}
+    known = podcliqueset.status.update_progress
+    current = next((each for each in known.currently_updating if each.replica_index in left), None) if known else None
+    if current is not None:
+        return {"currentlyUpdating": [{"replicaIndex": current.replica_index, **builtins(current)}]}
+    chosen = min(left, key=lambda replica: (*_worth(cliques, replica), replica))
+    return {"currentlyUpdating": [{"replicaIndex": chosen, "updateStartedAt": time}]}
+
+
+def _worth(cliques: Sequence[PodClique], replica: int) -> tuple[bool, bool]:
+    """Replicas without any scheduled pod first, then those that are in breach."""
+    own = [each for each in cliques if index_label(each.metadata, PODCLIQUESET_REPLICA_INDEX) == replica]
+    scheduled = any(each.status.scheduled_replicas for each in own)
+    breached = any(holds(each.status.conditions, BREACHED) for each in own)
+    return scheduled, not breached

@@ -1,0 +1,51 @@
+"""What the operator was told at its start, as far as decisions depend on it (C7: read once)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from spinney.api.kinds.clustertopology import TopologyLevel
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.labels import SCHEDULER_DEFAULT
+from spinney.api.naming import DEFAULT_TOPOLOGY
+from spinney.core.expansion.backends import Backend
+from spinney.core.expansion.backends.default_scheduler import DefaultScheduler
+
+
+class AutoPreferred(Enum):
+    """Where a preferred level is written that nobody asked for (G6)."""
+
+    NEVER = "Never"
+    CONSTRAINED = "Constrained"
+    ALWAYS = "Always"
+
+
+def _only_default() -> Mapping[str, Backend]:
+    return {SCHEDULER_DEFAULT: DefaultScheduler()}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`levels` are those of the default topology if the operator manages it; none: an admin does (C6)."""
+
+    topology_enabled: bool = False
+    levels: tuple[TopologyLevel, ...] = ()
+    default_topology: str = DEFAULT_TOPOLOGY
+    auto_preferred: AutoPreferred = AutoPreferred.CONSTRAINED
+    backends: Mapping[str, Backend] = field(default_factory=_only_default)
+    default_backend: str = SCHEDULER_DEFAULT
+    init_image: str = "spinney"
+
+    def scheduler_of(self, podcliqueset: PodCliqueSet) -> str:
+        """The first scheduler name that a clique gives, else the default profile."""
+        names = (clique.spec.pod_spec.get("schedulerName") for clique in podcliqueset.spec.template.cliques)
+        return next((name for name in names if name), self.default_backend)
+
+    def backend_of(self, podcliqueset: PodCliqueSet) -> Backend:
+        """The backend of a set; a scheduler that nobody configured gets plain pods."""
+        return self.backend(self.scheduler_of(podcliqueset))
+
+    def backend(self, scheduler: str) -> Backend:
+        return self.backends.get(scheduler) or DefaultScheduler(scheduler)

@@ -1,0 +1,62 @@
+"""Gang termination: a gang that has been below its minimum for too long is taken down as a whole (2.7).
+
+What never had its nodes is left alone, and what was made after the decision is not taken down again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spinney.api import duration
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.meta import Condition, condition
+from spinney.core.expansion.conditions import TRUE
+from spinney.core.expansion.objects import seconds
+from spinney.core.expansion.podclique import BREACHED, FIRST_SCHEDULED
+
+TERMINATING = "GangTerminationInProgress"
+FIRST_AVAILABLE = "FirstAvailable"
+_DEFAULT_DELAY_S = 4 * 3600.0
+
+
+def delay_s(podcliqueset: PodCliqueSet) -> float:
+    text = podcliqueset.spec.template.termination_delay
+    return duration.seconds(text) if text else _DEFAULT_DELAY_S
+
+
+def due_s(conditions: tuple[Condition, ...], once: str, delay: float) -> float | None:
+    """When a breach has lasted too long; None where there is none, or where all was never well."""
+    breach = condition(conditions, BREACHED)
+    if breach is None or breach.status != TRUE or condition(conditions, once) is None:
+        return None
+    return seconds(breach.last_transition_time) + delay
+
+
+def clique_due_s(clique: PodClique, delay: float) -> float | None:
+    if clique.metadata.deletion_timestamp is not None:
+        return None
+    return due_s(clique.status.conditions, FIRST_SCHEDULED, delay)
+
+
+def group_due_s(group: PodCliqueScalingGroup, delay: float) -> float | None:
+    """Once for each breach: a group that is being terminated is not terminated again."""
+    if condition(group.status.conditions, TERMINATING) is not None or group.metadata.deletion_timestamp is not None:
+        return None
+    return due_s(group.status.conditions, FIRST_AVAILABLE, delay)
+
+
+def earliest(times: Iterable[float | None]) -> float | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def doomed(cliques: Sequence[PodClique], since_s: float) -> list[PodClique]:
+    """Those made before the decision; the ones in breach come last, so that a crash in between loses nothing."""
+    older = [each for each in cliques if seconds(each.metadata.creation_timestamp) < since_s]
+    return sorted(older, key=lambda each: (condition_is(each, BREACHED), each.metadata.name))
+
+
+def condition_is(clique: PodClique, kind: str) -> bool:
+    found = condition(clique.status.conditions, kind)
+    return found is not None and found.status == TRUE

@@ -1,0 +1,235 @@
+"""The common gangs, decided by counting: no board, no search, O(domains of a level + nodes touched).
+
+Takes only gangs for which counting gives the same answer as the search; everything else is left to it (None).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from spinney.api.placement.problem import PodSet
+from spinney.core.inventory.counts import Counts
+from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.trees import Tree
+from spinney.core.placement.counting import Counting, Profile
+from spinney.core.placement.parts import Level, Part, Parts
+
+Taken = list[tuple[Part, int, int]]
+"""(pod set, slot, pods) in the order they were taken."""
+
+Ids = npt.NDArray[np.intp]
+
+
+class TooHard(Exception):
+    """Counting is not enough here."""
+
+
+class Quick:
+    """Counting over an inventory; `spans` remembers how many domains pods of a shape need."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self.counting = Counting(inventory)
+
+    def place(self, parts: Parts, asked: Profile, extras: bool) -> Taken | None:
+        """Take the gang's pods from the inventory, or leave it as it is and say None."""
+        if not asked.simple or (extras and asked.elastic and len(parts.leaves) > 1):
+            return None
+        mark = self.inventory.checkpoint()
+        attempt = _Attempt(self, parts, asked, extras)
+        try:
+            attempt.place()
+        except TooHard:
+            self.inventory.rollback(mark)
+            return None
+        self.inventory.commit(mark)
+        return attempt.taken
+
+
+class _Attempt:
+    """One gang, first choice everywhere: where that does not work out, counting was not enough."""
+
+    def __init__(self, quick: Quick, parts: Parts, asked: Profile, extras: bool) -> None:
+        self.counting = quick.counting
+        self.inventory = quick.inventory
+        self.parts = parts
+        self.asked = asked
+        self.extras = extras
+        self.taken: Taken = []
+        self.topology = asked.topology
+
+    def place(self) -> None:
+        leaf = self.parts.leaves[0]
+        if len(self.parts.leaves) > 1:
+            self._place_part(self.parts.all[0], 0, 0)
+        elif self.asked.wish is not None:
+            self._place_wish(leaf, self.asked.wish)
+        else:
+            self._place_alone(leaf)
+
+    # --- one pod set ---
+
+    def _place_alone(self, leaf: Part) -> None:
+        """Narrow the domain by every requirement on the way down, always keeping one that holds the pods."""
+        counts, need = self._counts(leaf), self._need(leaf)
+        depths = sorted({part.required.depth for part in self.parts.above(leaf) if part.required})
+        depth = domain = 0
+        if depths:
+            fitting = self._holding(counts, depths[-1], need)
+            for narrower in depths:
+                above = fitting if narrower == depths[-1] else np.unique(self._up(depths[-1], narrower)[fitting])
+                if depth:
+                    above = above[self._up(narrower, depth)[above] == domain]
+                depth, domain = narrower, self._tightest(above, narrower)
+        elif counts.total < need:
+            raise TooHard
+        self._fill(leaf, counts, need, depth, domain)
+
+    def _place_wish(self, leaf: Part, wish: Level) -> None:
+        """One domain of the wished level, else as few as possible inside one domain of the level above."""
+        counts, need = self._counts(leaf), self._need(leaf)
+        required = max((part.required.depth for part in self.parts.above(leaf) if part.required), default=0)
+        target = max(wish.depth, required)
+        ids = self._holding(counts, target, need)
+        if len(ids):
+            self._fill(leaf, counts, need, target, self._tightest(ids, target))
+            return
+        above = wish.depth - 1
+        assert leaf.pods is not None
+        if need != leaf.pods.min or above < max(required, 1) or target > wish.depth:
+            raise TooHard
+        ids = self._holding(counts, above, need)
+        if not len(ids):
+            raise TooHard
+        fewest = self.counting.spans.fewest(counts, self._tree(), wish.depth, need)[ids]
+        self._fill_fewest(leaf, counts, need, wish.depth, self._tightest(ids[fewest == fewest.min()], above))
+
+    def _counts(self, leaf: Part) -> Counts:
+        return self.inventory.counts(self.asked.shapes[leaf.index][0][0])
+
+    def _need(self, leaf: Part) -> int:
+        assert leaf.pods is not None
+        return leaf.pods.count if self.extras else leaf.pods.min
+
+    def _holding(self, counts: Counts, depth: int, need: int) -> Ids:
+        return np.flatnonzero(counts.at(self.topology, depth) >= need)
+
+    # --- several pod sets ---
+
+    def _place_part(self, part: Part, depth: int, domain: int) -> None:
+        """Put a part into a domain: narrow it to what the part asks for, then its children hardest first."""
+        if part.required is not None and part.required.depth > depth:
+            domain = self._choose(part, part.required.depth, depth, domain)
+            depth = part.required.depth
+        if part.pods is None:
+            for kid in self.asked.order[part.index]:
+                self._place_part(self.parts.all[kid], depth, domain)
+            return
+        counts = self._counts(part)
+        held = counts.at(self.topology, depth)[domain] if depth else counts.total
+        if held < part.pods.min:
+            raise TooHard
+        self._fill(part, counts, part.pods.min, depth, domain)
+
+    def _choose(self, part: Part, depth: int, above: int, within: int) -> int:
+        """The tightest domain of a level that could hold everything below a part, by count."""
+        if above == depth - 1 and above and part.pods is not None:
+            kids = np.array(self._tree().children(above, within), np.intp)
+            return self._tightest(kids[self._counts(part).at(self.topology, depth)[kids] >= part.pods.min], depth)
+        fits = np.flatnonzero(self.counting.could_hold(self.parts, self.asked, part, depth, waiting=False))
+        if above:
+            fits = fits[self._up(depth, above)[fits] == within]
+        return self._tightest(fits, depth)
+
+    # --- domains and nodes ---
+
+    def _tree(self) -> Tree:
+        return self.inventory.trees[self.topology]
+
+    def _up(self, depth: int, above: int) -> Ids:
+        return self.counting.spans.ancestors(self._tree(), depth, above)
+
+    def _tightest(self, ids: Ids, depth: int) -> int:
+        """The least room left, extended resources first; ties by path."""
+        if not len(ids):
+            raise TooHard
+        if len(ids) > 1:
+            room = self.inventory.room(self.asked.filters, self.asked.wanted)
+            for resource in self.asked.wanted:
+                amounts = room.at(self.topology, depth, resource)[ids]
+                ids = ids[amounts == amounts.min()]
+                if len(ids) == 1:
+                    break
+            else:
+                ids = ids[[self._tree().rank(depth)[ids].argmin()]]
+        return int(ids[0])
+
+    def _fill_fewest(self, leaf: Part, counts: Counts, need: int, depth: int, parent: int) -> None:
+        """The children that hold most, and for the rest the tightest that holds it."""
+        tree = self._tree()
+        if depth == len(tree.levels) and len(tree.children(depth - 1, parent)) == tree.size(depth - 1, parent):
+            self._fill_nodes(leaf, counts, need, tree.members(depth - 1, parent), largest_first=True)
+            return
+        kids = tree.children(depth - 1, parent)
+        held = dict(zip(kids, counts.at(self.topology, depth)[kids].tolist(), strict=True))
+        while need > 0:
+            fitting = [kid for kid in held if held[kid] >= need]
+            most = max(held.values())
+            chosen = self._tightest(np.array(fitting or [kid for kid in held if held[kid] == most], np.intp), depth)
+            here = min(need, held.pop(chosen))
+            self._fill(leaf, counts, here, depth, chosen)
+            need -= here
+
+    def _fill(self, leaf: Part, counts: Counts, need: int, depth: int, domain: int) -> None:
+        """Down the tree to the level whose domains are nodes."""
+        if not self.topology:
+            self._fill_nodes(leaf, counts, need, sorted(self.inventory.slots(), key=self.inventory.name))
+            return
+        tree = self._tree()
+        if depth >= len(tree.levels) - 1 or tree.size(depth, domain) == 1:
+            self._fill_nodes(leaf, counts, need, tree.members(depth, domain))
+            return
+        kids = tree.children(depth, domain)
+        if sum(tree.size(depth + 1, kid) for kid in kids) != tree.size(depth, domain):
+            raise TooHard
+        held = dict(zip(kids, counts.at(self.topology, depth + 1)[kids].tolist(), strict=True))
+        while need > 0:
+            whole = [kid for kid in held if held[kid] >= need]
+            chosen = self._tightest(np.array(whole or [kid for kid in held if held[kid]], np.intp), depth + 1)
+            here = min(need, held.pop(chosen))
+            self._fill(leaf, counts, here, depth + 1, chosen)
+            need -= here
+
+    def _fill_nodes(
+        self, leaf: Part, counts: Counts, need: int, slots: Sequence[int], largest_first: bool = False
+    ) -> None:
+        """The tightest node that holds them all, else the tightest (or largest) one after the other; ties by name."""
+        pods = leaf.pods
+        assert pods is not None
+        inventory, wanted = self.inventory, self.asked.wanted
+        idle, node_at = inventory.idle, inventory.node
+        fits = counts.per_node[slots].tolist()
+        nodes = []
+        for at, fit in enumerate(fits):
+            if fit:
+                slot = slots[at]
+                if node_at(slot).taints:
+                    raise TooHard
+                row = idle[slot]
+                nodes.append(([row[resource] for resource in wanted], at, slot, fit))
+        nodes.sort()
+        while need > 0:
+            at = next((at for at, node in enumerate(nodes) if node[3] >= need), -1)
+            if at < 0:
+                at = max(range(len(nodes)), key=lambda at: (nodes[at][3], -at)) if largest_first else 0
+            _, _, slot, fit = nodes.pop(at)
+            here = min(need, fit)
+            self._take(leaf, pods, slot, here)
+            need -= here
+
+    def _take(self, leaf: Part, pods: PodSet, slot: int, count: int) -> None:
+        self.inventory.take(slot, pods.request, pods.host_ports, count)
+        self.taken.append((leaf, slot, count))
