@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class Exhausted(Exception):
     """The budget ended before the search did."""
@@ -19,3 +22,13 @@ class Budget:
         self.left -= steps
         if self.left < 0:
             raise Exhausted
+
+    @contextmanager
+    def share(self) -> Iterator[None]:
+        """Inside, only half of what is left may be spent, so that something remains for what comes after."""
+        kept = self.left - self.left // 2
+        self.left //= 2
+        try:
+            yield
+        finally:
+            self.left = kept + max(0, self.left)

@@ -28,10 +28,14 @@ _TEMPLATES = 256
 
 @dataclass(slots=True)
 class Standing:
-    """A gang that is there: its members by path of their pod set, each with the slot of its node."""
+    """A gang that is there: its members by path of their pod set, each with the slot of its node.
+
+    `gang.running` follows evictions and moves; `moved` are the running members that were moved in this run.
+    """
 
     gang: Gang
     live: list[tuple[str, int]] = field(default_factory=list)
+    moved: list[tuple[str, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from spinney.core.placement.board import Board, Solution, bits
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.choices import Kids, all_kids
-from spinney.core.placement.filling import fill
+from spinney.core.placement.filling import Ladder, fill
 from spinney.core.placement.parts import Level, Part
 from spinney.core.placement.search import Search
 
@@ -96,7 +96,7 @@ def _fill_scope(board: Board, leaf: Part, kind: int, scope: int, extra: int, spr
         here = min(1 if one_by_one else extra, sum(caps.values()))
         if here <= 0:
             break
-        found = {leaf.index: fill(board, kind, usable, here, caps, (), spread)}
+        found = {leaf.index: fill(board, kind, usable, here, caps, Ladder(), spread)}
         board.settle(found)
         _merge(placed, found)
         extra -= here

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from spinney.core.placement.board import Board, Solution, bits
 from spinney.core.placement.budget import Budget
-from spinney.core.placement.filling import fill
+from spinney.core.placement.filling import Ladder, fill
 
 
 @dataclass(slots=True)
@@ -25,16 +25,16 @@ class Job:
     caps: dict[int, int]
 
 
-Ladder = Callable[[int], Sequence[Sequence[int]]]
-"""For a pod set (index of its part) the masks of its topology's domains per level."""
+Ladders = Callable[[int], Ladder]
+"""For a pod set (index of its part) how its pods go down its topology."""
 
 
 def pack(
-    board: Board, demands: Sequence[tuple[int, int, int]], budget: Budget, ladder: Ladder, spread: bool
+    board: Board, demands: Sequence[tuple[int, int, int]], budget: Budget, ladder: Ladders, spread: bool
 ) -> Solution | None:
     """Place every demand (leaf, count, mask), or prove that it cannot be done."""
     jobs = _jobs(board, demands)
-    budget.spend(1 + len(jobs))
+    budget.spend(1 + sum(len(job.caps) for job in jobs) // 8)
     if any(sum(job.caps.values()) < job.count for job in jobs):
         return None
     shared = any(board.types[job.kind].shared for job in jobs)
@@ -119,19 +119,21 @@ def _hardness(board: Board, jobs: Sequence[Job]) -> list[int]:
     return sorted(range(len(jobs)), key=key)
 
 
-def _greedy(board: Board, jobs: Sequence[Job], ladder: Ladder, spread: bool) -> list[dict[int, int]] | None:
+def _greedy(board: Board, jobs: Sequence[Job], ladder: Ladders, spread: bool) -> list[dict[int, int]] | None:
     """Hardest first, best fit; None only says that this did not work."""
     placed: list[dict[int, int]] = [{} for _ in jobs]
     done: list[int] = []
+    used = 0
     try:
         for at in _hardness(board, jobs):
             job = jobs[at]
             caps = {node: fits for node in job.caps if (fits := board.capacity(job.kind, node))} if done else job.caps
             if sum(caps.values()) < job.count:
                 return None
-            placed[at] = fill(board, job.kind, job.mask, job.count, caps, ladder(job.leaves[0][0]), spread)
+            placed[at] = fill(board, job.kind, job.mask, job.count, caps, ladder(job.leaves[0][0]), spread, used)
             for node, count in placed[at].items():
                 board.take(job.kind, node, count)
+                used |= 1 << node
             done.append(at)
         return placed
     finally:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from spinney.core.placement.board import Board, Solution, Spot, bits
 from spinney.core.placement.budget import Budget
+from spinney.core.placement.filling import Ladder
 from spinney.core.placement.packing import pack
 from spinney.core.placement.parts import Part
 
@@ -52,9 +53,11 @@ class Search:
         self._demands: dict[int, tuple[int, ...]] = {}
         self._dead: set[object] = set()
         self._found: dict[object, Solution] = {}
+        self._orders: dict[object, list[int]] = {}
+        self._ranked: dict[object, tuple[list[Spot], list[Spot], list[tuple[int, ...]]]] = {}
         self._signatures: dict[tuple[str, int], dict[int, int]] = {}
         self._interned: dict[object, int] = {}
-        self._ladders: dict[int, Sequence[Sequence[int]]] = {}
+        self._ladders: dict[int, Ladder] = {}
         parts = board.parts
         names = {lv.topology for part in parts.all for lv in (part.required, part.preferred) if lv}
         self._alike = len(names) <= 1 and not any(asked.shared for asked in board.types)
@@ -169,22 +172,25 @@ class Search:
         now = sorted(now, key=self._hardness)
         scopes = {entry.mask for entry in now} | {entry.mask for entry in rest}
         alike = self._alike and len(scopes) == 1 and not self._is_split(now)
-        choices = [list(self._candidates(entry)) if not self._is_split([entry]) else None for entry in now]
+        choices = [self._candidates(entry) if not self._is_split([entry]) else None for entry in now]
         if any(options == [] for options in choices):
             return None
         placed: list[Entry] = []
+        contents: dict[int, list[Entry]] = {}
         solved: list[dict[int, Solution]] = []  # after each part: solution per piece, by the mask of the piece
         positions: list[int] = []
-        trail: list[Iterator[tuple[int, int]]] = [self._options(now, choices, placed, positions, alike)]
+        trail: list[Iterator[tuple[int, int]]] = [
+            self._options(now, choices, placed, positions, contents if alike else None)
+        ]
         failed: set[object] = set()
         while trail:
             option = next(trail[-1], None)
             if option is None:
                 if alike and placed:
-                    failed.add(self._state(placed))
+                    failed.add(self._state(placed, contents))
                 trail.pop()
                 if placed:
-                    placed.pop()
+                    _take_back(placed, contents)
                     positions.pop()
                     solved.pop()
                 continue
@@ -192,32 +198,42 @@ class Search:
             self.budget.spend()
             entry = Entry(now[len(placed)].part, mask, settled=True)
             placed.append(entry)
+            contents.setdefault(mask, []).append(entry)
             positions.append(position)
-            if alike and self._state(placed) in failed:
-                placed.pop()
+            if alike and self._state(placed, contents) in failed:
+                _take_back(placed, contents)
                 positions.pop()
                 continue
-            found = self._solve_around(placed, solved[-1] if solved else {})
-            if found is None or (alike and not self._leaves_enough(now, choices, placed)):
-                placed.pop()
+            around = contents[mask] if alike else _around(placed)
+            found = self._solve_around(around, solved[-1] if solved else {})
+            if found is None or (alike and not self._leaves_enough(now, choices, placed, contents)):
+                _take_back(placed, contents)
                 positions.pop()
                 continue
             solved.append(found)
             if len(placed) < len(now):
-                trail.append(self._options(now, choices, placed, positions, alike))
+                trail.append(self._options(now, choices, placed, positions, contents if alike else None))
                 continue
             whole = self._with_rest(placed, solved[-1], rest)
             if whole is not None:
                 return whole
-            placed.pop()
+            _take_back(placed, contents)
             positions.pop()
             solved.pop()
         return None
 
     def _options(
-        self, now: list[Entry], choices: list[list[int] | None], placed: list[Entry], positions: list[int], alike: bool
+        self,
+        now: list[Entry],
+        choices: list[list[int] | None],
+        placed: list[Entry],
+        positions: list[int],
+        contents: dict[int, list[Entry]] | None,
     ) -> Iterator[tuple[int, int]]:
-        """Candidate masks for the next part; equal parts take them in one order only, equal domains are tried once."""
+        """Candidate masks for the next part; equal parts take them in one order only.
+
+        Where domains can look alike (`contents` is given), those that do are tried once.
+        """
         at = len(placed)
         entry = now[at]
         options = choices[at]
@@ -230,35 +246,30 @@ class Search:
         tried: set[object] = set()
         for position in range(first, len(options)):
             mask = options[position]
-            if alike:
-                content = tuple(sorted(e.part.kind for e in placed if e.mask == mask))
+            if contents is not None:
+                content = tuple(sorted([e.part.kind for e in contents[mask]])) if mask in contents else ()
                 look = (self._signature_of(entry.part, mask), content)
                 if look in tried:
                     continue
                 tried.add(look)
             yield position, mask
 
-    def _state(self, placed: list[Entry]) -> object:
-        contents: dict[int, list[int]] = {}
-        for entry in placed:
-            contents.setdefault(entry.mask, []).append(entry.part.kind)
+    def _state(self, placed: list[Entry], contents: dict[int, list[Entry]]) -> object:
         part = placed[0].part
         return len(placed), tuple(
-            sorted((self._signature_of(part, mask), tuple(sorted(kinds))) for mask, kinds in contents.items())
+            sorted(
+                [
+                    (self._signature_of(part, mask), tuple(sorted([entry.part.kind for entry in entries])))
+                    for mask, entries in contents.items()
+                ]
+            )
         )
 
-    def _solve_around(self, placed: list[Entry], solved: dict[int, Solution]) -> dict[int, Solution] | None:
+    def _solve_around(self, around: list[Entry], solved: dict[int, Solution]) -> dict[int, Solution] | None:
         """Solve the piece that the last part belongs to; the other pieces stay as they were."""
-        union = placed[-1].mask
-        around = [placed[-1]]
-        grown = True
-        while grown:
-            grown = False
-            for entry in placed:
-                if entry not in around and entry.mask & union:
-                    around.append(entry)
-                    union |= entry.mask
-                    grown = True
+        union = 0
+        for entry in around:
+            union |= entry.mask
         key = tuple(sorted((entry.part.kind, entry.mask) for entry in around))
         if key in self._dead:
             return None
@@ -285,7 +296,13 @@ class Search:
             return None
         return self._solve(around)
 
-    def _leaves_enough(self, now: list[Entry], choices: list[list[int] | None], placed: list[Entry]) -> bool:
+    def _leaves_enough(
+        self,
+        now: list[Entry],
+        choices: list[list[int] | None],
+        placed: list[Entry],
+        contents: dict[int, list[Entry]],
+    ) -> bool:
         """Necessary for the parts still to come: the domains that can take one of them have enough together."""
         to_come = [entry.part for entry in now[len(placed) :]]
         if not to_come:
@@ -295,24 +312,18 @@ class Search:
             for at, amount in enumerate(self.demand(part)):
                 wanted[at] += amount
         smallest = [min(self.demand(part)[at] for part in to_come) for at in range(len(wanted))]
-        used: dict[int, list[int]] = {}
-        for entry in placed:
-            spent = used.setdefault(entry.mask, [0] * len(wanted))
-            for at, amount in enumerate(self.demand(entry.part)):
-                spent[at] += amount
         have = [0] * len(wanted)
-        seen: set[int] = set()
-        for options in choices[len(placed) :]:
-            for mask in options or ():
-                if mask in seen:
-                    continue
-                seen.add(mask)
-                there = self.measure(mask)
-                gone = used.get(mask)
-                left = [a - b for a, b in zip(there, gone, strict=True)] if gone else there
-                if all(small <= amount for small, amount in zip(smallest, left, strict=True)):
-                    for at, amount in enumerate(left):
-                        have[at] += amount
+        lists = {id(options): options for options in choices[len(placed) :] if options}
+        seen = {mask for options in lists.values() for mask in options}
+        self.budget.spend(1 + len(seen) // 16)
+        for mask in seen:
+            left = list(self.measure(mask))
+            for entry in contents.get(mask, ()):
+                for at, amount in enumerate(self.demand(entry.part)):
+                    left[at] -= amount
+            if all(small <= amount for small, amount in zip(smallest, left, strict=True)):
+                for at, amount in enumerate(left):
+                    have[at] += amount
         return all(want <= amount for want, amount in zip(wanted, have, strict=True))
 
     def _with_rest(self, placed: list[Entry], solved: dict[int, Solution], rest: list[Entry]) -> Solution | None:
@@ -349,12 +360,17 @@ class Search:
                 return True
         return False
 
-    def _candidates(self, entry: Entry) -> Iterator[int]:
+    def _candidates(self, entry: Entry) -> list[int]:
         """Domains that could hold a part: those that hold its extra pods as well first, then by best fit."""
         part = entry.part
-        pins = self.board.running_mask(part)
-        masks = [mask for mask in self._scopes(entry) if not pins & ~mask and self.could_hold(part, mask & entry.mask)]
-        yield from sorted((mask & entry.mask for mask in masks), key=lambda mask: self._fit(part, mask))
+        key = (part.kind, entry.mask, self.caps.get(part.index))
+        if key not in self._orders:
+            pins = self.board.running_mask(part)
+            masks = [mask & entry.mask for mask in self._scopes(entry) if not pins & ~mask]
+            self.budget.spend(1 + len(masks) // 4)
+            fitting = [mask for mask in masks if self.could_hold(part, mask)]
+            self._orders[key] = sorted(fitting, key=lambda mask: self._fit(part, mask))
+        return self._orders[key]
 
     def _fit(self, part: Part, mask: int) -> tuple[object, ...]:
         room = self.board.room(mask)
@@ -401,6 +417,14 @@ class Search:
             inside |= spot.mask
         yield inside
 
+    def scopes_of(self, part: Part, cap: Cap) -> Iterator[int]:
+        """The domains that a bound alone leaves to a part."""
+        assert part.preferred is not None
+        if cap.depth == 0:
+            yield self.board.everything
+        else:
+            yield from (spot.mask for spot in self.board.spots(part.preferred.topology, cap.depth))
+
     def _split_candidates(self, entry: Entry) -> Iterator[int]:
         """Unions of a few domains of the wished level, within the bounds on number and distance."""
         part = entry.part
@@ -422,10 +446,7 @@ class Search:
         level = part.preferred
         assert level is not None and cap.domains is not None
         demand = self.demand(part)
-        spots = [s for s in self.spots_of_wish(part, scope) if s.mask & pins or self._useful(demand, s.mask)]
-        must = [spot for spot in spots if spot.mask & pins]
-        others = sorted((s for s in spots if not s.mask & pins), key=lambda s: self._usefulness(demand, s.mask))
-        measures = [self.measure(spot.mask) for spot in others]
+        must, others, measures = self._ranked_spots(part, scope, pins)
         top = _top_sums(measures, len(demand), cap.domains)
         start = _Union(0, tuple(0 for _ in demand), 0, ())
         for spot in must:
@@ -448,6 +469,18 @@ class Search:
                 beside += 1
             stack.append((beside, union))
             stack.append((at + 1, union.plus(others[at], measures[at], level.depth)))
+
+    def _ranked_spots(self, part: Part, scope: int, pins: int) -> tuple[list[Spot], list[Spot], list[tuple[int, ...]]]:
+        """The wished-level domains that have to be used, the others that could be in the order they are tried."""
+        key = (part.kind, part.preferred, scope, pins)
+        if key not in self._ranked:
+            demand = self.demand(part)
+            spots = [s for s in self.spots_of_wish(part, scope) if s.mask & pins or self._useful(demand, s.mask)]
+            self.budget.spend(1 + len(spots) // 4)
+            must = [spot for spot in spots if spot.mask & pins]
+            others = sorted((s for s in spots if not s.mask & pins), key=lambda s: self._usefulness(demand, s.mask))
+            self._ranked[key] = must, others, [self.measure(spot.mask) for spot in others]
+        return self._ranked[key]
 
     def _twins(self, one: Spot, other: Spot, part: Part) -> bool:
         """Equal domains under the same parent: leaving one out means leaving the other out as well."""
@@ -506,26 +539,18 @@ class Search:
     def _intern(self, value: object) -> int:
         return self._interned.setdefault(value, len(self._interned))
 
-    def _ladder(self, leaf: int) -> Sequence[Sequence[int]]:
-        """Domains per level of the topology that a pod set stands under, for filling."""
+    def _ladder(self, leaf: int) -> Ladder:
+        """Domains per level of the topology that a pod set stands under, and how far down it wishes to be together."""
         if leaf not in self._ladders:
             board = self.board
-            level = next(
-                (
-                    lv
-                    for part in board.parts.above(board.parts.all[leaf])
-                    for lv in (part.required, part.preferred)
-                    if lv
-                ),
-                None,
-            )
-            if level is None:
-                self._ladders[leaf] = ()
-            else:
-                levels = len(board.inventory.trees[level.topology].levels)
-                self._ladders[leaf] = [
-                    [spot.mask for spot in board.spots(level.topology, depth)] for depth in range(1, levels + 1)
-                ]
+            above = board.parts.above(board.parts.all[leaf])
+            wish = next((part.preferred for part in above if part.preferred), None)
+            level = wish or next((part.required for part in above if part.required), None)
+            self._ladders[leaf] = Ladder()
+            if level is not None:
+                levels = range(1, len(board.inventory.trees[level.topology].levels) + 1)
+                masks = [[spot.mask for spot in board.spots(level.topology, depth)] for depth in levels]
+                self._ladders[leaf] = Ladder(masks, wish.depth if wish else 0)
         return self._ladders[leaf]
 
 
@@ -562,6 +587,28 @@ def _top_sums(measures: Sequence[tuple[int, ...]], width: int, most: int) -> lis
             continue
         sums.append(tuple(last[at] + columns[at][count - 1] for at in range(width)))
     return sums
+
+
+def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:
+    entry = placed.pop()
+    contents[entry.mask].pop()
+    if not contents[entry.mask]:
+        del contents[entry.mask]
+
+
+def _around(placed: list[Entry]) -> list[Entry]:
+    """The last part and all that share nodes with it, directly or through others."""
+    union = placed[-1].mask
+    around = [placed[-1]]
+    grown = True
+    while grown:
+        grown = False
+        for entry in placed:
+            if entry not in around and entry.mask & union:
+                around.append(entry)
+                union |= entry.mask
+                grown = True
+    return around
 
 
 def _pieces(entries: list[Entry]) -> list[list[Entry]]:

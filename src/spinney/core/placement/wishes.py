@@ -79,21 +79,35 @@ def fulfil(search: Search, mask: int) -> Found | None:
         solution = search.solve(mask, {})
         return Found(solution, {}) if solution is not None else None
     found: Found | None = None
+    steps = search.budget.left
     try:
         for wish in wishes:
             found = _better_level(search, mask, wish, found)
             if found is None:
                 return None
-            _better_spread(search, mask, wish, found)
+            try:
+                with search.budget.share():
+                    _better_spread(search, mask, wish, found)
+            except Exhausted:
+                found.proved = False
             found.caps[wish.index] = _cap(wish, found.worths[wish.index])
     except Exhausted:
         if found is None:
-            raise
+            found = _any_placement(search, mask, steps)
+            if found is None:
+                return None
         found.proved = False
     assert found is not None
     for wish in wishes:
         found.worths[wish.index] = worth(search.board, wish, found.solution)
     return found
+
+
+def _any_placement(search: Search, mask: int, steps: int) -> Found | None:
+    """The wishes took the whole budget before anything was found: leave them aside."""
+    search.budget.left = steps
+    solution = search.solve(mask, {})
+    return Found(solution, {}) if solution is not None else None
 
 
 def _cap(wish: Part, got: Worth) -> Cap:
@@ -113,6 +127,8 @@ def _better_level(search: Search, mask: int, wish: Part, found: Found | None) ->
     ):
         if found is not None and _meets(worth(search.board, wish, found.solution), wish, cap):
             break
+        if not any(search.could_hold(wish, scope & mask) for scope in search.scopes_of(wish, cap)):
+            continue
         solution = search.solve(mask, {**(found.caps if found else {}), wish.index: cap})
         if solution is not None:
             found = Found(solution, found.caps if found else {}, found.worths if found else {})
@@ -132,7 +148,7 @@ def _better_spread(search: Search, mask: int, wish: Part, found: Found) -> None:
     got = found.worths[wish.index]
     if got.short == 0:
         return
-    least = fewest_domains(search, wish, mask)
+    least = fewest_domains(search, wish, mask, got)
     while got.domains > least:
         cap = _cap(wish, got)._replace(domains=got.domains - 1, distance=None)
         if not _improves(search, mask, wish, found, cap):
@@ -155,21 +171,30 @@ def _improves(search: Search, mask: int, wish: Part, found: Found, cap: Cap) -> 
     return True
 
 
-def fewest_domains(search: Search, wish: Part, mask: int) -> int:
-    """A lower bound on the wished-level domains that a part needs, by counting."""
+def fewest_domains(search: Search, wish: Part, mask: int, got: Worth) -> int:
+    """At least so many wished-level domains does a part need inside one domain of the level reached, by counting."""
+    assert wish.preferred is not None
+    cap = Cap(wish.preferred.depth - got.short)
+    scopes = [scope & mask for scope in search.scopes_of(wish, cap) if search.could_hold(wish, scope & mask)]
+    return min((_fewest_inside(search, wish, scope) for scope in scopes), default=1)
+
+
+def _fewest_inside(search: Search, wish: Part, scope: int) -> int:
     demand = search.demand(wish)
     pins = search.board.running_mask(wish)
-    spots = search.spots_of_wish(wish, mask)
-    pinned = [spot for spot in spots if spot.mask & pins]
+    spots = search.spots_of_wish(wish, scope)
+    pinned = [search.measure(spot.mask) for spot in spots if spot.mask & pins]
+    others = [search.measure(spot.mask) for spot in spots if not spot.mask & pins]
     least = max(1, len(pinned))
     for at, want in enumerate(demand):
-        have = sum(search.measure(spot.mask)[at] for spot in pinned)
+        have = sum(measure[at] for measure in pinned)
         count = len(pinned)
-        for amount in sorted((search.measure(s.mask)[at] for s in spots if not s.mask & pins), reverse=True):
-            if have >= want:
-                break
-            have += amount
-            count += 1
+        if have < want:
+            for amount in sorted([measure[at] for measure in others], reverse=True):
+                have += amount
+                count += 1
+                if have >= want:
+                    break
         least = max(least, count)
     return least
 
