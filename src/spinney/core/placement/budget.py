@@ -26,8 +26,8 @@ class Budget:
     @contextmanager
     def share(self) -> Iterator[None]:
         """Inside, only half of what is left may be spent, so that something remains for what comes after."""
-        kept = self.left - self.left // 2
-        self.left //= 2
+        kept = self.left // 2
+        self.left -= kept
         try:
             yield
         finally:

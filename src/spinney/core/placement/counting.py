@@ -32,6 +32,8 @@ class Profile:
     filters: frozenset[NodeFilter] = frozenset()
     shapes: list[tuple[tuple[Shape, int], ...]] = field(default_factory=list)  # per part: pods needed of each shape
     order: list[tuple[int, ...]] = field(default_factory=list)  # per part: its children, hardest first
+    all_shapes: frozenset[Shape] = frozenset()
+    extras: dict[Shape, int] = field(default_factory=dict)
 
 
 def profile(parts: Parts, resources: Sequence[str]) -> Profile:
@@ -64,18 +66,24 @@ def _add_up(parts: Parts, found: Profile) -> None:
     for member in parts.gang.running:
         runs[member.pods] = runs.get(member.pods, 0) + 1
     totals: list[dict[Shape, int]] = [{} for _ in parts.all]
+    shapes: list[Shape] = []
     for part in reversed(parts.all):
         mine = totals[part.index]
         if part.pods is not None:
+            shape = Shape(part.pods.request, part.pods.filter, part.pods.host_ports)
+            shapes.append(shape)
             need = part.pods.min - runs.get(part.path, 0)
             if need > 0:
-                mine[Shape(part.pods.request, part.pods.filter, part.pods.host_ports)] = need
+                mine[shape] = need
+            if part.pods.count > part.pods.min:
+                found.extras[shape] = found.extras.get(shape, 0) + part.pods.count - part.pods.min
         if part.need < len(part.kids):
             continue
         for kid in part.kids:
             for shape, need in totals[kid].items():
                 mine[shape] = mine.get(shape, 0) + need
     found.shapes = [tuple(mine.items()) for mine in totals]
+    found.all_shapes = frozenset(shapes)
     if len(parts.all) > 2:
         sizes = [[-sum(need * shape.request[r] for shape, need in mine) for r in found.wanted] for mine in found.shapes]
         found.order = [tuple(sorted(part.kids, key=sizes.__getitem__)) for part in parts.all]

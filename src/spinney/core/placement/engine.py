@@ -15,7 +15,9 @@ from spinney.core.placement.board import Board, Solution
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.choices import Kids, all_kids, choices
 from spinney.core.placement.counting import Profile, profile
+from spinney.core.placement.explanation import explain
 from spinney.core.placement.extras import add_extras
+from spinney.core.placement.fields import Field, fields
 from spinney.core.placement.parts import Invalid, Part, Parts, read_parts
 from spinney.core.placement.quick import Quick
 from spinney.core.placement.scoring import domains, number, score
@@ -90,7 +92,7 @@ class Engine:
             later = self.attempt(parts, asked, scope, waiting=True)
             attempt = later if later.found or not later.exhausted else attempt
         if attempt.found is None:
-            return self._refuse(parts, attempt)
+            return self._refuse(parts, asked, scope, attempt)
         return self._place(parts, attempt)
 
     def read(self, gang: Gang) -> tuple[Parts, Profile]:
@@ -108,39 +110,55 @@ class Engine:
 
     def attempt(self, parts: Parts, asked: Profile, scope: list[int] | None, waiting: bool) -> Attempt:
         """The best placement of the minimum on idle (or, waiting, idle and releasing) room."""
+        best = Attempt()
         if self.quick.counting.is_hopeless(parts, asked, waiting):
-            return Attempt()
-        slots = list(self.inventory.slots()) if scope is None else _with_running(scope, parts, self.inventory)
-        board = Board(self.inventory, parts, slots, waiting)
-        mask = board.everything if scope is None else _mask(board, scope)
-        attempt = Attempt(board, mask)
+            return best
         budget = Budget(self.options.budget)
+        spread = self.options.strategy == "spread"
+        for area in fields(self.quick.counting, parts, asked, scope, waiting, spread):
+            attempt = self._search(parts, area, waiting, budget)
+            attempt.exhausted |= best.exhausted
+            best.exhausted = attempt.exhausted
+            if attempt.found is not None and (best.found is None or _better(parts, attempt.found, best.found)):
+                best = attempt
+            if best.found is not None and _is_ideal(best.found):
+                break
+        if best.found is not None and best.exhausted:
+            best.found.proved = False
+        return best
+
+    def _search(self, parts: Parts, area: Field, waiting: bool, budget: Budget) -> Attempt:
+        """The best placement of the minimum in one field, over all choices of children."""
+        board = Board(self.inventory, parts, area.slots, waiting)
+        mask = board.everything if area.usable is None else _mask(board, area.usable)
+        attempt = Attempt(board, mask)
         needs = minimum(board)
-        try:
-            for kids in choices(parts, needs):
+        extras = _wanted_extras(board) if self.options.extras == "place" else {}
+        for kids in choices(parts, needs):
+            try:
                 budget.spend()
-                search = Search(board, budget, needs, kids, self.options.strategy == "spread")
-                search.extras = _wanted_extras(board) if self.options.extras == "place" else {}
-                found = fulfil(search, mask)
-                if found is not None and (attempt.found is None or _better(parts, found, attempt.found)):
-                    attempt.found, attempt.kids = found, kids
-                if attempt.found is not None and _is_ideal(attempt.found):
+                with budget.share():
+                    search = Search(board, budget, needs, kids, self.options.strategy == "spread")
+                    search.extras = extras
+                    found = fulfil(search, mask)
+            except Exhausted:
+                attempt.exhausted = True
+                if budget.left <= 0:
                     break
-        except Exhausted:
-            attempt.exhausted = True
-            if attempt.found is not None:
-                attempt.found.proved = False
+                continue
+            if found is not None and (attempt.found is None or _better(parts, found, attempt.found)):
+                attempt.found, attempt.kids = found, kids
+            if attempt.found is not None and _is_ideal(attempt.found):
+                break
         return attempt
 
     def _is_releasing(self, scope: list[int] | None) -> bool:
         slots = self.inventory.slots() if scope is None else scope
         return any(any(self.inventory.releasing[slot]) for slot in slots)
 
-    def _refuse(self, parts: Parts, attempt: Attempt) -> Decision:
-        if attempt.exhausted:
-            reason = f"the search budget of {self.options.budget} steps ended before the answer was known"
-            return _unplaced(parts.gang, "exhausted", Explanation(reason))
-        return _unplaced(parts.gang, "infeasible", Explanation("no placement exists"))
+    def _refuse(self, parts: Parts, asked: Profile, scope: list[int] | None, attempt: Attempt) -> Decision:
+        outcome: Outcome = "exhausted" if attempt.exhausted else "infeasible"
+        return _unplaced(parts.gang, outcome, explain(self, parts, asked, scope, outcome))
 
     def _place(self, parts: Parts, attempt: Attempt) -> Decision:
         found = attempt.found
@@ -262,13 +280,8 @@ def _needs_releasing(board: Board, solution: Solution) -> bool:
     return False
 
 
-def _mask(board: Board, scope: list[int]) -> int:
-    inside = set(scope)
+def _mask(board: Board, inside: frozenset[int]) -> int:
     return sum(1 << node for node, slot in enumerate(board.slots) if slot in inside)
-
-
-def _with_running(scope: list[int], parts: Parts, inventory: Inventory) -> list[int]:
-    return sorted({*scope, *(inventory.slot(member.node) for member in parts.gang.running)})
 
 
 def _leaves(gang: Gang) -> dict[str, PodSet]:

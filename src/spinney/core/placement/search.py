@@ -15,7 +15,7 @@ from spinney.core.placement.board import Board, Solution, Spot, bits
 from spinney.core.placement.budget import Budget
 from spinney.core.placement.filling import Ladder
 from spinney.core.placement.packing import pack
-from spinney.core.placement.parts import Part
+from spinney.core.placement.parts import Part, Parts
 
 
 class Cap(NamedTuple):
@@ -45,7 +45,7 @@ class Search:
         self.board = board
         self.budget = budget
         self.spread = spread
-        self.needs = needs
+        self.needs = {leaf: need for leaf, need in needs.items() if need and _is_active(board.parts, leaf, kids)}
         self.kids = kids
         self.caps: dict[int, Cap] = {}
         self.extras: dict[int, int] = {}
@@ -587,6 +587,15 @@ def _top_sums(measures: Sequence[tuple[int, ...]], width: int, most: int) -> lis
             continue
         sums.append(tuple(last[at] + columns[at][count - 1] for at in range(width)))
     return sums
+
+
+def _is_active(parts: Parts, leaf: int, kids: dict[int, tuple[int, ...]]) -> bool:
+    at = parts.all[leaf]
+    while at.parent >= 0:
+        if at.index not in kids[at.parent]:
+            return False
+        at = parts.all[at.parent]
+    return True
 
 
 def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:

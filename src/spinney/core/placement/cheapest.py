@@ -1,0 +1,255 @@
+"""The cheapest victims in one domain: an exact search over gangs and pods in the order of their names.
+
+Sets are compared by gangs evicted whole, then pods, then names. Walking in the order of names, the first set found at a
+price is the smallest of that price, so whatever comes later must be cheaper. Never proposes a set that leaves a gang
+below its minimum.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import accumulate
+from typing import NamedTuple
+
+from spinney.api.placement.result import Victim
+from spinney.core.placement.budget import Budget
+from spinney.core.placement.ground import Ground, Row
+from spinney.core.placement.holders import Held, Holder
+
+UNLIMITED = 1 << 30
+STRIDE = 16
+"""Bounds are kept for every so many gangs; those in between use the one before."""
+LONGEST = 512
+"""Sums of single pods are kept up to so many."""
+
+
+class Price(NamedTuple):
+    """What a lawful set of victims costs; smaller is better."""
+
+    wholes: int
+    pods: int
+    victims: tuple[Victim, ...]
+
+
+@dataclass(slots=True)
+class Best:
+    """The cheapest set so far, over all domains, and the domain it was found for."""
+
+    price: Price | None = None
+    ground: Ground | None = None
+
+    def offer(self, price: Price, ground: Ground) -> None:
+        if self.price is None or price < self.price:
+            self.price, self.ground = price, ground
+
+
+class _Stop(NamedTuple):
+    """One thing to decide on the walk: all of a gang (no `held`), or its pods above the minimum on one node."""
+
+    at: int  # position of the holder
+    held: Held | None
+    first: Victim
+
+
+class _Tops(NamedTuple):
+    """Per condition, for the gangs from a position on: the largest gains added up, and what elastic pods give."""
+
+    wholes: list[list[int]]
+    pods: list[list[int]]
+    elastic: list[int]
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """The victims so far, in the order of names; of gangs that lose only some pods, how many of what."""
+
+    victims: list[Victim] = field(default_factory=list)
+    wholes: int = 0
+    gone: dict[int, Counter[str]] = field(default_factory=dict)
+    lifted: Counter[int] = field(default_factory=Counter)
+
+
+class Hunt:
+    """The search in one ground among some of its holders; of gangs in `kept` something must stay."""
+
+    def __init__(self, ground: Ground, holders: Sequence[Holder], kept: frozenset[str], best: Best) -> None:
+        self.ground = ground
+        self.holders = holders
+        self.best = best
+        self.stops = list(self._stops(kept))
+        self.starts = [0] * (len(holders) + 1)
+        for stop in self.stops:
+            self.starts[stop.at + 1] += 1
+        self.starts = list(accumulate(self.starts))
+        self._tops: dict[int, _Tops] = {}
+        self._chosen = _Chosen()
+        self._most = 0
+
+    def search(self, wholes: int, budget: Budget) -> None:
+        """Offer everything better than the best so far that evicts at most so many gangs whole."""
+        self._most = wholes
+        self._walk(0, budget)
+
+    def least(self) -> tuple[int, int]:
+        """By counting: at least so many gangs evicted whole, and at least so many pods."""
+        tops, wholes, pods = self._tops_from(0), 0, 1
+        for at, row in enumerate(self.ground.rows):
+            lack = row.want - row.have
+            wholes = max(wholes, bisect_left([0, *tops.wholes[at]], lack - tops.elastic[at]))
+            pods = max(pods, bisect_left(tops.pods[at], lack) + 1)
+        return wholes, pods
+
+    def _stops(self, kept: frozenset[str]) -> Iterator[_Stop]:
+        for at, holder in enumerate(self.holders):
+            if holder.may_go and holder.gang.name not in kept:
+                yield _Stop(at, None, holder.victims[0])
+            for held in self.ground.held[id(holder)]:
+                if holder.spares({held.path: 1}):
+                    yield _Stop(at, held, Victim(holder.gang.name, held.path, held.node))
+
+    def _walk(self, start: int, budget: Budget) -> None:
+        budget.spend()
+        if self.ground.fits(budget):
+            chosen = self._chosen
+            self.best.offer(Price(chosen.wholes, len(chosen.victims), tuple(chosen.victims)), self.ground)
+            return
+        if start == len(self.stops) or not self._can_reach(self.stops[start], self._pods_left(self.stops[start])):
+            return
+        for position in range(start, self._end(start, budget)):
+            stop = self.stops[position]
+            left = self._pods_left(stop)
+            if not self._can_reach(stop, left):
+                return
+            if stop.held is None:
+                self._try_whole(stop.at, left, budget)
+            else:
+                self._try_pods(position, stop.at, stop.held, left, budget)
+
+    def _try_whole(self, at: int, left: int, budget: Budget) -> None:
+        holder, chosen = self.holders[at], self._chosen
+        if chosen.wholes == self._most or holder.size > left:
+            return
+        before = len(chosen.victims)
+        chosen.victims.extend(holder.victims)
+        chosen.wholes += 1
+        self.ground.lift_all([holder])
+        try:
+            self._walk(self.starts[at + 1], budget)
+        finally:
+            self.ground.lift_all([holder], -1)
+            chosen.wholes -= 1
+            del chosen.victims[before:]
+
+    def _try_pods(self, position: int, at: int, held: Held, left: int, budget: Budget) -> None:
+        """Pods above the minimum on one node, more of them first."""
+        chosen = self._chosen
+        gone = chosen.gone.setdefault(at, Counter())
+        before, already = len(chosen.victims), gone[held.path]
+        victim = Victim(self.holders[at].gang.name, held.path, held.node)
+        for count in range(min(held.count, left), 0, -1):
+            gone[held.path] = already + count
+            if not self.holders[at].spares(gone):
+                continue
+            chosen.victims.extend([victim] * count)
+            chosen.lifted[id(held)] = count
+            self.ground.lift(held.slot, held.pods, count)
+            try:
+                self._walk(position + 1, budget)
+            finally:
+                self.ground.lift(held.slot, held.pods, -count)
+                del chosen.lifted[id(held)]
+                del chosen.victims[before:]
+        gone[held.path] = already
+
+    # --- what cannot lead anywhere ---
+
+    def _pods_left(self, stop: _Stop) -> int:
+        """How many more victims a set may have that goes on with this stop and is better than the best."""
+        best, chosen = self.best.price, self._chosen
+        if best is None or best.wholes > self._most:
+            return UNLIMITED
+        if best.wholes < self._most:
+            return 0
+        names = [*chosen.victims, stop.first]
+        is_later = names > list(best.victims[: len(names)])
+        return best.pods - is_later - len(chosen.victims)
+
+    def _can_reach(self, stop: _Stop, pods: int) -> bool:
+        """Whether counting leaves hope with the gangs from a stop on and so many pods."""
+        if pods <= 0:
+            return False
+        tops = self._tops_from(stop.at - stop.at % STRIDE)
+        wholes = self._most - self._chosen.wholes
+        for at, row in enumerate(self.ground.rows):
+            lack = row.want - row.have
+            if lack > _top(tops.wholes[at], wholes) + tops.elastic[at]:
+                return False
+            if pods < LONGEST and lack > _top(tops.pods[at], pods):
+                return False
+        return True
+
+    def _end(self, start: int, budget: Budget) -> int:
+        """The stop from which on even everybody left would not be enough."""
+        low, high = self.stops[start].at, len(self.holders)
+        if not self._would_fit(low, budget):
+            return start
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._would_fit(middle, budget):
+                low = middle
+            else:
+                high = middle
+        return self.starts[low + 1]
+
+    def _would_fit(self, at: int, budget: Budget) -> bool:
+        lifted = self._chosen.lifted
+        rest = [
+            (held, held.count - lifted[id(held)])
+            for holder in self.holders[at:]
+            for held in self.ground.held[id(holder)]
+        ]
+        for held, count in rest:
+            self.ground.lift(held.slot, held.pods, count)
+        try:
+            return self.ground.fits(budget)
+        finally:
+            for held, count in rest:
+                self.ground.lift(held.slot, held.pods, -count)
+
+    def _tops_from(self, at: int) -> _Tops:
+        known = self._tops.get(at)
+        if known is None:
+            tops = [self._gains(row, self.holders[at:]) for row in self.ground.rows]
+            known = _Tops([wholes for wholes, _, _ in tops], [pods for _, pods, _ in tops], [last for *_, last in tops])
+            self._tops[at] = known
+        return known
+
+    def _gains(self, row: Row, holders: Sequence[Holder]) -> tuple[list[int], list[int], int]:
+        ground = self.ground
+        wholes = sorted((ground.gain(row, ground.held[id(holder)]) for holder in holders), reverse=True)
+        every: list[int] = []
+        elastic = 0
+        for holder in holders:
+            spare: dict[str, list[int]] = {}
+            for held in ground.held[id(holder)]:
+                gains = [ground.gain_of_one(row, held)] * held.count
+                every += gains
+                spare.setdefault(held.path, []).extend(gains)
+            elastic += sum(sum(nlargest(_most_spared(holder, path), gains)) for path, gains in spare.items())
+        return list(accumulate(wholes)), list(accumulate(nlargest(LONGEST, every))), elastic
+
+
+def _most_spared(holder: Holder, path: str) -> int:
+    """How many pods of a pod set may go while everything else stays."""
+    count = holder.live[path]
+    while count and not holder.spares({path: count}):
+        count -= 1
+    return count
+
+
+def _top(sums: list[int], count: int) -> int:
+    return sums[min(count, len(sums)) - 1] if count and sums else 0

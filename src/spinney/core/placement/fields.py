@@ -1,0 +1,84 @@
+"""Where to look: the nodes of a decision, cut into fields that can be searched one after the other.
+
+A gang whose root has a requirement lies in one domain, so every such domain that could hold it by count is a field of
+its own, tightest first. Never leaves out a node that a placement could use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from spinney.core.inventory.tiers import NOWHERE
+from spinney.core.placement.counting import Counting, Profile
+from spinney.core.placement.parts import Level, Parts
+
+SMALL = 256  # below that, cutting costs more than it saves
+
+
+class Field(NamedTuple):
+    """Slots of a board, and those of them that new pods may use (None: all)."""
+
+    slots: list[int]
+    usable: frozenset[int] | None = None
+
+
+def fields(
+    counting: Counting, parts: Parts, asked: Profile, scope: list[int] | None, waiting: bool, spread: bool
+) -> Iterator[Field]:
+    """Fields in the order of best fit; together they hold every possible placement."""
+    inventory = counting.inventory
+    pinned = sorted({inventory.slot(member.node) for member in parts.gang.running})
+    if scope is not None:
+        yield Field(sorted({*scope, *pinned}), frozenset(scope))
+        return
+    root = parts.all[0].required
+    if len(inventory.slots()) <= SMALL:
+        yield Field(sorted(inventory.slots()))
+    elif root is None:
+        yield Field(sorted({*_promising(counting, asked, waiting), *pinned}))
+    else:
+        yield from _domains(counting, parts, asked, root, pinned, waiting, spread)
+
+
+def _promising(counting: Counting, asked: Profile, waiting: bool) -> list[int]:
+    """Nodes on which at least one pod of the gang fits."""
+    inventory = counting.inventory
+    fits = np.zeros(len(inventory.idle), np.bool_)
+    for shape in asked.all_shapes:
+        fits |= inventory.counts(shape, waiting).per_node > 0
+    return [int(slot) for slot in np.flatnonzero(fits)]
+
+
+def _domains(
+    counting: Counting, parts: Parts, asked: Profile, root: Level, pinned: list[int], waiting: bool, spread: bool
+) -> Iterator[Field]:
+    tree = counting.inventory.trees[root.topology]
+    ids = np.flatnonzero(counting.could_hold(parts, asked, parts.all[0], root.depth, waiting))
+    if pinned:
+        homes = {tree.domain_of(root.depth)[slot] for slot in pinned}
+        if len(homes) > 1 or NOWHERE in homes:
+            return
+        ids = ids[ids == homes.pop()]
+    room = counting.inventory.room(asked.filters, asked.wanted)
+    keys: list[npt.NDArray[np.signedinteger]] = [tree.rank(root.depth)[ids]]
+    for resource in reversed(asked.wanted):
+        amounts = room.at(root.topology, root.depth, resource)[ids]
+        keys.append(-amounts if spread else amounts)
+    if asked.elastic:
+        keys.append(-_extras(counting, asked, root, waiting)[ids])
+    for at in np.lexsort(keys):
+        yield Field(list(tree.members(root.depth, int(ids[at]))))
+
+
+def _extras(counting: Counting, asked: Profile, root: Level, waiting: bool) -> npt.NDArray[np.int64]:
+    """By domain how many pods beyond the minimum it could take, as far as counting tells."""
+    needs = dict(asked.shapes[0])
+    total = np.zeros(counting.inventory.trees[root.topology].domains(root.depth), np.int64)
+    for shape, extra in asked.extras.items():
+        left = counting.inventory.counts(shape, waiting).at(root.topology, root.depth) - needs.get(shape, 0)
+        total += np.clip(left, 0, extra)
+    return total

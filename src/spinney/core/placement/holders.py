@@ -1,0 +1,123 @@
+"""Gangs that hold room with running pods: who they are, what they can spare, and what happens when pods have to go.
+
+Only pods listed as running are ever counted as theirs to lose; pods placed or moved in this run are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from spinney.api.placement.problem import Gang, Group, PodSet, Running
+from spinney.api.placement.result import Victim
+from spinney.core.inventory.state import Inventory
+
+if TYPE_CHECKING:
+    from spinney.core.placement.engine import Standing
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """Equal running pods on one node."""
+
+    path: str
+    node: str
+    slot: int
+    pods: PodSet
+    count: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Holder:
+    """A gang with running pods; `held` is sorted by pod set and node, `live` counts its members per pod set."""
+
+    gang: Gang
+    held: list[Held]
+    live: Counter[str]
+    _spared: dict[tuple[tuple[str, int], ...], bool] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(held.count for held in self.held)
+
+    @property
+    def may_go(self) -> bool:
+        """Nothing stays behind when its running pods go."""
+        return self.size == self.live.total()
+
+    @property
+    def victims(self) -> tuple[Victim, ...]:
+        return tuple(Victim(self.gang.name, at.path, at.node) for at in self.held for _ in range(at.count))
+
+    def spares(self, gone: Mapping[str, int]) -> bool:
+        """Whether it keeps its minimum without so many pods of each pod set; never true when nothing is left."""
+        key = tuple(sorted(gone.items()))
+        known = self._spared.get(key)
+        if known is None:
+            left = {path: count - gone.get(path, 0) for path, count in self.live.items()}
+            known = self._spared[key] = sum(left.values()) > 0 and is_satisfied(self.gang.root, left)
+        return known
+
+
+def is_satisfied(group: Group, live: Mapping[str, int], prefix: str = "") -> bool:
+    """Whether enough children of a group have their minimum."""
+    met = sum(live.get(prefix + pods.name, 0) >= pods.min for pods in group.pods)
+    met += sum(is_satisfied(kid, live, f"{prefix}{kid.name}/") for kid in group.groups)
+    least = group.min_groups if group.min_groups is not None else len(group.groups) + len(group.pods)
+    return met >= least
+
+
+def holders(inventory: Inventory, standings: Iterable[Standing]) -> list[Holder]:
+    """All preemptible gangs with pods that may be disturbed, by name."""
+    found = []
+    for standing in standings:
+        if standing.gang.preemptible and standing.gang.running:
+            held = _held(inventory, standing)
+            if held:
+                found.append(Holder(standing.gang, held, Counter(path for path, _ in standing.live)))
+    return sorted(found, key=lambda holder: holder.gang.name)
+
+
+def _held(inventory: Inventory, standing: Standing) -> list[Held]:
+    sets = pod_sets(standing.gang)
+    fixed = Counter(standing.moved)
+    by_place: dict[tuple[str, str], Held] = {}
+    for member in standing.gang.running:
+        slot = inventory.slot(member.node)
+        if fixed[member.pods, slot] > 0:
+            fixed[member.pods, slot] -= 1
+            continue
+        place = member.pods, member.node
+        if place not in by_place:
+            by_place[place] = Held(member.pods, member.node, slot, sets[member.pods])
+        by_place[place].count += 1
+    return [by_place[place] for place in sorted(by_place)]
+
+
+def pod_sets(gang: Gang) -> dict[str, PodSet]:
+    """Every pod set by its path."""
+    found: dict[str, PodSet] = {}
+    stack = [(gang.root, "")]
+    while stack:
+        group, prefix = stack.pop()
+        found.update((prefix + pods.name, pods) for pods in group.pods)
+        stack.extend((kid, f"{prefix}{kid.name}/") for kid in group.groups)
+    return found
+
+
+def release(inventory: Inventory, slot: int, pods: PodSet, count: int = 1) -> None:
+    """Running pods are terminating from now on: their room and ports are releasing."""
+    inventory.give(slot, pods.request, pods.host_ports, count)
+    inventory.take(slot, pods.request, pods.host_ports, count, releasing=True)
+
+
+def forget(inventory: Inventory, standing: Standing, path: str, node: str) -> None:
+    """A member does not run there any more."""
+    standing.live.remove((path, inventory.slot(node)))
+    running = list(standing.gang.running)
+    running.remove(Running(path, node))
+    standing.gang = msgspec.structs.replace(standing.gang, running=tuple(running))
