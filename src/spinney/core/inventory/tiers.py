@@ -29,6 +29,7 @@ class Tier:
         "below",
         "ids",
         "parents",
+        "seated",
         "sizes",
         "values",
     )
@@ -40,6 +41,7 @@ class Tier:
         self.below: list[dict[str, int]] = []
         self._narrowest = narrowest
         self.sizes: list[int] = []
+        self.seated = 0
         self.ids: list[int] = []
         self._members: list[list[int]] = []
         self._untidy: list[bool] = []
@@ -79,6 +81,7 @@ class Tier:
             self._stale.append(slot)
         if domain == NOWHERE:
             return
+        self.seated += 1
         self.sizes[domain] += 1
         if self.sizes[domain] == 1:
             self._members[domain] = [slot]
@@ -95,6 +98,7 @@ class Tier:
             self._stale.append(slot)
         if domain == NOWHERE:
             return
+        self.seated -= 1
         self.sizes[domain] -= 1
         if self.sizes[domain]:
             self._loosen(domain)

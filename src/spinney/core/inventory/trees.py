@@ -60,6 +60,10 @@ class Tree:
         """How many nodes it has."""
         return self._tiers[depth].sizes[domain]
 
+    def seated(self, depth: int) -> int:
+        """How many nodes take part in a level."""
+        return self._tiers[depth].seated
+
     def path(self, depth: int, domain: int) -> tuple[str, ...]:
         path: list[str] = []
         for tier in self._tiers[depth:0:-1]:

@@ -29,8 +29,17 @@ Ladders = Callable[[int], Ladder]
 """For a pod set (index of its part) how its pods go down its topology."""
 
 
+class Impatient(Exception):
+    """The packing took more steps than it was given; whether it exists is not known."""
+
+
 def pack(
-    board: Board, demands: Sequence[tuple[int, int, int]], budget: Budget, ladder: Ladders, spread: bool
+    board: Board,
+    demands: Sequence[tuple[int, int, int]],
+    budget: Budget,
+    ladder: Ladders,
+    spread: bool,
+    patience: int | None = None,
 ) -> Solution | None:
     """Place every demand (leaf, count, mask), or prove that it cannot be done."""
     jobs = _jobs(board, demands)
@@ -44,10 +53,11 @@ def pack(
     if not _sums_suffice(board, jobs):
         return None
     if not shared:
-        greedy = _greedy(board, jobs, ladder, spread)
-        if greedy is not None:
-            return _split(jobs, greedy)
-    found = _Fillings(board, jobs, budget).search()
+        for order in _orders(board, jobs):
+            greedy = _greedy(board, jobs, order, ladder, spread)
+            if greedy is not None:
+                return _split(jobs, greedy)
+    found = _Fillings(board, jobs, budget, patience).search()
     return _split(jobs, found) if found is not None else None
 
 
@@ -119,13 +129,34 @@ def _hardness(board: Board, jobs: Sequence[Job]) -> list[int]:
     return sorted(range(len(jobs)), key=key)
 
 
-def _greedy(board: Board, jobs: Sequence[Job], ladder: Ladders, spread: bool) -> list[dict[int, int]] | None:
-    """Hardest first, best fit; None only says that this did not work."""
+def _orders(board: Board, jobs: Sequence[Job]) -> Iterator[list[int]]:
+    """Orders worth a try: large pods first, those with the least to spare first, and by every resource."""
+    seen = []
+    resources = sorted({resource for job in jobs for resource, _ in board.types[job.kind].request})
+    slack = [sum(job.caps.values()) - job.count for job in jobs]
+    orders = [
+        _hardness(board, jobs),
+        sorted(range(len(jobs)), key=lambda at: (jobs[at].mask.bit_count(), slack[at], at)),
+    ]
+    for resource in resources:
+        amounts = [-dict(board.types[job.kind].request).get(resource, 0) for job in jobs]
+        keys = list(zip(amounts, slack, strict=True))
+        orders.append(sorted(range(len(jobs)), key=keys.__getitem__))
+    for order in orders:
+        if order not in seen:
+            seen.append(order)
+            yield order
+
+
+def _greedy(
+    board: Board, jobs: Sequence[Job], order: list[int], ladder: Ladders, spread: bool
+) -> list[dict[int, int]] | None:
+    """One job after the other, best fit; None only says that this did not work."""
     placed: list[dict[int, int]] = [{} for _ in jobs]
     done: list[int] = []
     used = 0
     try:
-        for at in _hardness(board, jobs):
+        for at in order:
             job = jobs[at]
             caps = {node: fits for node in job.caps if (fits := board.capacity(job.kind, node))} if done else job.caps
             if sum(caps.values()) < job.count:
@@ -145,7 +176,8 @@ def _greedy(board: Board, jobs: Sequence[Job], ladder: Ladders, spread: bool) ->
 class _Fillings:
     """Depth-first over nodes, tight ones first; at each node only fillings to which no waiting pod could be added."""
 
-    def __init__(self, board: Board, jobs: Sequence[Job], budget: Budget) -> None:
+    def __init__(self, board: Board, jobs: Sequence[Job], budget: Budget, patience: int | None) -> None:
+        self.patience = patience
         self.board = board
         self.jobs = [jobs[at] for at in _hardness(board, jobs)]
         self.budget = budget
@@ -241,6 +273,10 @@ class _Fillings:
     ) -> Iterator[tuple[int, ...]]:
         if job == len(limits):
             self.budget.spend()
+            if self.patience is not None:
+                self.patience -= 1
+                if self.patience < 0:
+                    raise Impatient
             if self._is_full(limits, free, ports, taken):
                 yield tuple(taken)
             return

@@ -102,7 +102,7 @@ class _Attempt:
         if need != leaf.pods.min or above < max(required, 1) or target > wish.depth:
             raise TooHard
         ids = self._holding(counts, above, need)
-        if not len(ids):
+        if not len(ids) or self._tree().seated(above) != self._tree().seated(wish.depth):
             raise TooHard
         fewest = self.counting.spans.fewest(counts, self._tree(), wish.depth, need)[ids]
         self._fill_fewest(leaf, counts, need, wish.depth, self._tightest(ids[fewest == fewest.min()], above))

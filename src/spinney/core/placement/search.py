@@ -14,8 +14,11 @@ from typing import NamedTuple
 from spinney.core.placement.board import Board, Solution, Spot, bits
 from spinney.core.placement.budget import Budget
 from spinney.core.placement.filling import Ladder
-from spinney.core.placement.packing import pack
+from spinney.core.placement.packing import Impatient, pack
 from spinney.core.placement.parts import Part, Parts
+
+_PATIENCE = (200, 4_000, None)
+"""Steps for one packing, round by round: a hard one must not keep the search from an easy one elsewhere."""
 
 
 class Cap(NamedTuple):
@@ -49,6 +52,8 @@ class Search:
         self.kids = kids
         self.caps: dict[int, Cap] = {}
         self.extras: dict[int, int] = {}
+        self._patience: int | None = None
+        self._gave_up = False
         self._measures: dict[int, tuple[int, ...]] = {}
         self._demands: dict[int, tuple[int, ...]] = {}
         self._dead: set[object] = set()
@@ -65,9 +70,14 @@ class Search:
     def solve(self, mask: int, caps: dict[int, Cap], part: Part | None = None) -> Solution | None:
         """The active parts (or only those at and below one part) inside the mask, within the bounds."""
         self.caps = caps
-        self._dead.clear()
-        self._found.clear()
-        return self._solve([Entry(part or self.board.parts.all[0], mask)])
+        for self._patience in _PATIENCE:
+            self._gave_up = False
+            self._dead.clear()
+            self._found.clear()
+            found = self._solve([Entry(part or self.board.parts.all[0], mask)])
+            if found is not None or not self._gave_up:
+                return found
+        raise AssertionError("the last round does not give up")
 
     # --- what is asked and what is there, as vectors: pods per type, then amounts per resource ---
 
@@ -118,8 +128,6 @@ class Search:
         self.budget.spend()
         solution: Solution = {}
         pieces = _pieces(entries)
-        if len(pieces) > 1 and not all(self._hopeful(piece) for piece in pieces):
-            return None
         for piece in pieces:
             found = self._solve_piece(piece)
             if found is None:
@@ -127,16 +135,35 @@ class Search:
             solution.update(found)
         return solution
 
+    def _pack(self, entries: list[Entry]) -> Solution | None:
+        demands = [(entry.part.index, self.needs[entry.part.index], entry.mask) for entry in entries]
+        try:
+            return pack(self.board, demands, self.budget, self._ladder, self.spread, self._patience)
+        except Impatient:
+            self._gave_up = True
+            return None
+
     def _hopeful(self, piece: list[Entry]) -> bool:
-        return all(self.could_hold(entry.part, entry.mask) for entry in piece)
+        """Necessary: every mask holds, by count, all that has to go into it or into a part of it."""
+        if not all(self.could_hold(entry.part, entry.mask) for entry in piece):
+            return False
+        masks = {entry.mask for entry in piece}
+        if len(masks) == len(piece) == 1:
+            return True
+        for mask in masks:
+            inside = [self.demand(entry.part) for entry in piece if not entry.mask & ~mask]
+            if len(inside) > 1 and any(
+                sum(wants) > have for wants, have in zip(zip(*inside, strict=True), self.measure(mask), strict=True)
+            ):
+                return False
+        return True
 
     def _solve_piece(self, entries: list[Entry]) -> Solution | None:
-        bound = [entry for entry in entries if self._is_bound(entry)]
-        if not bound:
-            demands = [(entry.part.index, self.needs[entry.part.index], entry.mask) for entry in entries]
-            return pack(self.board, demands, self.budget, self._ladder, self.spread)
         if not self._hopeful(entries):
             return None
+        bound = [entry for entry in entries if self._is_bound(entry)]
+        if not bound:
+            return self._pack(entries)
         broadest = min(self._order_of_levels(entry) for entry in bound)
         now = [entry for entry in bound if self._order_of_levels(entry) == broadest]
         rest = [entry for entry in entries if entry not in now]
@@ -334,9 +361,8 @@ class Search:
             return solution
         if all(entry.part.pods is not None and not self._is_bound(entry) for entry in rest):
             self.board.put(solution)
-            demands = [(entry.part.index, self.needs[entry.part.index], entry.mask) for entry in rest]
             try:
-                found = pack(self.board, demands, self.budget, self._ladder, self.spread)
+                found = self._pack(rest)
             finally:
                 self.board.put(solution, -1)
             if found is not None:

@@ -1,0 +1,18 @@
+"""The engine before its judges: 500 fixed random problems, nothing illegal, no false verdict, no better answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from placement_oracle.instances import Profile
+from unit.placement.engine_kit import judged
+
+CHUNK = 20
+SHARES: dict[Profile, int] = {"core": 200, "hard": 100, "full": 120, "tiny": 80}
+CHUNKS = [(profile, start) for profile, count in SHARES.items() for start in range(0, count, CHUNK)]
+
+
+@pytest.mark.parametrize(("profile", "start"), CHUNKS)
+def test_r1_every_answer_is_lawful_true_and_optimal_where_proved(profile: Profile, start: int) -> None:
+    _, wrong = judged(profile, range(start, start + CHUNK))
+    assert not wrong, "\n".join(wrong)
