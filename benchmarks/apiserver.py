@@ -1,6 +1,7 @@
 """The embedded API server: creates and binds over HTTP and in process, lists, watch fan-out, memory.
 
-The server runs in a process of its own; one client process loads it, so that both cores of a small machine are used.
+The server runs in a process of its own; one process loads it through our own client, so that both cores of a small
+machine are used.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import aiohttp
+import uvloop
 
+from spinney.drive.client.connection import Connection
+from spinney.drive.client.credentials import Fixed, Grant
+from spinney.drive.client.http import HttpTransport
+from spinney.drive.client.transport import Transport
 from spinney.serve.apiserver.access.identity import ADMIN
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.serve.apiserver.http import HttpRequest
 
 CONNECTIONS = 48
+PODS = "/api/v1/namespaces/default/pods"
 _SERVE = """
 import asyncio, uvloop
 from spinney.serve.apiserver.embedded import Embedded, build
@@ -64,11 +70,10 @@ async def _spread(count: int, one: Callable[[int], Awaitable[None]], lanes: int 
     return time.perf_counter() - started
 
 
-async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> None:
-    async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as response:
-        text = await response.read()
-        if response.status >= 300:
-            raise RuntimeError(f"{response.status}: {text[:300]!r}")
+async def _post(transport: Transport, path: str, body: bytes) -> None:
+    response = await transport.request("POST", path, headers={"content-type": "application/json"}, body=body)
+    if response.status >= 300:
+        raise RuntimeError(f"{response.status}: {response.body[:300]!r}")
 
 
 def _served() -> tuple[subprocess.Popen[str], str]:
@@ -81,17 +86,15 @@ def _served() -> tuple[subprocess.Popen[str], str]:
 async def over_http(count: int) -> dict[str, Any]:
     """Creates, binds, a list and the memory of the server, from one client process."""
     server, base = _served()
-    pods = f"{base}/api/v1/namespaces/default/pods"
+    transport = HttpTransport(Connection(base, Fixed(Grant())), connections=CONNECTIONS)
     bodies = [json.dumps(pod(f"p-{i:06d}")).encode() for i in range(count)]
     binds = [json.dumps(binding(f"p-{i:06d}", f"node-{i % 200}")).encode() for i in range(count)]
     try:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS)) as session:
-            create_s = await _spread(count, lambda i: _post(session, pods, bodies[i]))
-            bind_s = await _spread(count, lambda i: _post(session, f"{pods}/p-{i:06d}/binding", binds[i]))
-            started = time.perf_counter()
-            async with session.get(pods) as response:
-                size = len(await response.read())
-            list_s = time.perf_counter() - started
+        create_s = await _spread(count, lambda i: _post(transport, PODS, bodies[i]))
+        bind_s = await _spread(count, lambda i: _post(transport, f"{PODS}/p-{i:06d}/binding", binds[i]))
+        started = time.perf_counter()
+        size = len((await transport.request("GET", PODS)).body)
+        list_s = time.perf_counter() - started
         return {
             "pods": count,
             "creates_per_s": round(count / create_s),
@@ -101,6 +104,7 @@ async def over_http(count: int) -> dict[str, Any]:
             "server_rss_mb": _rss_mb(server.pid),
         }
     finally:
+        await transport.close()
         server.terminate()
         server.wait()
 
@@ -108,30 +112,29 @@ async def over_http(count: int) -> dict[str, Any]:
 async def fan_out(watchers: int, changes: int, per_second: int) -> dict[str, Any]:
     """Every change to every watcher: how many arrived, and how late the last one was."""
     server, base = _served()
-    pods = f"{base}/api/v1/namespaces/default/pods"
+    transport = HttpTransport(Connection(base, Fixed(Grant())))
     counts = [0] * watchers
     try:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
-            async def follow(index: int) -> None:
-                async with session.get(pods, params={"watch": "true"}, timeout=aiohttp.ClientTimeout()) as response:
-                    async for chunk in response.content.iter_any():
-                        counts[index] += chunk.count(b'"type":"ADDED"')
-                        if counts[index] >= changes:
-                            return
+        async def follow(index: int) -> None:
+            async with transport.stream(PODS, query={"watch": "true"}) as stream:
+                async for chunk in stream:
+                    counts[index] += chunk.count(b'"type":"ADDED"')
+                    if counts[index] >= changes:
+                        return
 
-            followers = [asyncio.create_task(follow(i)) for i in range(watchers)]
-            await asyncio.sleep(0.3)
-            started = time.perf_counter()
+        followers = [asyncio.create_task(follow(i)) for i in range(watchers)]
+        await asyncio.sleep(0.3)
+        started = time.perf_counter()
 
-            async def paced(i: int) -> None:
-                due = started + i / per_second
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                await _post(session, pods, json.dumps(pod(f"w-{i:06d}")).encode())
+        async def paced(i: int) -> None:
+            due = started + i / per_second
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            await _post(transport, PODS, json.dumps(pod(f"w-{i:06d}")).encode())
 
-            write_s = await _spread(changes, paced, lanes=16)
-            await asyncio.wait_for(asyncio.gather(*followers), timeout=60)
-            total_s = time.perf_counter() - started
+        write_s = await _spread(changes, paced, lanes=16)
+        await asyncio.wait_for(asyncio.gather(*followers), timeout=60)
+        total_s = time.perf_counter() - started
         return {
             "watchers": watchers,
             "changes_per_s": round(changes / write_s),
@@ -139,6 +142,7 @@ async def fan_out(watchers: int, changes: int, per_second: int) -> dict[str, Any
             "lag_s": round(total_s - write_s, 3),
         }
     finally:
+        await transport.close()
         server.terminate()
         server.wait()
 
@@ -148,15 +152,13 @@ async def in_process(count: int) -> dict[str, Any]:
     server = build(Embedded())
     await server.start()
     for i in range(count):
-        request = HttpRequest(
-            "POST", "/api/v1/namespaces/default/pods", body=json.dumps(pod(f"p-{i:06d}")).encode(), identity=ADMIN
-        )
+        request = HttpRequest("POST", PODS, body=json.dumps(pod(f"p-{i:06d}")).encode(), identity=ADMIN)
         reply = await server.handle(request)
         assert reply.status == 201, reply.body
     requests = [
         HttpRequest(
             "POST",
-            f"/api/v1/namespaces/default/pods/p-{i:06d}/binding",
+            f"{PODS}/p-{i:06d}/binding",
             body=json.dumps(binding(f"p-{i:06d}", f"node-{i % 200}")).encode(),
             identity=ADMIN,
         )
@@ -189,7 +191,7 @@ def run(progress: Callable[[str], None]) -> list[tuple[str, dict[str, Any], str]
     )
     for name, measure, goal in steps:
         progress(f"{name} ...")
-        figures.append((name, asyncio.run(_bounded(measure)), goal))
+        figures.append((name, uvloop.run(_bounded(measure)), goal))
     return figures
 
 

@@ -158,13 +158,19 @@ class _PauseMeter:
             last, last_cpu = now, now_cpu
 
 
-def watch_rate(events: int = 40_000) -> dict[str, float]:
-    """Events per second from chunks of a watch into an indexed cache: pods that come, then changes of those pods."""
+def watch_rate(events: int = 40_000, rounds: int = 5) -> dict[str, float]:
+    """Events per second from chunks of a watch into an indexed cache: pods that come, then changes of those pods.
+
+    The best of some rounds, each with a new cache: what other processes take is not the client's.
+    """
     added = b"".join(event("ADDED", i, 2 + i) for i in range(events))
     changed = b"".join(event("MODIFIED", i, 2 + events + i) for i in range(events))
-    added_s, added_cpu_s, changed_s, changed_cpu_s = asyncio.run(_fold_watches(events, _cut(added), _cut(changed)))
+    watches = _cut(added), _cut(changed)
+    took = [asyncio.run(_fold_watches(events, *watches)) for _ in range(rounds)]
+    added_s, added_cpu_s, changed_s, changed_cpu_s = (min(figures) for figures in zip(*took, strict=True))
     return {
         "events": events,
+        "rounds": rounds,
         "bytes_per_event": round(len(added) / events),
         "added_per_s": round(events / added_s),
         "added_per_cpu_s": round(events / added_cpu_s),

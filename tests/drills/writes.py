@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from drills.bug import answer, caught_by, first, swap
-from spinney.serve.apiserver import asgi, bodies, ownership, writing
+from spinney.serve.apiserver import bodies, ownership, receiving, writing
 from spinney.serve.apiserver.builtins.rules import Rules
 from spinney.serve.apiserver.customresources.strategy import CustomStrategy
 from spinney.serve.apiserver.kernel import Call
@@ -133,5 +133,5 @@ def an_update_is_not_validated() -> None:
 
 @caught_by("test_bad_input::test_a_body_over_three_mebibytes_is_refused")
 def a_huge_body_is_read() -> None:
-    for module in (asgi, bodies):
+    for module in (receiving, bodies):
         swap(module, "MAX_BODY_BYTES", lambda limit: limit * 100)

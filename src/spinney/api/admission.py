@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,8 +48,18 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
-Lookup = Callable[[str, str, str, str], Object | None]
-"""Read-only view for rules: (group, plural, namespace, name) to the object or None."""
+class Lookup(Protocol):
+    """Read-only view for rules. What it gives must not be changed."""
+
+    def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Object | None:
+        """One object, or None where there is none."""
+        ...
+
+    def listing(
+        self, group: str, plural: str, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> Sequence[Object]:
+        """The objects of a namespace (of all, if it is empty) that carry the labels, by namespace and name."""
+        ...
 
 
 class AdmissionPlugin(Protocol):

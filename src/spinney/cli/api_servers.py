@@ -13,10 +13,11 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spinney.api.admission import AdmissionPlugin
 from spinney.api.dynamo_conversion import convert
 from spinney.cli.addresses import certificate_hosts, reachable_host
 from spinney.cli.stack_options import StackOptions
@@ -45,10 +46,11 @@ class Api:
     url: str
     transport: Transport
     ended: Callable[[], str | None]
+    operator: Transport
 
 
 @contextlib.asynccontextmanager
-async def embedded(options: StackOptions) -> AsyncIterator[Api]:
+async def embedded(options: StackOptions, plugins: Sequence[AdmissionPlugin] = ()) -> AsyncIterator[Api]:
     listen = Listen(options.host, options.port)
     token = _admin_token(options.data_dir)
     tokens = {token: Identity("admin", groups=(MASTERS, AUTHENTICATED))}
@@ -58,13 +60,15 @@ async def embedded(options: StackOptions) -> AsyncIterator[Api]:
         authority: Path | None = None
         if not listen.is_loopback:
             listen, authority = _with_tls(listen, directory)
-        server = build(Embedded(tokens=tokens, nobody=nobody, data_dir=options.data_dir, converters=CONVERTERS))
+        server = build(Embedded(tokens, nobody, options.data_dir, plugins, CONVERTERS))
         async with listening(server, listen) as url:
             shown = url.replace(options.host, reachable_host(options.host))
             write_kubeconfig(
                 options.kubeconfig, name="spinney", url=shown, authority=authority, user="admin", token=token
             )
-            yield Api(shown, InProcessTransport(server, ADMIN), lambda: None)
+            as_operator = replace(role_identity("operator"), groups=(MASTERS, AUTHENTICATED))
+            operator = InProcessTransport(server, as_operator)
+            yield Api(shown, InProcessTransport(server, ADMIN), lambda: None, operator)
 
 
 def _admin_token(data_dir: Path | None) -> str:
@@ -110,7 +114,7 @@ async def real(options: StackOptions, assets: Assets) -> AsyncIterator[Api]:
             shutil.copyfile(plane.kubeconfig, options.kubeconfig)
             transport = connect(find_connection(SystemClock(), kubeconfig=plane.kubeconfig))
             try:
-                yield Api(plane.url, transport, plane.ended)
+                yield Api(plane.url, transport, plane.ended, transport)
             finally:
                 await transport.close()
         finally:

@@ -10,10 +10,12 @@ import click
 from spinney import __version__
 
 _COMMANDS = {
-    "up": ("spinney.cli.up", "up", "Run the whole stack on this machine: API server, simulated nodes."),
+    "up": ("spinney.cli.up", "up", "Run the whole stack on this machine: API server, operator, simulated nodes."),
     "place": ("spinney.cli.place", "place", "Place the gangs of a problem on its nodes, or say why not."),
     "validate": ("spinney.cli.validate", "validate", "Say whether manifests would be admitted, and why not."),
+    "run": ("spinney.cli.run", "run", "Run a role against a cluster."),
     "manifests": ("spinney.cli.manifests", "manifests", "Print the manifests that a cluster needs."),
+    "initc": ("spinney.cli.initc", "initc", "Wait for parent cliques; runs inside pods."),
     "bench": ("spinney.cli.bench", "bench", "Run the benchmarks and print their figures."),
 }
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
@@ -18,41 +16,49 @@ import click
 import structlog
 
 from spinney.api.crds import all_crds
+from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.cli.api_servers import CONVERTERS, Api, embedded, real
+from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
 from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, manifests_of, read_manifests
+from spinney.cli.operator_settings import admission_of, read_configuration
 from spinney.cli.stack_options import ConfigurationError, StackOptions, only_user_of
+from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.operator.configured import settings_of
+from spinney.drive.loop.operator.start_up import StartUpFailed
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable, StartFailed
 from spinney.sim.nodes.describe import NodesError, load_nodes
 from spinney.sim.stack import Parts, Stack
 
 OK, USAGE, START_FAILED = 0, 2, 3
-_THEIRS = (ConfigurationError, NodesError, ManifestError)
-_EXPECTED = (OSError, RuntimeError, ClientError, AssetsUnavailable, StartFailed)
+_THEIRS = (ConfigurationError, OperatorConfigurationError, NodesError, ManifestError)
+_EXPECTED = (OSError, RuntimeError, ClientError, AssetsUnavailable, StartFailed, StartUpFailed)
 _MAX_OPEN_FILES = 65_536
 _LOOK_INTERVAL_S = 0.5
 
 
 def run(options: StackOptions) -> int:
     """Until a signal comes; the exit status."""
-    _on_signal(signal.default_int_handler)
+    on_signal(signal.default_int_handler)
     log_to_stderr()
     _allow_many_connections()
     try:
         options.check()
         nodes = load_nodes(options.nodes_file)
         manifests = read_manifests(options.manifests)
-        server = real(options, find_or_build_assets()) if options.real else embedded(options)
-        factory = _loop_factory()
-        _on_signal(_note)
+        configuration = read_configuration(options.config)
+        rules = (admission_of(configuration),)
+        server = real(options, find_or_build_assets()) if options.real else embedded(options, rules)
+        factory = loop_factory()
+        on_signal(note)
         with only_user_of(options.data_dir), asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(_until_stopped(_up(options, server, nodes, manifests)))
+            runner.run(until_stopped(_up(options, server, nodes, manifests, settings_of(configuration))))
     except KeyboardInterrupt:
         return OK
     except Exception as error:
@@ -60,46 +66,15 @@ def run(options: StackOptions) -> int:
     return OK
 
 
-_asked: list[int] = []
-"""Signals that came before the loop could be told of them."""
-
-
-def _on_signal(handler: Callable[[int, Any], Any]) -> None:
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, handler)
-
-
-def _note(number: int, frame: Any) -> None:
-    """While the loop is made an exception could be swallowed in C code: it is noted, and obeyed a moment later."""
-    _asked.append(number)
-
-
 def _failed(error: Exception) -> int:
     """Say what is wrong; the exit status says whose fault it is."""
-    causes = list(_causes(error))
-    if all(isinstance(cause, _THEIRS + _EXPECTED) for cause in causes):
-        click.echo(f"spinney up: {'; '.join(str(cause) for cause in causes)}", err=True)
-        return USAGE if all(isinstance(cause, _THEIRS) for cause in causes) else START_FAILED
+    found = list(causes(error))
+    if all(isinstance(cause, _THEIRS + _EXPECTED) for cause in found):
+        click.echo(f"spinney up: {'; '.join(str(cause) for cause in found)}", err=True)
+        return USAGE if all(isinstance(cause, _THEIRS) for cause in found) else START_FAILED
     structlog.get_logger("up").error("the stack failed by our own fault", exc_info=error)
-    click.echo(f"spinney up: failed by our own fault: {'; '.join(repr(cause) for cause in causes)}", err=True)
+    click.echo(f"spinney up: failed by our own fault: {'; '.join(repr(cause) for cause in found)}", err=True)
     return START_FAILED
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _causes(one)
-    else:
-        yield error
-
-
-def _loop_factory() -> Any:
-    """uvloop where there is one."""
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        return uvloop.new_event_loop
-    return None
 
 
 def _allow_many_connections() -> None:
@@ -111,52 +86,25 @@ def _allow_many_connections() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Work until it fails or a signal comes; whatever was started is stopped before this returns."""
-    stopping = asyncio.create_task(_stop_signal().wait(), name="stop")
-    working = asyncio.create_task(work, name="up")
-    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    working.cancel()
-    await asyncio.wait([working])
-    if not working.cancelled():
-        working.result()
-
-
-def _stop_signal() -> asyncio.Event:
-    """Set by the first signal; a second one does not wait for anything."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop(number: int) -> None:
-        if stopped.is_set():
-            os._exit(128 + number)
-        stopped.set()
-
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, stop, one)
-    if _asked:
-        stopped.set()
-    return stopped
-
-
 async def _up(
     options: StackOptions,
     server: AbstractAsyncContextManager[Api],
     nodes: list[dict[str, Any]],
     manifests: list[Manifest],
+    settings: Settings,
 ) -> None:
     started = time.monotonic()
-    parts = Parts(nodes=nodes, binds=lambda scheduler: True)
+    parts = Parts(nodes=nodes, binds=lambda scheduler: True, operator=settings)
     if options.real:
         parts = replace(parts, controllers=())
     async with server as api:
         await _apply(api.transport, manifests_of(_definitions(options), "our own kinds"))
-        stack = Stack(api.transport, SystemClock(), system_dice(), parts)
+        stack = Stack(api.transport, SystemClock(), system_dice(), parts, operator=api.operator)
         async with asyncio.TaskGroup() as group:
             group.create_task(stack.run(), name="stack")
             group.create_task(_watch_over(api), name="server")
             await stack.registered.wait()
+            await stack.operating.wait()
             applied = await _apply(api.transport, manifests)
             _announce(options, api, len(nodes), applied, time.monotonic() - started)
 

@@ -28,6 +28,7 @@ class StackOptions:
     data_dir: Path | None
     real: bool
     manifests: tuple[Path, ...]
+    config: Path | None = None
 
     def check(self) -> None:
         if self.real and self.host not in ("127.0.0.1", "localhost"):

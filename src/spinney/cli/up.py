@@ -24,6 +24,12 @@ Examples:
     help="Nodes to simulate: v1 Nodes as YAML, or a compact description. Default: 16 GPU nodes in 4 racks.",
 )
 @click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="OperatorConfiguration. Default: scheduler kai, topology aware scheduling by zone, block, rack and host.",
+)
+@click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="OUT",
@@ -56,6 +62,7 @@ Examples:
 )
 def up(
     nodes_file: Path | None,
+    config: Path | None,
     kubeconfig: Path,
     host: str,
     port: int,
@@ -63,11 +70,11 @@ def up(
     real: bool,
     manifests: tuple[Path, ...],
 ) -> None:
-    """Run the stack in the foreground: an API server that kubectl can talk to, and simulated nodes.
+    """Run the stack in the foreground: an API server that kubectl can talk to, the operator, and simulated nodes.
 
     Prints a line that starts with "ready" when everything is up. Ctrl-C stops it cleanly.
     """
     from spinney.cli.stack import run
     from spinney.cli.stack_options import StackOptions
 
-    raise SystemExit(run(StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests)))
+    raise SystemExit(run(StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests, config)))

@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from spinney.api.clock import Clock, Dice
+from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
+from spinney.drive.loop.operator.running import Operator
 from spinney.sim.binder import Binder
 from spinney.sim.controllers.running import ALL, Controllers
 from spinney.sim.nodes.simulated import Habits, SimulatedNodes
@@ -25,18 +27,24 @@ from spinney.sim.words import Json
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What runs. `binds`: which scheduler names the first-fit binder takes; None: there is no binder."""
+    """What runs. `binds`: which scheduler names the first-fit binder takes; None: there is no binder.
+
+    `operator`: what the operator was told; None: there is no operator.
+    """
 
     nodes: Sequence[Json] = ()
     habits: Habits = field(default_factory=Habits)
     controllers: Sequence[str] = ALL
     binds: Callable[[str], bool] | None = None
+    operator: Settings | None = None
 
 
 class Stack:
-    """Build it on a transport, `run` it."""
+    """Build it on a transport, `run` it. The operator may have a transport, and so an identity, of its own."""
 
-    def __init__(self, transport: Transport, clock: Clock, dice: Dice, parts: Parts) -> None:
+    def __init__(
+        self, transport: Transport, clock: Clock, dice: Dice, parts: Parts, *, operator: Transport | None = None
+    ) -> None:
         own_writes = OwnWrites()
         self.client = ApiClient(transport, dice)
         self.door = Door(transport, dice, field_manager="spinney-sim", own_writes=own_writes)
@@ -47,15 +55,26 @@ class Stack:
         self._controllers = Controllers(self.views, self.door, self.client, clock, dice, parts.controllers)
         takes = parts.binds
         self._binder = Binder(self.views, self.door, self.client, dice, takes) if takes is not None else None
+        told = parts.operator
+        self.operator = Operator(operator or transport, clock, dice, told) if told is not None else None
+        self.operating = self.operator.ready if self.operator is not None else _set()
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled. `registered` is set when the nodes of the file are there."""
+        """Until cancelled. `registered` is set when the nodes of the file are there, `operating` with the operator."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="watches")
             group.create_task(self.nodes.run(), name="nodes")
             group.create_task(self._controllers.run(), name="controllers")
             if self._binder is not None:
                 group.create_task(self._binder.controller.run(), name="binder")
+            if self.operator is not None:
+                group.create_task(self.operator.run(), name="operator")
             await self.nodes.register(self._parts.nodes)
             self.registered.set()
+
+
+def _set() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event

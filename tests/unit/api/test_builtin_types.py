@@ -25,7 +25,7 @@ from lightkube.models import (
 
 from spinney.api import builtin, meta
 from spinney.api.builtin import to_selector
-from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.pod import Pod, PodCondition
 from spinney.api.markers import Slim
 
 MODELS: dict[str, tuple[types.ModuleType, str]] = {
@@ -97,7 +97,7 @@ POD = {
     "kind": "Pod",
     "metadata": {"name": "p", "namespace": "n", "labels": {"a": "b"}, "managedFields": [{"manager": "x"}]},
     "spec": {
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "8"}}}],
+        "containers": [{"name": "c", "ports": [{"hostIP": "10.0.0.1"}], "resources": {"requests": {"cpu": "1"}}}],
         "affinity": {
             "nodeAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -109,7 +109,6 @@ POD = {
     },
     "status": {
         "phase": "Pending",
-        "podIP": "10.0.0.1",
         "conditions": [{"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": None}],
     },
 }
@@ -117,13 +116,13 @@ POD = {
 
 def test_a_pod_as_a_server_sends_it_is_read() -> None:
     pod = msgspec.json.decode(json.dumps(POD), type=Pod)
-    assert pod.spec.containers[0].resources.requests == {"cpu": "1", "nvidia.com/gpu": "8"}
+    assert pod.spec.containers[0].resources.requests == {"cpu": "1"}
     assert pod.spec.affinity is not None
     assert pod.spec.affinity.node_affinity is not None
     required = pod.spec.affinity.node_affinity.required
     assert required is not None
     assert required.node_selector_terms[0].match_expressions[0].to_requirement().matches({"rack": "r"})
-    assert pod.status.pod_ip == "10.0.0.1"
+    assert pod.spec.containers[0].ports[0].host_ip == "10.0.0.1"
     scheduled = pod.condition("PodScheduled")
     assert scheduled is not None
     assert scheduled.status == "False"
@@ -135,6 +134,30 @@ def test_slim_objects_leave_no_trace_in_the_garbage_collector() -> None:
     assert not gc.is_tracked(pod)
     assert not gc.is_tracked(pod.spec)
     assert not gc.is_tracked(pod.metadata.labels)
+
+
+def conditions_of(*kinds: str) -> tuple[PodCondition, ...]:
+    body = {"metadata": {}, "status": {"conditions": [{"type": kind, "status": "True"} for kind in kinds]}}
+    return msgspec.json.decode(json.dumps(body), type=Pod).status.conditions
+
+
+def test_words_that_pods_share_are_kept_once() -> None:
+    first, second = conditions_of("Ready", "Ready")
+    assert first.type is second.type
+    assert first.status is second.status
+
+
+@pytest.mark.parametrize("kind", ["Ready", "example.com/Unheard"])
+def test_a_word_is_the_string_it_stands_for(kind: str) -> None:
+    (found,) = conditions_of(kind)
+    assert (found.type, f"{found.type}", repr(found.type), {kind: 1}[found.type]) == (kind, kind, repr(kind), 1)
+    assert found == PodCondition(type=kind, status="True")
+    assert json.loads(msgspec.json.encode(found)) == json.loads(json.dumps({"type": found.type, "status": "True"}))
+
+
+def test_a_word_nobody_knew_is_learned() -> None:
+    first, second = conditions_of("example.com/New", "example.com/New")
+    assert first.type is second.type
 
 
 def test_events_with_null_times_are_read() -> None:

@@ -85,6 +85,41 @@ async def test_a_change_older_than_a_bookmark_is_ignored() -> None:
     assert cache.resource_version == "50"
 
 
+async def test_a_change_older_than_what_a_list_of_no_version_showed_is_ignored() -> None:
+    cache = await synced(thing("a", 10), version=0)
+    cache.fold([added(thing("a", 5))])
+    assert cache.get(A) == thing("a", 10)
+
+
+async def test_after_the_history_began_anew_small_versions_count() -> None:
+    cache = await synced(thing("a", 900), version=1000)
+    cache.begin_list("20", renew=True)
+    cache.fold_page([thing("a", 15)])
+    await cache.end_list("20")
+    cache.fold([added(thing("a", 21, color="red")), added(thing("a", 16))])
+    assert (cache.get(A), cache.resource_version) == (thing("a", 21, color="red"), "21")
+
+
+async def test_a_deleted_object_that_comes_again_is_shown() -> None:
+    cache = await synced(thing("a", 1))
+    cache.fold([deleted(thing("a", 15)), added(thing("a", 16, uid="second"))])
+    assert cache.get(A) == thing("a", 16, uid="second")
+
+
+async def test_a_subscriber_may_leave_while_it_is_told() -> None:
+    cache = await synced()
+    heard: list[str] = []
+
+    def once(change: Change[Thing]) -> None:
+        heard.append("once")
+        leave()
+
+    leave = cache.subscribe(once)
+    cache.subscribe(lambda change: heard.append("always"))
+    cache.fold([added(thing("a", 11)), added(thing("a", 12))])
+    assert heard == ["once", "always", "always"]
+
+
 async def test_the_view_is_not_synced_while_it_is_listed_again() -> None:
     cache = await synced(thing("a", 1))
     cache.begin_list("20")

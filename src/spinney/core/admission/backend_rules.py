@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from spinney.api.domains import NUMA
 from spinney.api.field_errors import OMITTED, FieldError, invalid, not_supported
 from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.labels import KAI_QUEUE, SCHEDULER_KAI
 from spinney.core.admission.constraints import Place, constrained
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.reading import text
@@ -33,8 +34,8 @@ def scheduler_errors(podcliqueset: PodCliqueSet, settings: AdmissionSettings) ->
             yield not_supported(path, name, sorted(settings.backends))
         if name != backend:
             yield invalid(path, name, _ONE_SCHEDULER)
-    if (capabilities := settings.backends.get(backend)) is not None and capabilities.queue_key:
-        yield from _queue_errors(podcliqueset, capabilities.queue_key)
+    if backend == SCHEDULER_KAI:
+        yield from _queue_errors(podcliqueset)
 
 
 def check_capabilities(podcliqueset: PodCliqueSet, settings: AdmissionSettings, found: Findings) -> None:
@@ -62,12 +63,12 @@ def _check_numa(place: Place, backend: str, found: Findings) -> None:
         found.warn(f"{place.preferred_path} is ignored: {text_}")
 
 
-def _queue_errors(podcliqueset: PodCliqueSet, key: str) -> Iterable[FieldError]:
+def _queue_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
     """The queue of the set, else the one that its cliques name; nobody naming one means the default queue."""
     metadata = podcliqueset.metadata
     title = f"PodCliqueSet {metadata.namespace}/{metadata.name}"
-    whole = _queue(metadata.labels, metadata.annotations, key)
-    of_cliques = {one.name: _queue(one.labels, one.annotations, key) for one in podcliqueset.spec.template.cliques}
+    whole = _queue(metadata.labels, metadata.annotations)
+    of_cliques = {one.name: _queue(one.labels, one.annotations) for one in podcliqueset.spec.template.cliques}
     named = {clique: queue for clique, queue in of_cliques.items() if queue}
     if whole:
         for clique, queue in named.items():
@@ -79,5 +80,5 @@ def _queue_errors(podcliqueset: PodCliqueSet, key: str) -> Iterable[FieldError]:
         yield invalid("spec", OMITTED, f"conflicting KAI queues on {title} PodClique templates: [{shown}]")
 
 
-def _queue(labels: Mapping[str, str], annotations: Mapping[str, str], key: str) -> str:
-    return labels.get(key) or annotations.get(key) or ""
+def _queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
+    return labels.get(KAI_QUEUE) or annotations.get(KAI_QUEUE) or ""

@@ -42,10 +42,10 @@ def check(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup
     changed = not isinstance(old, ClusterTopology) or _levels(old) != _levels(topology)
     if not changed:
         return
-    found.refuse(*_bad_levels(topology))
+    found.refuse_all(_bad_levels(topology))
     _warn(request, topology, settings, found)
     if request.operation == "UPDATE" and not _is_own_write(request, settings):
-        found.refuse(*_blockers(request.name, settings, lookup))
+        found.refuse_all(_blockers(request.name, settings, lookup))
 
 
 def _levels(topology: ClusterTopology) -> list[tuple[str, str]]:

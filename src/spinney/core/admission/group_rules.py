@@ -8,6 +8,7 @@ from spinney.api.duration import DurationError, nanoseconds
 from spinney.api.field_errors import FieldError, duplicate, invalid, required
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetTemplate
 from spinney.api.names import label_value, qualified_name
+from spinney.core.admission.findings import choice
 
 
 def composition_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
@@ -26,6 +27,7 @@ def composition_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
 
 def _members(template: PodCliqueSetTemplate) -> Iterator[FieldError]:
     known = {clique.name for clique in template.cliques}
+    shown = choice(known)
     group_of: dict[str, str] = {}
     for index, group in enumerate(template.pod_clique_scaling_groups):
         path = f"spec.template.podCliqueScalingGroups[{index}].cliqueNames"
@@ -37,7 +39,7 @@ def _members(template: PodCliqueSetTemplate) -> Iterator[FieldError]:
             if name in seen:
                 yield duplicate(where, name)
             elif name not in known:
-                yield invalid(where, name, f"no such clique; the cliques are [{' '.join(sorted(known))}]")
+                yield invalid(where, name, f"no such clique; the cliques are [{shown}]")
             elif name in group_of:
                 yield invalid(where, name, f"clique is already in PodCliqueScalingGroup '{group_of[name]}'")
             seen.add(name)

@@ -25,7 +25,7 @@ def check_pods(podcliqueset: PodCliqueSet, found: Findings) -> None:
                 found.refuse(invalid(f"{path}.{field}", text(spec[field]) or OMITTED, "must not be set"))
         if spec.get("restartPolicy", "Always") != "Always":
             found.warn(f"{path}.restartPolicy: restartPolicy will be ignored, it will be set to Always")
-        found.refuse(*_containers(path, spec))
+        found.refuse_all(_containers(path, spec))
 
 
 def _containers(path: str, spec: dict[str, Any]) -> Iterable[FieldError]:

@@ -29,7 +29,7 @@ from spinney.core.admission.usage import has_scheduled_pods
 def check(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup, found: Findings) -> None:
     podcliqueset = read(request.object, PodCliqueSet)
     old = read(request.old_object, PodCliqueSet) if request.operation == "UPDATE" else None
-    found.refuse(*_removed_fields(request.object or {}))
+    found.refuse_all(_removed_fields(request.object or {}))
     if isinstance(podcliqueset, FieldError):
         found.refuse(podcliqueset)
     elif isinstance(old, PodCliqueSet):
@@ -57,32 +57,32 @@ def _removed_fields(obj: Object) -> list[FieldError]:
 
 def _check_content(podcliqueset: PodCliqueSet, settings: AdmissionSettings, found: Findings) -> None:
     """What can be told from the set alone."""
-    found.refuse(*name_errors(podcliqueset))
-    found.refuse(*composition_errors(podcliqueset))
-    found.refuse(*count_errors(podcliqueset))
+    found.refuse_all(name_errors(podcliqueset))
+    found.refuse_all(composition_errors(podcliqueset))
+    found.refuse_all(count_errors(podcliqueset))
     check_startup(podcliqueset, found)
     check_pods(podcliqueset, found)
-    found.refuse(*scheduler_errors(podcliqueset, settings))
-    found.refuse(*sharing_errors(podcliqueset))
-    found.refuse(*mnnvl_errors(podcliqueset, settings))
+    found.refuse_all(scheduler_errors(podcliqueset, settings))
+    found.refuse_all(sharing_errors(podcliqueset))
+    found.refuse_all(mnnvl_errors(podcliqueset, settings))
 
 
 def _check_change(
     podcliqueset: PodCliqueSet, old: PodCliqueSet, settings: AdmissionSettings, lookup: Lookup, found: Findings
 ) -> None:
-    found.refuse(*mnnvl_changes(podcliqueset, old))
+    found.refuse_all(mnnvl_changes(podcliqueset, old))
     if podcliqueset.spec == old.spec:
         return
     now, before = Findings(), Findings()
     _check_content(podcliqueset, settings, now)
     _check_content(old, settings, before)
-    known = set(map(str, before.errors))
-    found.refuse(*(error for error in now.errors if str(error) not in known))
+    known = set() if now.is_full else set(map(str, before.errors))
+    found.refuse_all(error for error in now.errors if str(error) not in known)
     for warning in now.warnings:
         if warning not in before.warnings:
             found.warn(warning)
-    found.refuse(*immutable_errors(podcliqueset, old, settings))
-    found.refuse(*constraint_changes(podcliqueset, old))
+    found.refuse_all(immutable_errors(podcliqueset, old, settings))
+    found.refuse_all(constraint_changes(podcliqueset, old))
     _check_reference(podcliqueset, old, settings, lookup, found)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.core.admission import clustertopology, podcliqueset
+from spinney.core.admission import clustertopology, managed_rules, podcliqueset
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.podcliqueset_defaults import defaulted
 from spinney.core.admission.reading import part
@@ -20,26 +20,31 @@ OPERATIONS = ("CREATE", "UPDATE")
 
 
 class OperatorAdmission:
-    """Defaulting and validation of PodCliqueSets and ClusterTopologies under given settings."""
+    """Defaulting and validation of PodCliqueSets and ClusterTopologies, and protection of what belongs to sets."""
 
     def __init__(self, settings: AdmissionSettings) -> None:
         self._settings = settings
+        self._managed = managed_rules.PROTECTED if settings.protects_managed else frozenset()
 
     def handles(self, request: AdmissionRequest) -> bool:
-        return (
-            request.group == GROUP
-            and request.resource in RESOURCES
-            and not request.subresource
-            and request.operation in OPERATIONS
-        )
+        if request.subresource:
+            return False
+        if request.group == GROUP and request.resource in RESOURCES:
+            return request.operation in OPERATIONS
+        return self._guards(request)
+
+    def _guards(self, request: AdmissionRequest) -> bool:
+        return (request.group, request.resource) in self._managed and request.operation in managed_rules.OPERATIONS
 
     def mutate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
         """Fill in; whatever cannot be read is left for the schema to refuse. What is being deleted is left alone."""
-        changed = self._changed(request, lookup)
+        changed = None if self._guards(request) else self._changed(request, lookup)
         return Verdict() if changed is None else Verdict(object=changed)
 
     def validate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
         """Every error at once. What is being deleted may lose its finalizers whatever it looks like."""
+        if self._guards(request):
+            return managed_rules.judge_managed(request, self._settings, lookup)
         try:
             return Verdict() if _is_leaving(request) else self._judged(request, lookup)
         except RecursionError:
@@ -51,9 +56,7 @@ class OperatorAdmission:
         check(request, self._settings, lookup, found)
         warnings = tuple(dict.fromkeys(found.warnings))
         if found.errors:
-            return Verdict(
-                False, errors=tuple({str(error): error for error in found.errors}.values()), warnings=warnings
-            )
+            return Verdict(False, errors=found.told(), warnings=warnings)
         if self._changed(request, lookup) is not None:
             return Verdict(False, message=_UNDEFAULTED, code=503, warnings=warnings)
         return Verdict(warnings=warnings)

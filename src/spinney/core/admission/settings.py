@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from spinney.api.labels import KAI_QUEUE, SCHEDULER_DEFAULT, SCHEDULER_KAI
+from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.naming import DEFAULT_TOPOLOGY
 from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.core.expansion.backends import Capabilities
 
-
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a scheduler back-end declares that it can honour (G10)."""
-
-    gang: bool = False
-    required_topology: bool = False
-    preferred_topology: bool = False
-    numa: bool = False
-    queue_key: str = ""  # the label or annotation that names the queue; empty where there are no queues
-
-
-KAI = Capabilities(gang=True, required_topology=True, preferred_topology=True, numa=True, queue_key=KAI_QUEUE)
+KAI = Capabilities(gang=True, required_topology=True, preferred_topology=True, numa=True)
 KNOWN_BACKENDS: Mapping[str, Capabilities] = {SCHEDULER_KAI: KAI, SCHEDULER_DEFAULT: Capabilities()}
 
 
@@ -36,6 +25,8 @@ class AdmissionSettings:
     default_backend: str = SCHEDULER_KAI
     operator_users: frozenset[str] = frozenset()
     mnnvl_enabled: bool = False
+    protects_managed: bool = False
+    exempt_users: frozenset[str] = frozenset()
 
 
 def settings_of(
@@ -43,11 +34,11 @@ def settings_of(
     operator_users: frozenset[str] = frozenset(),
     capabilities: Mapping[str, Capabilities] = KNOWN_BACKENDS,
 ) -> AdmissionSettings:
-    """The settings that a configuration file means; a profile without known capabilities has none."""
-    declared = {
-        profile.name: _narrowed(capabilities.get(profile.name, Capabilities()), profile.kai.numa)
-        for profile in configuration.scheduler.profiles
-    }
+    """The settings that a configuration file means; a profile without known capabilities can honour nothing."""
+    declared = {one.name: capabilities.get(one.name, Capabilities()) for one in configuration.scheduler.profiles}
+    kai = configuration.profile(SCHEDULER_KAI)
+    if kai is not None and not kai.kai.numa:
+        declared[SCHEDULER_KAI] = replace(declared[SCHEDULER_KAI], numa=False)
     return AdmissionSettings(
         topology_enabled=configuration.topology_enabled,
         default_topology=configuration.default_topology,
@@ -56,12 +47,6 @@ def settings_of(
         default_backend=configuration.default_profile,
         operator_users=operator_users,
         mnnvl_enabled=configuration.network.auto_mnnvl_enabled,
-    )
-
-
-def _narrowed(declared: Capabilities, numa: bool) -> Capabilities:
-    if numa or not declared.numa:
-        return declared
-    return Capabilities(
-        declared.gang, declared.required_topology, declared.preferred_topology, False, declared.queue_key
+        protects_managed=configuration.authorizer.enabled,
+        exempt_users=frozenset(configuration.authorizer.exempt_service_account_user_names),
     )

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetTemplate, ResourceSharing
+from spinney.core.admission.findings import choice
 from spinney.core.admission.reading import items, part
 
 _SCOPES = ("AllReplicas", "PerReplica")
@@ -76,7 +77,8 @@ def _filter(
         ("childCliqueNames", chosen.child_clique_names, cliques),
         ("childScalingGroupNames", chosen.child_scaling_group_names, groups),
     ):
+        shown = choice(known)
         for index, name in enumerate(names):
             if name not in known:
-                detail = f"no such child; the children are [{' '.join(sorted(known))}]"
+                detail = f"no such child; the children are [{shown}]"
                 yield invalid(f"{path}.{field}[{index}]", name, detail)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spinney.api.field_errors import FieldError, duplicate, invalid, required
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.core.admission.findings import Findings
+from spinney.core.admission.findings import Findings, choice
 
 EXPLICIT = "CliqueStartupTypeExplicit"
 IN_ORDER = "CliqueStartupTypeInOrder"
@@ -15,7 +15,7 @@ IN_ORDER = "CliqueStartupTypeInOrder"
 def check_startup(podcliqueset: PodCliqueSet, found: Findings) -> None:
     template = podcliqueset.spec.template
     if template.clique_startup_type == EXPLICIT:
-        found.refuse(*_dependency_errors(podcliqueset))
+        found.refuse_all(_dependency_errors(podcliqueset))
         return
     for index, clique in enumerate(template.cliques):
         if clique.spec.starts_after:
@@ -26,6 +26,7 @@ def check_startup(podcliqueset: PodCliqueSet, found: Findings) -> None:
 def _dependency_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
     cliques = podcliqueset.spec.template.cliques
     known = {clique.name for clique in cliques}
+    shown = choice(known)
     for index, clique in enumerate(cliques):
         path = f"spec.template.cliques[{index}].spec.startsAfter"
         seen: set[str] = set()
@@ -36,7 +37,7 @@ def _dependency_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
             elif parent == clique.name:
                 yield invalid(where, parent, "clique must not start after itself")
             elif parent not in known:
-                yield invalid(where, parent, f"no such clique; the cliques are [{' '.join(sorted(known))}]")
+                yield invalid(where, parent, f"no such clique; the cliques are [{shown}]")
             elif parent in seen:
                 yield duplicate(where, parent)
             seen.add(parent)
@@ -44,8 +45,7 @@ def _dependency_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
         {one.name: [p for p in one.spec.starts_after if p in known and p != one.name] for one in cliques}
     )
     if circle:
-        shown = " -> ".join(circle)
-        yield invalid("spec.template.cliques", shown, "clique must not have circular dependencies")
+        yield invalid("spec.template.cliques", " -> ".join(circle), "clique must not have circular dependencies")
 
 
 def find_circle(parents: Mapping[str, Sequence[str]]) -> list[str]:

@@ -41,9 +41,10 @@ def check_topology(podcliqueset: PodCliqueSet, settings: AdmissionSettings, look
     if name and not limited:
         found.refuse(invalid(path, name, _NO_CONSTRAINT))
     if not settings.topology_enabled:
-        found.refuse(*_disabled(podcliqueset, limited))
+        found.refuse_all(_disabled(podcliqueset, limited))
         return
-    found.refuse(*_conflicting_names(podcliqueset), *_broader_children(podcliqueset))
+    found.refuse_all(_conflicting_names(podcliqueset))
+    found.refuse_all(_broader_children(podcliqueset))
     for place in limited:
         _warn_of_redundance(place, found)
     if limited or name:

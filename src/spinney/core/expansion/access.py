@@ -5,7 +5,7 @@ Made only for sets with a startup order. Secrets are never listed: the binding, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spinney.api import naming
@@ -37,7 +37,7 @@ class Role(Slim, frozen=True):
     """A Role as far as it is compared."""
 
     metadata: ObjectMeta
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[Rule, ...] | None = None
 
 
 _RULES = (Rule(("",), ("pods", "pods/status"), ("get", "list", "watch")),)
@@ -82,7 +82,7 @@ def _token(podcliqueset: PodCliqueSet) -> Create:
     secret = naming.token_secret(name)
     create = _new(podcliqueset, SECRETS, secret, COMPONENT_POD_TOKEN_SECRET, type="kubernetes.io/service-account-token")
     create.body["metadata"]["annotations"] = annotations
-    return create
+    return replace(create, may_exist=True)
 
 
 def _binding(podcliqueset: PodCliqueSet) -> Create:

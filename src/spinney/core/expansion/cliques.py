@@ -18,7 +18,15 @@ from spinney.api.labels import (
     TOPOLOGY_NAME,
 )
 from spinney.core.expansion import startup
-from spinney.core.expansion.objects import amend, builtins, difference, kept, managed_labels, new_object
+from spinney.core.expansion.objects import (
+    amend,
+    builtins,
+    difference,
+    managed_labels,
+    metadata_patch,
+    new_object,
+    remembering,
+)
 from spinney.core.expansion.resources import PODCLIQUES
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.shape import Member, pod_count
@@ -44,11 +52,7 @@ def refresh(
     if live.metadata.deletion_timestamp is not None or not (may_update or is_current(live, member, revisions)):
         return ()
     spec = _spec(podcliqueset, member) | {"replicas": live.spec.replicas}
-    metadata: Json = {
-        "labels": kept(live.metadata.labels, _labels(podcliqueset, member, revisions)),
-        "annotations": kept(live.metadata.annotations, _annotations(member)),
-    }
-    metadata = {key: value for key, value in metadata.items() if value}
+    metadata = metadata_patch(live.metadata, _labels(podcliqueset, member, revisions), _annotations(member))
     patch = {"metadata": metadata, "spec": difference(_as_written(live), spec)}
     return amend(PODCLIQUES, live.metadata, patch)
 
@@ -84,7 +88,8 @@ def _labels(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions) ->
 
 
 def _annotations(member: Member) -> dict[str, str]:
-    return {key: value for key, value in member.template.annotations.items() if key != TOPOLOGY_NAME}
+    own = {key: value for key, value in member.template.annotations.items() if key != TOPOLOGY_NAME}
+    return remembering(own, own, member.template.labels)
 
 
 def _spec(podcliqueset: PodCliqueSet, member: Member) -> Json:

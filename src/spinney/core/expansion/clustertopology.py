@@ -43,13 +43,14 @@ class Observed:
 
 
 def expand(topology: ClusterTopology, observed: Observed) -> Expansion:
+    """Twins are put right first: a difference that is mended at once is not told as drift."""
     if topology.metadata.deletion_timestamp is not None:
         return Expansion(_leave(topology, observed))
     if unfinished := with_finalizer(CLUSTERTOPOLOGIES, topology.metadata, FINALIZER_CLUSTERTOPOLOGY):
         return Expansion(unfinished)
     twins = twins_of(topology, observed.settings, observed.find)
-    changes = [change for _, twin in twins for change in twin.changes]
-    return Expansion((*changes, *_status(topology, observed, twins)))
+    changes = tuple(change for _, twin in twins for change in twin.changes)
+    return Expansion(changes or _status(topology, observed, twins))
 
 
 def users(topology: str, sets: Iterable[PodCliqueSet], settings: Settings) -> list[str]:
@@ -137,14 +138,15 @@ def _twin_status(name: str, twin: Twin) -> Json:
 
 
 def _drift_event(topology: ClusterTopology, findings: Sequence[Finding]) -> list[Notify]:
-    """On each change of the condition; a first drift that is mended at once is not worth one."""
+    """On each change of the condition."""
     old = condition(topology.status.conditions, DRIFT)
-    if not findings or old is None or old.status == findings[0].status:
+    drifted = bool(findings) and findings[0].status == TRUE
+    if not findings or (old is None and not drifted) or (old is not None and old.status == findings[0].status):
         return []
-    drifted = findings[0].status == TRUE
+    occasion = old.last_transition_time if old is not None else "first"
     reason = "TopologyDriftDetected" if drifted else "TopologyInSync"
     target, uid = CLUSTERTOPOLOGIES.of(topology.metadata), topology.metadata.uid
-    return [Notify(target, uid, reason, findings[0].message, old.last_transition_time, warning=drifted)]
+    return [Notify(target, uid, reason, findings[0].message, occasion, warning=drifted)]
 
 
 def level_statuses(levels: Sequence[TopologyLevel], nodes: Sequence[Mapping[str, str]]) -> list[Json]:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.changes import Amend, Create, Delete, Json, Resource, SetStatus, Target
-from spinney.api.labels import APP_COMPONENT, APP_MANAGED_BY, APP_NAME, APP_PART_OF, MANAGED_BY_OPERATOR
+from spinney.api.labels import APP_COMPONENT, APP_MANAGED_BY, APP_NAME, APP_PART_OF, MANAGED_BY_OPERATOR, MIRRORED
 from spinney.api.meta import ObjectMeta
 
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
@@ -90,6 +90,26 @@ def kept(live: Mapping[str, str], wanted: Mapping[str, str]) -> Json:
     return {key: value for key, value in wanted.items() if live.get(key) != value}
 
 
+def remembering(annotations: Mapping[str, str], *mirrored: Mapping[str, str]) -> dict[str, str]:
+    """The annotations with a note of the keys that were taken over from elsewhere, so that they can go with them."""
+    keys = sorted({key for each in mirrored for key in each})
+    return {**annotations, MIRRORED: ",".join(keys)} if keys else dict(annotations)
+
+
+def metadata_patch(
+    live: ObjectMeta, labels: Mapping[str, str], annotations: Mapping[str, str], ours: Iterable[str] = ()
+) -> Json:
+    """What makes labels and annotations right. Keys that others put there stay; those once taken over may go."""
+    removable = {MIRRORED, *ours, *live.annotations.get(MIRRORED, "").split(",")}
+    pairs = {"labels": (live.labels, labels), "annotations": (live.annotations, annotations)}
+    patch = {}
+    for name, (found, wanted) in pairs.items():
+        judged = {key: value for key, value in found.items() if key in wanted or key in removable}
+        if changed := difference(judged, wanted):
+            patch[name] = changed
+    return patch
+
+
 def amend(resource: Resource, metadata: ObjectMeta, patch: Json) -> tuple[Amend, ...]:
     """The patch, if there is anything in it: at rest there are no writes."""
     cleaned = {key: value for key, value in patch.items() if value != {}}
@@ -99,12 +119,20 @@ def amend(resource: Resource, metadata: ObjectMeta, patch: Json) -> tuple[Amend,
 
 
 def report(resource: Resource, metadata: ObjectMeta, before: Any, status: Json) -> tuple[SetStatus, ...]:
-    """A status write, if it would change anything. What the status does not name is left alone, None removes."""
-    known: Json = builtins(before)
-    changed = {key: value for key, value in status.items() if known.get(key, _absent(value)) != value}
-    if not changed:
+    """A status write, if it would change anything. What the status does not name is left alone.
+
+    Both sides are compared as the types have them: a zero and a field that is not there are the same.
+    """
+    kind = type(before)
+    wanted: Json = builtins(msgspec.convert(status, kind))
+    known = {key: value for key, value in builtins(before).items() if key in status}
+    patch = difference(known, wanted)
+    if not patch:
         return ()
-    return (SetStatus(resource.of(metadata), changed, metadata.uid, metadata.resource_version),)
+    patch = (
+        status if before == kind() else {key: status[key] if value is None else value for key, value in patch.items()}
+    )
+    return (SetStatus(resource.of(metadata), patch, metadata.uid, metadata.resource_version),)
 
 
 def delete(resource: Resource, metadata: ObjectMeta) -> tuple[Delete, ...]:
@@ -146,12 +174,3 @@ def digest(value: Any) -> str:
         number, index = divmod(number, len(_SAFE))
         letters.append(_SAFE[index])
     return "".join(letters)
-
-
-def _absent(value: object) -> object:
-    """What a field that is not there stands for beside this value: zeros and empty lists are left out."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, (int, str, list)):
-        return type(value)()
-    return None

@@ -23,8 +23,8 @@ from spinney.api.labels import (
     PODCLIQUE,
     PODGANG,
 )
-from spinney.api.meta import condition
-from spinney.core.expansion import rolling
+from spinney.api.meta import PartialObject, condition
+from spinney.core.expansion import rolling, sharing
 from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions
 from spinney.core.expansion.objects import amend, delete, report, with_finalizer, without_finalizer
 from spinney.core.expansion.pod_state import Pod, has_failed, is_gone, is_ready, is_scheduled, is_started, leaves
@@ -38,6 +38,9 @@ from spinney.core.expansion.translation import Translation
 SCHEDULED = "PodCliqueScheduled"
 BREACHED = "MinAvailableBreached"
 FIRST_SCHEDULED = "FirstScheduled"
+
+Claims = tuple[Sequence[PartialObject], sharing.FindTemplate]
+"""The claims that an owner has, and where templates are found."""
 
 NewName = Callable[[str], str]
 """From a prefix to a fresh name."""
@@ -57,7 +60,7 @@ class Observed:
     settings: Settings
     now_s: float
     new_name: NewName
-    claims: tuple[Json, ...] = ()
+    claims: Claims
 
 
 def expand(clique: PodClique, observed: Observed) -> Expansion:
@@ -76,6 +79,7 @@ def expand(clique: PodClique, observed: Observed) -> Expansion:
     changes: list[Change] = [
         *with_finalizer(PODCLIQUES, clique.metadata, FINALIZER_PODCLIQUE),
         *_remove([*unfit, *finished]),
+        *_claims(clique, observed),
         *_scale(clique, staying, observed, keys),
         *_ungate(staying, observed),
         *_status(clique, here, observed, update.progress),
@@ -88,6 +92,13 @@ def leave(clique: PodClique, pods: Sequence[Pod]) -> tuple[Change, ...]:
     orphaned = "orphan" in clique.metadata.finalizers
     gone = () if orphaned else _remove(pods)
     return (*gone, *without_finalizer(PODCLIQUES, clique.metadata, FINALIZER_PODCLIQUE))
+
+
+def _claims(clique: PodClique, observed: Observed) -> list[Change]:
+    entries = observed.member.template.resource_sharing
+    owner = (PODCLIQUES, clique.metadata)
+    live, template = observed.claims
+    return sharing.expand(observed.podcliqueset, entries, owner, clique.spec.replicas, live, template)
 
 
 def _remove(pods: Sequence[Pod]) -> tuple[Delete, ...]:

@@ -24,7 +24,7 @@ from spinney.api.labels import (
     TOPOLOGY_NAME,
 )
 from spinney.api.meta import condition
-from spinney.core.expansion import access, autoscalers, cliques, podgang, services, set_update, termination
+from spinney.core.expansion import access, autoscalers, cliques, podgang, services, set_update, sharing, termination
 from spinney.core.expansion.access import Access
 from spinney.core.expansion.conditions import FALSE, TRUE, Finding, conditions
 from spinney.core.expansion.objects import (
@@ -33,14 +33,16 @@ from spinney.core.expansion.objects import (
     delete,
     difference,
     is_owned_by,
-    kept,
     managed_labels,
+    metadata_patch,
     new_object,
     owner_reference,
+    remembering,
     report,
     seconds,
     without_finalizer,
 )
+from spinney.core.expansion.podclique import Claims
 from spinney.core.expansion.pod_state import Pod, is_scheduled
 from spinney.core.expansion.resources import PODCLIQUES, PODCLIQUESETS, PODGANGS, SCALING_GROUPS
 from spinney.core.expansion.revision import Revisions
@@ -69,6 +71,7 @@ class Observed:
     services: Sequence[Service]
     autoscalers: Sequence[HorizontalPodAutoscaler]
     access: Access
+    claims: Claims
     pods: Mapping[str, Sequence[Pod]]
     topology: Callable[[str], ClusterTopology | None]
     revisions: Revisions
@@ -95,6 +98,7 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> Expansion:
         *services.expand(podcliqueset, observed.services),
         *access.expand(podcliqueset, observed.access),
         *autoscalers.expand(podcliqueset, observed.autoscalers),
+        *_claims(podcliqueset, observed),
         *_cliques(podcliqueset, observed),
         *_groups(podcliqueset, observed),
         *_gangs(podcliqueset, observed, translation),
@@ -102,6 +106,13 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> Expansion:
         *_status(podcliqueset, observed, translation),
     ]
     return Expansion(tuple(changes), again_s)
+
+
+def _claims(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
+    entries = podcliqueset.spec.template.resource_sharing
+    owner = (PODCLIQUESETS, podcliqueset.metadata)
+    live, template = observed.claims
+    return sharing.expand(podcliqueset, entries, owner, podcliqueset.spec.replicas, live, template)
 
 
 def _own_metadata(podcliqueset: PodCliqueSet, settings: Settings, topology: str) -> tuple[Change, ...]:
@@ -187,7 +198,7 @@ def _groups(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
                     new_object(
                         SCALING_GROUPS.at(group.name, metadata.namespace),
                         labels=labels,
-                        annotations=group.config.annotations,
+                        annotations=remembering(group.config.annotations, group.config.annotations),
                         owner=owner_reference(PODCLIQUESETS, metadata),
                         finalizers=[FINALIZER_SCALING_GROUP],
                         spec=spec | {"replicas": group.config.replicas},
@@ -203,11 +214,7 @@ def _put_group_right(
     live: PodCliqueScalingGroup, labels: Mapping[str, str], config: PodCliqueScalingGroupConfig, spec: Json
 ) -> tuple[Change, ...]:
     known = {"minAvailable": live.spec.min_available, "cliqueNames": list(live.spec.clique_names)}
-    metadata = {
-        "labels": kept(live.metadata.labels, labels),
-        "annotations": kept(live.metadata.annotations, config.annotations),
-    }
-    changed = {key: value for key, value in metadata.items() if value}
+    changed = metadata_patch(live.metadata, labels, remembering(config.annotations, config.annotations))
     return amend(SCALING_GROUPS, live.metadata, {"metadata": changed, "spec": difference(known, spec)})
 
 

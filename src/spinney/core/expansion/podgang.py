@@ -18,7 +18,6 @@ from spinney.api.kinds.podgang import (
 from spinney.api.labels import (
     COMPONENT_PODGANG,
     GROVE_PREFIX,
-    MIRRORED,
     PODCLIQUESET_REPLICA_INDEX,
     PODGANG,
     SCHEDULER_NAME,
@@ -32,8 +31,10 @@ from spinney.core.expansion.objects import (
     builtins,
     difference,
     managed_labels,
+    metadata_patch,
     new_object,
     owner_reference,
+    remembering,
 )
 from spinney.core.expansion.pod_state import Pod, is_gone
 from spinney.core.expansion.resources import PODCLIQUESETS, PODGANGS
@@ -61,17 +62,11 @@ def refresh(
     podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, translation: Translation, backend: Backend, live: PodGang
 ) -> tuple[Change, ...]:
     """What has changed. Keys that others put on the gang stay; those mirrored from the set follow it."""
-    labels = _labels(podcliqueset, gang, backend)
     annotations = _annotations(podcliqueset, gang, spec, translation, backend)
-    ours = {TOPOLOGY_NAME, TIED_TO, MIRRORED, *live.metadata.annotations.get(MIRRORED, "").split(",")}
-    metadata = {
-        "labels": difference(_only(live.metadata.labels, labels, ours), labels),
-        "annotations": difference(_only(live.metadata.annotations, annotations, ours), annotations),
-    }
-    changed = {key: value for key, value in metadata.items() if value}
-    return amend(
-        PODGANGS, live.metadata, {"metadata": changed, "spec": difference(builtins(live.spec), builtins(spec))}
-    )
+    labels = _labels(podcliqueset, gang, backend)
+    changed = metadata_patch(live.metadata, labels, annotations, (TOPOLOGY_NAME, TIED_TO))
+    different = difference(builtins(live.spec), builtins(spec))
+    return amend(PODGANGS, live.metadata, {"metadata": changed, "spec": different})
 
 
 def spec_of(
@@ -153,10 +148,8 @@ def _annotations(
 ) -> dict[str, str]:
     metadata = podcliqueset.metadata
     marks = backend.mark_gang(podcliqueset)
-    found = {**_mirrored(metadata.annotations), **marks.annotations}
-    mirrored = sorted({*found, *_mirrored(metadata.labels), *marks.labels})
-    if mirrored:
-        found[MIRRORED] = ",".join(mirrored)
+    own = {**_mirrored(metadata.annotations), **marks.annotations}
+    found = remembering(own, own, _mirrored(metadata.labels), marks.labels)
     if _is_constrained(spec):
         found[TOPOLOGY_NAME] = translation.name
     whole = translation.pack(podcliqueset.spec.template.topology_constraint)
@@ -178,8 +171,3 @@ def _mirrored(entries: Mapping[str, str]) -> dict[str, str]:
         for key, value in entries.items()
         if not key.startswith((GROVE_PREFIX, SPINNEY_PREFIX)) and key not in _NOT_MIRRORED
     }
-
-
-def _only(live: Mapping[str, str], wanted: Mapping[str, str], ours: set[str]) -> dict[str, str]:
-    """The entries that we may put right or take away."""
-    return {key: value for key, value in live.items() if key in wanted or key in ours}

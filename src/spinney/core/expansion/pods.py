@@ -23,18 +23,21 @@ from spinney.api.labels import (
     ENV_PCSG_NAME,
     ENV_PCSG_TEMPLATE_NUM_PODS,
     GATE_PODGANG_PENDING,
+    MIRRORED,
     NODE_KEYS,
     POD_INDEX,
     PODCLIQUE,
     SCALING_GROUP_REPLICA_INDEX,
     TOPOLOGY_NAME,
 )
-from spinney.core.expansion import startup
+from spinney.core.expansion import sharing, startup
 from spinney.core.expansion.backends import Backend
 from spinney.core.expansion.objects import new_object, owner_reference
 from spinney.core.expansion.pod_state import Pod
 from spinney.core.expansion.resources import PODCLIQUES, PODS
 from spinney.core.expansion.shape import Member, pod_count
+
+_NOT_FOR_PODS = (TOPOLOGY_NAME, MIRRORED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,6 @@ class Recipe:
     backend: Backend
     node_keys: tuple[str, ...] = ()
     init_image: str = ""
-    claims: tuple[Json, ...] = ()
 
 
 def pod(recipe: Recipe, index: int, name: str) -> Create:
@@ -56,7 +58,7 @@ def pod(recipe: Recipe, index: int, name: str) -> Create:
     marks = recipe.backend.mark_pod(member.gang, member.name)
     labels = {key: value for key, value in clique.metadata.labels.items() if key != APP_COMPONENT}
     labels |= {PODCLIQUE: member.name, POD_INDEX: str(index), **marks.labels}
-    annotations = {key: value for key, value in clique.metadata.annotations.items() if key != TOPOLOGY_NAME}
+    annotations = {key: value for key, value in clique.metadata.annotations.items() if key not in _NOT_FOR_PODS}
     annotations |= marks.annotations
     if recipe.node_keys:
         annotations[NODE_KEYS] = ",".join(recipe.node_keys)
@@ -86,16 +88,17 @@ def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
 def _spec(recipe: Recipe, index: int) -> Json:
     template, name = recipe.clique.spec.pod_spec, recipe.podcliqueset.metadata.name
     environment = _environment(recipe)
+    claims = sharing.claims_of(recipe.podcliqueset, recipe.member, index)
     parents = startup.parents_of(recipe.podcliqueset, recipe.member)
     spec: Json = {
         **template,
-        "containers": _with_environment(template.get("containers") or (), environment, recipe.claims),
+        "containers": _with_environment(template.get("containers") or (), environment, claims),
         "schedulingGates": [*(template.get("schedulingGates") or ()), {"name": GATE_PODGANG_PENDING}],
         "hostname": naming.pod_hostname(recipe.member.name, index),
         "subdomain": naming.headless_service(name, recipe.member.replica),
         "schedulerName": recipe.backend.name,
     }
-    initial = _with_environment(template.get("initContainers") or (), environment, recipe.claims)
+    initial = _with_environment(template.get("initContainers") or (), environment, claims)
     if parents:
         initial.append(startup.init_container(recipe.init_image, parents))
         spec["volumes"] = [*(template.get("volumes") or ()), *startup.volumes(name)]
@@ -103,8 +106,8 @@ def _spec(recipe: Recipe, index: int) -> Json:
         spec["initContainers"] = initial
     if recipe.node_keys:
         spec["affinity"] = with_required_keys(template.get("affinity") or {}, recipe.node_keys)
-    if recipe.claims:
-        spec["resourceClaims"] = [*(template.get("resourceClaims") or ()), *recipe.claims]
+    if claims:
+        spec["resourceClaims"] = [*(template.get("resourceClaims") or ()), *claims]
     return spec
 
 
@@ -137,7 +140,7 @@ def _from_label(name: str, label: str) -> Json:
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{label}']"}}}
 
 
-def _with_environment(containers: Sequence[Json], environment: list[Json], claims: tuple[Json, ...]) -> list[Json]:
+def _with_environment(containers: Sequence[Json], environment: list[Json], claims: list[Json]) -> list[Json]:
     """Ours first, so that the template's entries may refer to them; its entries of the same name give way."""
     ours = {each["name"] for each in environment}
     result = []
@@ -150,7 +153,7 @@ def _with_environment(containers: Sequence[Json], environment: list[Json], claim
     return result
 
 
-def _with_claims(resources: Mapping[str, object], claims: tuple[Json, ...]) -> Json:
+def _with_claims(resources: Mapping[str, object], claims: list[Json]) -> Json:
     theirs = resources.get("claims") or ()
     assert isinstance(theirs, (list, tuple))
     return {**resources, "claims": [*theirs, *({"name": claim["name"]} for claim in claims)]}

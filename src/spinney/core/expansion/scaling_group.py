@@ -18,7 +18,7 @@ from spinney.api.labels import (
     SCALING_GROUP_REPLICA_INDEX,
 )
 from spinney.api.meta import condition
-from spinney.core.expansion import cliques, termination
+from spinney.core.expansion import cliques, sharing, termination
 from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions, holds
 from spinney.core.expansion.objects import (
     builtins,
@@ -29,7 +29,7 @@ from spinney.core.expansion.objects import (
     with_finalizer,
     without_finalizer,
 )
-from spinney.core.expansion.podclique import BREACHED, SCHEDULED
+from spinney.core.expansion.podclique import BREACHED, SCHEDULED, Claims
 from spinney.core.expansion.resources import PODCLIQUES, SCALING_GROUPS
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.rolling import is_updating, waits_for_user
@@ -44,6 +44,7 @@ class Observed:
     group: Group
     cliques: Sequence[PodClique]
     revisions: Revisions
+    claims: Claims
     now_s: float
 
 
@@ -73,7 +74,9 @@ class Replica:
 
     @property
     def breached(self) -> bool:
-        return not self.complete or any(holds(each.status.conditions, BREACHED) for each in self.live)
+        """Not complete, or a member of it is in breach or has not said anything yet."""
+        said = [condition(each.status.conditions, BREACHED) for each in self.live]
+        return not self.complete or any(each is None or each.status == TRUE for each in said)
 
 
 def expand(group: PodCliqueScalingGroup, observed: Observed) -> Expansion:
@@ -87,7 +90,7 @@ def expand(group: PodCliqueScalingGroup, observed: Observed) -> Expansion:
     outdated = _to_replace(group, observed, replicas)
     failed, again_s = _to_terminate(group, observed, replicas)
     doomed = {each.metadata.name for each in (*outdated, *failed)}
-    changes: list[Change] = [*_delete(surplus), *_delete([*outdated, *failed])]
+    changes: list[Change] = [*_delete(surplus), *_delete([*outdated, *failed]), *_claims(group, observed)]
     for replica in replicas:
         changes += _members(group, observed, replica, doomed)
     changes += _status(group, observed, replicas)
@@ -98,6 +101,13 @@ def leave(group: PodCliqueScalingGroup, owned: Sequence[PodClique]) -> tuple[Cha
     """The end of a group: its PodCliques first, unless they are to be left behind."""
     gone = () if "orphan" in group.metadata.finalizers else _delete(owned)
     return (*gone, *without_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP))
+
+
+def _claims(group: PodCliqueScalingGroup, observed: Observed) -> list[Change]:
+    entries = observed.group.config.resource_sharing
+    owner = (SCALING_GROUPS, group.metadata)
+    live, template = observed.claims
+    return sharing.expand(observed.podcliqueset, entries, owner, group.spec.replicas, live, template)
 
 
 def _delete(found: Sequence[PodClique]) -> tuple[Change, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from spinney.core.inventory.counts import Shape
 from spinney.core.inventory.state import Inventory
 from spinney.core.placement.choices import Kids, choices
 from spinney.core.placement.counting import Profile, profile
+from spinney.core.placement.excerpts import Outline
 from spinney.core.placement.parts import Level, Part, Parts, read_parts
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
+
+MOST_CHOICES = 16
 
 
 class Tied(NamedTuple):
@@ -55,6 +59,10 @@ class Case:
         return Case(self.engine, parts, profile(parts, self.inventory.resources), self.tied, self.nodes)
 
     @cached_property
+    def outline(self) -> Outline:
+        return Outline(self.parts)
+
+    @cached_property
     def running(self) -> dict[int, list[int]]:
         """Slots of the running members per pod set."""
         leaves = {leaf.path: leaf.index for leaf in self.parts.leaves}
@@ -74,28 +82,26 @@ class Case:
 
     @cached_property
     def kids(self) -> Kids:
-        """The children that count; where there is a choice, the first."""
-        return next(choices(self.parts, self.needs), {})
+        """The children that count; where there is a choice, the first that misses least by count."""
+        return min(islice(choices(self.parts, self.needs), MOST_CHOICES), key=self._missing)
 
     @cached_property
     def active(self) -> list[Part]:
         """The pod sets that still need pods."""
-        found, stack = [], [0]
-        while stack:
-            part = self.parts.all[stack.pop()]
-            if part.pods is not None and self.needs[part.index]:
-                found.append(part)
-            stack.extend(reversed(self.kids.get(part.index, ())))
-        return found
+        return self._active(self.kids)
 
     @cached_property
     def shapes(self) -> dict[Shape, int]:
         """Pods needed of each shape."""
-        found: dict[Shape, int] = {}
-        for leaf in self.active:
-            shape = shape_of(leaf)
-            found[shape] = found.get(shape, 0) + self.needs[leaf.index]
-        return found
+        return self._shapes(self.active)
+
+    @cached_property
+    def admitted(self) -> Flags:
+        """Slots where some pod may be, whatever is free."""
+        found = np.zeros(len(self.inventory.idle), np.bool_)
+        for wanted in {shape.filter for shape in self.shapes}:
+            found |= self.inventory.masks.of(wanted).array()
+        return found & self.nodes
 
     @cached_property
     def countable(self) -> bool:
@@ -145,9 +151,9 @@ class Case:
         return order[sizes[order] > 0]
 
     def useful(self) -> Flags:
-        """Slots that hold at least one pod of the gang."""
+        """Slots that hold at least one pod of any pod set, also of those that do not count."""
         found = np.zeros(len(self.inventory.idle), np.bool_)
-        for shape in self.shapes:
+        for shape in self._shapes([leaf for leaf in self.parts.leaves if self.needs[leaf.index]]):
             found |= self.per_node(shape) > 0
         return found
 
@@ -155,6 +161,27 @@ class Case:
         """The required levels of all parts, the broadest first."""
         levels = {part.required for part in self.parts.all if part.required is not None}
         yield from sorted(levels, key=lambda level: (level.depth, level.topology))
+
+    def _active(self, kids: Kids) -> list[Part]:
+        found, stack = [], [0]
+        while stack:
+            part = self.parts.all[stack.pop()]
+            if part.pods is not None and self.needs[part.index]:
+                found.append(part)
+            stack.extend(reversed(kids.get(part.index, ())))
+        return found
+
+    def _shapes(self, leaves: list[Part]) -> dict[Shape, int]:
+        found: dict[Shape, int] = {}
+        for leaf in leaves:
+            shape = shape_of(leaf)
+            found[shape] = found.get(shape, 0) + self.needs[leaf.index]
+        return found
+
+    def _missing(self, kids: Kids) -> tuple[int, int]:
+        """Shapes of which not one pod fits, then pods that do not fit."""
+        found = [(self.total(shape), need) for shape, need in self._shapes(self._active(kids)).items()]
+        return sum(not there for there, _ in found), sum(max(0, need - there) for there, need in found)
 
 
 def shape_of(leaf: Part) -> Shape:

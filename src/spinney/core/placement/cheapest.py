@@ -98,7 +98,7 @@ class Hunt:
         """By counting: at least so many gangs evicted whole, and at least so many pods."""
         tops, wholes, pods = self._tops_from(0), 0, 1
         for at, row in enumerate(self.ground.rows):
-            lack = row.want - row.have
+            lack = row.want - row.hope
             wholes = max(wholes, bisect_left([0, *tops.wholes[at]], lack - tops.elastic[at]))
             pods = max(pods, bisect_left(tops.pods[at], lack) + 1)
         return wholes, pods
@@ -119,7 +119,9 @@ class Hunt:
             return
         if start == len(self.stops) or not self._can_reach(self.stops[start], self._pods_left(self.stops[start])):
             return
-        for position in range(start, self._end(start, budget)):
+        if not self.ground.plain and not self._would_fit(self.stops[start].at, budget):
+            return
+        for position in range(start, len(self.stops)):
             stop = self.stops[position]
             left = self._pods_left(stop)
             if not self._can_reach(stop, left):
@@ -185,33 +187,22 @@ class Hunt:
         tops = self._tops_from(stop.at - stop.at % STRIDE)
         wholes = self._most - self._chosen.wholes
         for at, row in enumerate(self.ground.rows):
-            lack = row.want - row.have
+            lack = row.want - row.hope
             if lack > _top(tops.wholes[at], wholes) + tops.elastic[at]:
                 return False
             if pods < LONGEST and lack > _top(tops.pods[at], pods):
                 return False
         return True
 
-    def _end(self, start: int, budget: Budget) -> int:
-        """The stop from which on even everybody left would not be enough."""
-        low, high = self.stops[start].at, len(self.holders)
-        if not self._would_fit(low, budget):
-            return start
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._would_fit(middle, budget):
-                low = middle
-            else:
-                high = middle
-        return self.starts[low + 1]
-
     def _would_fit(self, at: int, budget: Budget) -> bool:
+        """Whether everybody from a position on would be enough."""
         lifted = self._chosen.lifted
         rest = [
             (held, held.count - lifted[id(held)])
             for holder in self.holders[at:]
             for held in self.ground.held[id(holder)]
         ]
+        budget.spend(1 + len(rest) // 4)
         for held, count in rest:
             self.ground.lift(held.slot, held.pods, count)
         try:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from spinney.core.placement.case import Case, Numbers
-from spinney.core.placement.excerpts import alone
 from spinney.core.placement.parts import Level, Part
 from spinney.core.placement.probing import fits, fits_by_count
 
@@ -53,7 +52,7 @@ def find_culprit(case: Case) -> Culprit:
         if len(part.kids) - len(failing) >= part.need:
             break
         part = failing[0]
-    found = case if part.index == 0 else case.of(alone(case.parts, part))
+    found = case if part.index == 0 else case.of(case.outline.alone(part))
     return Culprit(part, found, _fitting(tried, part))
 
 
@@ -68,7 +67,7 @@ class _Tried:
     def alone(self, part: Part, within: Level | None = None) -> Case:
         key = (part.kind, within)
         if key not in self._cases:
-            self._cases[key] = self.case.of(alone(self.case.parts, part, within))
+            self._cases[key] = self.case.of(self.case.outline.alone(part, within))
         return self._cases[key]
 
     def fits(self, part: Part, within: Level | None = None) -> bool | None:

@@ -88,9 +88,8 @@ class Engine:
                     parts, [(leaf, slot) for leaf, slot, count in taken for _ in range(count)], False, True
                 )
         attempt = self.attempt(parts, asked, scope, waiting=False)
-        if attempt.found is None and self._is_releasing(scope):
-            later = self.attempt(parts, asked, scope, waiting=True)
-            attempt = later if later.found or not later.exhausted else attempt
+        if attempt.found is None and self._could_wait(parts, asked, scope):
+            attempt = self.attempt(parts, asked, scope, waiting=True)
         if attempt.found is None:
             return self._refuse(parts, asked, scope, attempt)
         return self._place(parts, attempt)
@@ -152,7 +151,10 @@ class Engine:
                 break
         return attempt
 
-    def _is_releasing(self, scope: list[int] | None) -> bool:
+    def _could_wait(self, parts: Parts, asked: Profile, scope: list[int] | None) -> bool:
+        """Whether releasing room could make a difference."""
+        if self.quick.counting.is_hopeless(parts, asked, waiting=True):
+            return False
         slots = self.inventory.slots() if scope is None else scope
         return any(any(self.inventory.releasing[slot]) for slot in slots)
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import gcd
 
 from spinney.api.placement.problem import PodSet
 from spinney.core.inventory.state import Inventory
-from spinney.core.placement.board import Board, bits
+from spinney.core.placement.board import Board, Solution, bits
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.choices import all_kids, choices, has_choice
 from spinney.core.placement.holders import Held, Holder
@@ -20,7 +19,6 @@ from spinney.core.placement.parts import Part, Parts
 from spinney.core.placement.search import Search
 
 EVERY_TYPE = -1
-NODES_PER_STEP = 16
 ONE_QUESTION = 10
 """A single question may use this part of the budget, one in so many."""
 
@@ -29,7 +27,8 @@ ONE_QUESTION = 10
 class Row:
     """A necessary condition: the nodes together have `want` of a resource in pieces of `piece` (pods of one type).
 
-    `most` is what a node gives at best; `slack` what may turn into a piece there beyond the room a pod leaves.
+    `most` is what a node gives at best and `base` what it gives as it is. `hope` is `have` with broken pieces counted in
+    proportion, so that what pods add to it can be summed up.
     """
 
     kind: int
@@ -37,21 +36,18 @@ class Row:
     piece: int
     want: int
     have: int = 0
+    hope: int = 0
     most: dict[int, int] = field(default_factory=dict)
     base: dict[int, int] = field(default_factory=dict)
-    slack: dict[int, int] = field(default_factory=dict)
+    short: dict[int, int] = field(default_factory=dict)  # what is missing on a node to its next piece
 
-    def given(self, free: Sequence[int], node: int) -> int:
-        amount = free[self.resource]
-        if amount <= 0:
-            return 0
-        return min(self.most[node], amount - amount % self.piece)
+    def given(self, amount: int, node: int) -> int:
+        return min(self.most[node], amount - amount % self.piece) if amount > 0 else 0
 
-    def gain(self, node: int, amount: int) -> int:
-        """At most so much more once an amount is lifted from a node, whatever else is."""
-        if not amount or node not in self.most:
-            return 0
-        return min(amount + self.slack[node], self.most[node] - self.base[node])
+    def gain(self, amount: int, node: int) -> int:
+        """At most so much more once an amount is lifted from a node as it was; gains of several pods add up."""
+        share = -(-amount * self.piece // self.short[node])
+        return min(share, self.most[node] - self.base[node])
 
 
 class Ground:
@@ -67,8 +63,11 @@ class Ground:
         if inside is not None:
             self.mask = sum(1 << node for slot, node in self.place.items() if slot in inside)
         self.needs = _needs(self.board)
+        self.solution: Solution = {}
         self.sure = True
+        self.plain = _is_plain(parts)
         self.rows: list[Row] = []
+        self.start = [tuple(free) for free in self.board.free]
         matter = {self.board.slots[node] for node in bits(self.mask & self.board.useful)}
         self.held = {id(holder): [held for held in holder.held if held.slot in matter] for holder in all_}
         self.holders = [holder for holder in all_ if self.held[id(holder)]]
@@ -79,17 +78,18 @@ class Ground:
 
     def lift(self, slot: int, pods: PodSet, count: int) -> None:
         """Take running pods off a node, or put them back with a negative count."""
-        node = self.place.get(slot)
-        if node is None or not count:
-            return
+        node = self.place[slot]
         free = self.board.free[node]
-        before = [row.given(free, node) if node in row.most else 0 for row in self.rows]
+        for row in self.rows:
+            if pods.request[row.resource] and node in row.most:
+                before = free[row.resource]
+                after = before + count * pods.request[row.resource]
+                start = self.start[node][row.resource]
+                row.have += row.given(after, node) - row.given(before, node)
+                row.hope += row.gain(after - start, node) - row.gain(before - start, node)
         for resource, amount in enumerate(pods.request):
             free[resource] += amount * count
-        for row, given in zip(self.rows, before, strict=True):
-            if node in row.most:
-                row.have += row.given(free, node) - given
-        if pods.host_ports:
+        if pods.host_ports and count:
             self.inventory.give(slot, (0,) * len(pods.request), pods.host_ports, count)
             self.board.ports[node] = set(self.inventory.ports(slot, waiting=True))
 
@@ -106,7 +106,7 @@ class Ground:
         """Whether the minimum fits now. Where a question takes too long the answer is no, and `sure` falls."""
         if self.lacks():
             return False
-        budget.spend(1 + len(self.board.slots) // NODES_PER_STEP)
+        budget.spend(1 + len(self.board.slots))
         most = max(1, budget.left // ONE_QUESTION)
         part = Budget(most)
         try:
@@ -125,10 +125,30 @@ class Ground:
         finally:
             self.lift_all(holders, -1)
 
+    def crowded(self) -> set[int]:
+        """The slots on which the solution found last needs pods to be gone."""
+        board = self.board
+        asked: dict[int, list[int]] = {}
+        crowded = set()
+        for leaf, where in self.solution.items():
+            kind = board.types[board.type_of[leaf]]
+            for node, count in where.items():
+                mine = asked.setdefault(node, [0] * len(self.start[node]))
+                for resource, amount in kind.request:
+                    mine[resource] += amount * count
+                if kind.ports:
+                    crowded.add(board.slots[node])
+        for node, amounts in asked.items():
+            if any(want > have for want, have in zip(amounts, self.start[node], strict=True) if want):
+                crowded.add(board.slots[node])
+        return crowded
+
     def _search(self, budget: Budget) -> bool:
         for kids in choices(self.board.parts, self.needs):
             budget.spend()
-            if Search(self.board, budget, self.needs, kids, spread=False).solve(self.mask, {}) is not None:
+            found = Search(self.board, budget, self.needs, kids, spread=False).solve(self.mask, {})
+            if found is not None:
+                self.solution = found
                 return True
         return False
 
@@ -137,19 +157,13 @@ class Ground:
     def _count(self) -> None:
         """Conditions that do not hold yet; those that do will hold with more room as well."""
         rows = list(self._conditions())
-        steps = {node: list(self.board.free[node]) for node in bits(self.mask & self.board.useful)}
-        for holder in self.holders:
-            for held in self.held[id(holder)]:
-                node = self.place[held.slot]
-                for resource, amount in enumerate(held.pods.request):
-                    steps[node][resource] = gcd(steps[node][resource], amount)
-        best = self._at_best(rows)
-        for row, most in zip(rows, best, strict=True):
+        for row, most in zip(rows, self._at_best(rows), strict=True):
             row.most = most
             for node in most:
-                row.base[node] = row.given(self.board.free[node], node)
-                row.slack[node] = row.piece - gcd(row.piece, steps[node][row.resource])
-            row.have = sum(row.base.values())
+                free = self.start[node][row.resource]
+                row.base[node] = row.given(free, node)
+                row.short[node] = row.piece - max(0, free) % row.piece
+            row.have = row.hope = sum(row.base.values())
         self.rows = [row for row in rows if row.have < row.want]
 
     def _conditions(self) -> Iterator[Row]:
@@ -183,11 +197,13 @@ class Ground:
         amounts: dict[int, int] = {}
         for at in held:
             node = self.place[at.slot]
-            amounts[node] = amounts.get(node, 0) + at.pods.request[row.resource] * at.count
-        return sum(row.gain(node, amount) for node, amount in amounts.items())
+            if node in row.most:
+                amounts[node] = amounts.get(node, 0) + at.pods.request[row.resource] * at.count
+        return sum(row.gain(amount, node) for node, amount in amounts.items())
 
     def gain_of_one(self, row: Row, held: Held) -> int:
-        return row.gain(self.place[held.slot], held.pods.request[row.resource])
+        node = self.place[held.slot]
+        return row.gain(held.pods.request[row.resource], node) if node in row.most else 0
 
 
 def grounds(
@@ -215,6 +231,17 @@ def _outermost(parts: Parts) -> Part:
     while part.required is None and len(part.kids) == 1 and part.need == 1:
         part = parts.all[part.kids[0]]
     return part
+
+
+def _is_plain(parts: Parts) -> bool:
+    """One pod set that asks for no more than the domain and its own room: then counting says nearly everything."""
+    if len(parts.leaves) != 1:
+        return False
+    leaf, outermost = parts.leaves[0], _outermost(parts)
+    assert leaf.pods is not None
+    depths = [part.required.depth for part in parts.above(leaf) if part.required]
+    is_narrower = outermost.required is not None and any(depth > outermost.required.depth for depth in depths)
+    return not is_narrower and not leaf.pods.host_ports and not leaf.pods.anti_affinity
 
 
 def _needs(board: Board) -> dict[int, int]:

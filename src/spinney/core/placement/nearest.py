@@ -15,17 +15,20 @@ from spinney.api.placement.result import Shortfall
 from spinney.core.inventory.rooms import LARGEST_ROOM
 from spinney.core.placement.board import Solution
 from spinney.core.placement.budget import Budget, Exhausted
-from spinney.core.placement.case import Case, Flags, Numbers
+from spinney.core.placement.case import Case, Numbers
 from spinney.core.placement.parts import Level, Part
+from spinney.core.placement.pouring import Pour
 from spinney.core.placement.probing import Table, largest, solve, table
 
 BEST = 3
-COUNTED = 16
+COUNTED = 8
 PACKED = 3
 """Domains that are looked at closely: where counting is enough, and where they have to be packed."""
 
 FEW = 512
 STEPS = 500
+MOST_WORK = 1_000
+"""Nodes times pod sets that a search is worth; beyond, greed has the word."""
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ def nearest(case: Case, level: Level, domains: Numbers) -> tuple[Shortfall, ...]
 
 def _rarest(case: Case, level: Level) -> Numbers:
     """By domain: how much is free of the resource that is asked for first."""
-    admitted = np.flatnonzero(_admitted(case))
+    admitted = np.flatnonzero(case.admitted)
     free = np.zeros(len(case.inventory.idle), np.int64)
     free[admitted] = _free(case, admitted)[:, :1].sum(axis=1)
     return case.add_up(free, level)
@@ -62,7 +65,7 @@ def _rarest(case: Case, level: Level) -> Numbers:
 
 def shortfall(case: Case, path: tuple[str, ...], slots: Numbers, guess: int | None = None) -> Shortfall:
     """How many of the gang's pods some nodes hold (perhaps so many), and what the others lack there."""
-    slots = slots[_admitted(case)[slots]]
+    slots = slots[case.admitted[slots]]
     filled = _count(case, slots) if case.countable else _pack(case, slots, guess)
     missing = {leaf.index: case.needs[leaf.index] - filled.placed.get(leaf.index, 0) for leaf in case.active}
     holds = _running(case) + sum(filled.placed.values())
@@ -76,14 +79,6 @@ def _running(case: Case) -> int:
 def _closeness(case: Case, one: Shortfall) -> tuple[object, ...]:
     names = case.inventory.resources
     return -one.holds, not one.short, [one.short.get(names[r], 0) for r in case.asked.wanted], one.path
-
-
-def _admitted(case: Case) -> Flags:
-    """By slot: whether some pod of the gang may be there, whatever is free."""
-    found = np.zeros(len(case.inventory.idle), np.bool_)
-    for wanted in {shape.filter for shape in case.shapes}:
-        found |= case.inventory.masks.of(wanted).array()
-    return found & case.nodes
 
 
 def _free(case: Case, slots: Numbers) -> Numbers:
@@ -112,11 +107,22 @@ def _count(case: Case, slots: Numbers) -> _Filled:
 
 
 def _pack(case: Case, slots: Numbers, guess: int | None) -> _Filled:
-    """The most pods, small ones first, that a search finds room for; without an answer in time, those it found."""
-    small = table(case, slots)
-    budget = Budget(STEPS)
+    """What greed places, and where a search can tell in time, the most pods that it finds room for."""
+    poured = Pour(case, slots, _free(case, slots))
+    greedy = sum(poured.placed.values())
+    if int(case.useful()[slots].sum()) * len(case.active) <= MOST_WORK:
+        small = table(case, slots)
+        best = _most(case, small, greedy if guess is None else guess)
+        placed = {leaf: sum(where.values()) for leaf, where in best.items()}
+        if sum(placed.values()) >= greedy:
+            return _Filled(placed, _left(case, slots, small, best))
+    return _Filled(poured.placed, poured.left)
+
+
+def _most(case: Case, small: Table, guess: int) -> Solution:
+    """The most pods, small ones first; when the steps end, the most so far."""
     order = sorted(case.active, key=lambda leaf: (_size(case, leaf), leaf.index))
-    all_pods = sum(case.needs[leaf.index] for leaf in order)
+    budget = Budget(STEPS)
     best: Solution = {}
 
     def works(count: int) -> bool:
@@ -126,8 +132,8 @@ def _pack(case: Case, slots: Numbers, guess: int | None) -> _Filled:
         return found is not None
 
     with suppress(Exhausted):
-        largest(0, all_pods, works, all_pods - 1 if guess is None else guess)
-    return _Filled({leaf: sum(where.values()) for leaf, where in best.items()}, _left(case, slots, small, best))
+        largest(0, sum(case.needs[leaf.index] for leaf in order), works, guess)
+    return best
 
 
 def _size(case: Case, leaf: Part) -> list[int]:

@@ -62,6 +62,9 @@ class Parts:
         """The same parts for another gang of the same template."""
         return Parts(gang, self.all, self.leaves, self.wishes)
 
+    def leaf(self, path: str) -> Part:
+        return next(part for part in self.leaves if part.path == path)
+
     def below(self, part: Part) -> list[Part]:
         """The pod sets at or below a part."""
         found: list[Part] = []

@@ -17,7 +17,7 @@ from spinney.core.placement.cheapest import Best, Hunt, Price
 from spinney.core.placement.ground import Ground, grounds
 from spinney.core.placement.holders import Holder, forget, holders, pod_sets, release
 from spinney.core.placement.parts import Parts
-from spinney.core.placement.sparing import everything, losses, thin_out
+from spinney.core.placement.sparing import guesses, losses, thin_out
 
 if TYPE_CHECKING:
     from spinney.core.placement.counting import Profile
@@ -141,11 +141,12 @@ class _Chase:
         """A good set to start from; what comes of it need not be the cheapest."""
         for hunt in hunts:
             try:
-                price = thin_out(hunt.ground, everything(hunt.ground, hunt.holders, self.kept), self.asking)
+                for lost in guesses(hunt.ground, hunt.holders, self.kept, self.asking):
+                    price = thin_out(hunt.ground, lost, self.asking)
+                    if price is not None:
+                        self.best.offer(price, hunt.ground)
             except Exhausted:
                 return
-            if price is not None:
-                self.best.offer(price, hunt.ground)
 
     def _prove(self, hunts: list[Hunt]) -> None:
         """More and more whole gangs, until what is found cannot be beaten."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from spinney.api.placement.result import FitsAtLevel, FitsWithCount, FitsWithVictims, Relaxation, Victim
 from spinney.core.placement.case import Case
-from spinney.core.placement.excerpts import with_count, with_level
 from spinney.core.placement.parts import Part
 from spinney.core.placement.probing import fits, largest
 
@@ -34,7 +33,7 @@ def _level(case: Case, part: Part) -> Iterator[FitsAtLevel]:
     levels = case.inventory.trees[part.required.topology].levels
     broader = reversed(levels[: part.required.depth - 1])
     for level in (*broader, None):
-        if fits(case.of(with_level(case.parts, part, level))):
+        if fits(case.of(case.outline.with_level(part, level))):
             yield FitsAtLevel(level)
             return
 
@@ -46,7 +45,7 @@ def _count(case: Case, holds: int) -> Iterator[FitsWithCount]:
     leaf = case.parts.leaves[0]
     assert leaf.pods is not None
     low, high = len(case.running.get(leaf.index, ())), leaf.pods.min
-    count = largest(low, high, lambda count: bool(fits(case.of(with_count(case.parts, leaf, count)))), holds)
+    count = largest(low, high, lambda count: bool(fits(case.of(case.outline.with_count(leaf, count)))), holds)
     if count > 0:
         yield FitsWithCount(count)
 

@@ -50,6 +50,7 @@ class Search:
         self.spread = spread
         self.needs = {leaf: need for leaf, need in needs.items() if need and _is_active(board.parts, leaf, kids)}
         self.kids = kids
+        self.kinds = self._kinds()
         self.caps: dict[int, Cap] = {}
         self.extras: dict[int, int] = {}
         self._patience: int | None = None
@@ -78,6 +79,17 @@ class Search:
             if found is not None or not self._gave_up:
                 return found
         raise AssertionError("the last round does not give up")
+
+    def _kinds(self) -> list[int]:
+        """Equal kinds need the same now: what they ask for, how many pods are missing, which children are active."""
+        parts = self.board.parts.all
+        kinds = [0] * len(parts)
+        known: dict[object, int] = {}
+        for part in reversed(parts):
+            active = tuple([kinds[kid] for kid in self.kids.get(part.index, ())])
+            key = (part.kind, self.needs.get(part.index, 0), active)
+            kinds[part.index] = known.setdefault(key, len(known))
+        return kinds
 
     # --- what is asked and what is there, as vectors: pods per type, then amounts per resource ---
 
@@ -268,13 +280,13 @@ class Search:
             yield from enumerate(self._split_candidates(entry))
             return
         first = 0
-        if at and now[at - 1].part.kind == entry.part.kind and now[at - 1].mask == entry.mask:
+        if at and self.kinds[now[at - 1].part.index] == self.kinds[entry.part.index] and now[at - 1].mask == entry.mask:
             first = positions[at - 1]
         tried: set[object] = set()
         for position in range(first, len(options)):
             mask = options[position]
             if contents is not None:
-                content = tuple(sorted([e.part.kind for e in contents[mask]])) if mask in contents else ()
+                content = tuple(sorted([self.kinds[e.part.index] for e in contents[mask]])) if mask in contents else ()
                 look = (self._signature_of(entry.part, mask), content)
                 if look in tried:
                     continue
@@ -286,7 +298,7 @@ class Search:
         return len(placed), tuple(
             sorted(
                 [
-                    (self._signature_of(part, mask), tuple(sorted([entry.part.kind for entry in entries])))
+                    (self._signature_of(part, mask), tuple(sorted([self.kinds[entry.part.index] for entry in entries])))
                     for mask, entries in contents.items()
                 ]
             )
@@ -297,7 +309,7 @@ class Search:
         union = 0
         for entry in around:
             union |= entry.mask
-        key = tuple(sorted((entry.part.kind, entry.mask) for entry in around))
+        key = tuple(sorted((self.kinds[entry.part.index], entry.mask) for entry in around))
         if key in self._dead:
             return None
         exact = tuple(sorted((entry.part.index, entry.mask) for entry in around))
@@ -377,7 +389,7 @@ class Search:
         share = max(
             (want / have for want, have in zip(self.demand(entry.part), whole, strict=True) if have), default=0.0
         )
-        return -share, entry.part.kind, entry.part.index
+        return -share, self.kinds[entry.part.index], entry.part.index
 
     def _is_split(self, entries: list[Entry]) -> bool:
         for entry in entries:
@@ -389,7 +401,7 @@ class Search:
     def _candidates(self, entry: Entry) -> list[int]:
         """Domains that could hold a part: those that hold its extra pods as well first, then by best fit."""
         part = entry.part
-        key = (part.kind, entry.mask, self.caps.get(part.index))
+        key = (self.kinds[part.index], entry.mask, self.caps.get(part.index))
         if key not in self._orders:
             pins = self.board.running_mask(part)
             masks = [mask & entry.mask for mask in self._scopes(entry) if not pins & ~mask]
@@ -498,7 +510,7 @@ class Search:
 
     def _ranked_spots(self, part: Part, scope: int, pins: int) -> tuple[list[Spot], list[Spot], list[tuple[int, ...]]]:
         """The wished-level domains that have to be used, the others that could be in the order they are tried."""
-        key = (part.kind, part.preferred, scope, pins)
+        key = (self.kinds[part.index], part.preferred, scope, pins)
         if key not in self._ranked:
             demand = self.demand(part)
             spots = [s for s in self.spots_of_wish(part, scope) if s.mask & pins or self._useful(demand, s.mask)]
@@ -618,9 +630,10 @@ def _top_sums(measures: Sequence[tuple[int, ...]], width: int, most: int) -> lis
 def _is_active(parts: Parts, leaf: int, kids: dict[int, tuple[int, ...]]) -> bool:
     at = parts.all[leaf]
     while at.parent >= 0:
-        if at.index not in kids[at.parent]:
+        above = parts.all[at.parent]
+        if kids[above.index] is not above.kids and at.index not in kids[above.index]:
             return False
-        at = parts.all[at.parent]
+        at = above
     return True
 
 

@@ -57,11 +57,11 @@ class Cache(Generic[T]):
         self.ledger = ledger or Ledger()
         self._identity = identity
         self._items: dict[Key, T] = {}
-        self._index_keys: dict[str, IndexKeys[T]] = {}
-        self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
-        self._subscribers: list[Subscriber[T]] = []
+        self._indexes: dict[str, tuple[IndexKeys[T], dict[str, dict[Key, None]]]] = {}
+        self._subscribers: tuple[Subscriber[T], ...] = ()
         self._settled = 0  # everything up to this version is in the view
         self._latest = 0  # the newest version seen
+        self._newest = 0  # no object of the view, alive or dead, is newer
         self._tombstones: dict[Key, int] = {}
         self._listed: set[Key] = set()
         self._renewing = False  # the server's history began anew: versions of old and new cannot be compared
@@ -93,16 +93,15 @@ class Cache(Generic[T]):
 
     def by(self, index: str, value: str) -> list[T]:
         """The objects that an index lists under a value, in the order of their keys."""
-        keys = self._indexes[index].get(value, {})
+        keys = self._indexes[index][1].get(value, {})
         return [self._items[key] for key in sorted(keys)]
 
     def add_index(self, name: str, keys_of: IndexKeys[T]) -> None:
         """List objects under the values that a function gives for them; the same name means the same function."""
-        if name in self._index_keys:
+        if name in self._indexes:
             return
-        self._index_keys[name] = keys_of
         index: dict[str, dict[Key, None]] = {}
-        self._indexes[name] = index
+        self._indexes[name] = (keys_of, index)
         for key, item in self._items.items():
             _list_under(index, keys_of(item), key)
 
@@ -115,8 +114,8 @@ class Cache(Generic[T]):
         """Tell about every change from now on, and about what is there already as added. Returns how to stop it."""
         for key in self.keys():
             subscriber(Change(key, None, self._items[key]))
-        self._subscribers.append(subscriber)
-        return lambda: self._subscribers.remove(subscriber)
+        self._subscribers += (subscriber,)
+        return lambda: self._unsubscribe(subscriber)
 
     # Waiting
 
@@ -156,13 +155,19 @@ class Cache(Generic[T]):
         self.synced = False
         self._listed = set()
         self._renewing = renew
+        if renew:
+            self._newest = 0
 
     def fold_page(self, items: Sequence[T], broken: Sequence[Broken] = ()) -> None:
         for item in items:
             namespace, name, uid, version = self._identity(item)
-            key = (namespace, name)
+            key, number = (namespace, name), version_number(version)
             self._listed.add(key)
-            self._put(key, item, uid, version_number(version))
+            if number > self._newest:
+                self._newest = number
+            elif 0 < number <= self._known(key) and not self._renewing:
+                continue
+            self._put(key, item, uid)
         for thing in broken:
             self._listed.add(thing.key)
             self.broken[thing.key] = thing.problem
@@ -188,20 +193,20 @@ class Cache(Generic[T]):
     def fold(self, events: Sequence[WatchEvent[T]]) -> None:
         """Changes in any order, also repeated ones: only what is newer than what is known counts."""
         identity = self._identity
-        settled = self._settled
         for event in events:
             item = event.object
             namespace, name, uid, version = identity(item)
-            number = version_number(version)
-            if number:
-                if number <= settled:
-                    continue
-                if number > self._latest:
-                    self._latest = number
+            key, number = (namespace, name), version_number(version)
+            if 0 < number <= self._settled:
+                continue
             if event.type == "DELETED":
-                self._bury((namespace, name), number)
-            else:
-                self._put((namespace, name), item, uid, number)
+                self._bury(key, number)
+            elif number > self._newest:
+                self._newest = number
+                self._put(key, item, uid)
+            elif number > self._known(key) or not number:
+                self._put(key, item, uid)
+        self._latest = max(self._latest, self._newest)
         self._wake()
 
     def fold_broken(self, things: Sequence[Broken]) -> None:
@@ -226,22 +231,15 @@ class Cache(Generic[T]):
 
     # Inside
 
-    def _put(self, key: Key, item: T, uid: str, number: int) -> None:
+    def _put(self, key: Key, item: T, uid: str) -> None:
         old = self._items.get(key)
-        if old is None:
-            if self._tombstones and 0 < number <= self._tombstones.get(key, 0) and not self._renewing:
-                return
-        else:
-            _, _, old_uid, old_version = self._identity(old)
-            if 0 < number <= version_number(old_version) and not self._renewing:
-                return
-            if old_uid != uid:
-                self._remove(key)
-                old = None
+        if old is not None and self._identity(old)[2] != uid:
+            self._remove(key)
+            old = None
         self._items[key] = item
         if self.broken:
             self.broken.pop(key, None)
-        if self._index_keys:
+        if self._indexes:
             self._reindex(key, old, item)
         if self._subscribers:
             self._tell(Change(key, old, item))
@@ -249,6 +247,7 @@ class Cache(Generic[T]):
     def _bury(self, key: Key, number: int) -> None:
         if 0 < number < self._known(key):
             return
+        self._newest = max(self._newest, number)
         self._tombstones.pop(key, None)
         self._tombstones[key] = number
         if len(self._tombstones) > _TOMBSTONES:
@@ -270,20 +269,22 @@ class Cache(Generic[T]):
         self._tell(Change(key, old, None))
 
     def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
-        for name, keys_of in self._index_keys.items():
+        for keys_of, index in self._indexes.values():
             before = keys_of(old) if old is not None else ()
             after = keys_of(new) if new is not None else ()
             if before == after:
                 continue
-            index = self._indexes[name]
             for value in before:
                 if value not in after:
                     _unlist(index, value, key)
             _list_under(index, after, key)
 
     def _tell(self, change: Change[T]) -> None:
-        for subscriber in tuple(self._subscribers):
+        for subscriber in self._subscribers:
             subscriber(change)
+
+    def _unsubscribe(self, subscriber: Subscriber[T]) -> None:
+        self._subscribers = tuple(one for one in self._subscribers if one is not subscriber)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

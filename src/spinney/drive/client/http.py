@@ -1,10 +1,11 @@
-"""The transport over HTTP: aiohttp with kept-alive connections for requests and one more per watch.
+"""The transport over HTTP: kept-alive connections of our own for requests, and one more, of aiohttp, per watch.
 
 Never follows a redirect, never retries a write, and never sends a token anywhere but to the server it is for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import tempfile
@@ -21,13 +22,12 @@ from yarl import URL
 from spinney.drive.client.connection import Connection
 from spinney.drive.client.credentials import Certificate
 from spinney.drive.client.errors import CertificateRefused, ConfigError, NotSent, TransportError, TransportTimeout
+from spinney.drive.client.pool import CONNECT_S, KEEP_ALIVE_S, Place, Pool, watch_peer
 from spinney.drive.client.transport import Response
 
 _CONNECTIONS = 48
-_CONNECT_S = 10.0
-_KEEP_ALIVE_S = 60.0
 _READ_BUFFER = 1 << 20
-_USER_AGENT = "spinney"
+_HEADERS = {"user-agent": "spinney", "accept-encoding": "identity"}
 
 
 @dataclass(slots=True)
@@ -35,11 +35,11 @@ class _Pools:
     """Connections made with one client certificate: some for requests, as many as needed for watches."""
 
     certificate: Certificate | None
-    requests: aiohttp.ClientSession
+    requests: Pool
     watches: aiohttp.ClientSession
 
     async def close(self) -> None:
-        await self.requests.close()
+        self.requests.close()
         await self.watches.close()
 
 
@@ -68,6 +68,7 @@ class HttpTransport:
         self._connection = connection
         self._connections = connections
         self._base = connection.server.rstrip("/")
+        self._prefix = URL(self._base, encoded=True).raw_path.rstrip("/")
         self._pools: _Pools | None = None
         self._retired: _Pools | None = None
 
@@ -83,16 +84,12 @@ class HttpTransport:
     ) -> Response:
         async def once() -> Response:
             pools, presented = await self._ready(headers)
-            with _translated():
-                async with pools.requests.request(
-                    method,
-                    self._url(path, query),
-                    headers=presented,
-                    data=body,
-                    timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S),
-                    **self._fixed(),
-                ) as reply:
-                    return Response(reply.status, _lower(reply.headers), await reply.read())
+            target = f"{self._prefix}{path}?{urlencode(query)}" if query else self._prefix + path
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await pools.requests.request(method, target, presented, body)
+            except TimeoutError as error:
+                raise TransportTimeout(f"{method} {path}: no answer in {timeout_s} s") from error
 
         response = await once()
         if response.status == 401 and self._connection.credentials.renew():
@@ -104,9 +101,15 @@ class HttpTransport:
         self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[_HttpStream]:
         pools, presented = await self._ready(headers)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
         with _translated():
-            reply = await pools.watches.get(self._url(path, query), headers=presented, timeout=timeout, **self._fixed())
+            reply = await pools.watches.get(
+                URL(f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}", encoded=True),
+                headers=presented,
+                timeout=timeout,
+                allow_redirects=False,
+                server_hostname=self._connection.tls_server_name,
+            )
         if reply.status == 401:
             self._connection.credentials.renew()
         try:
@@ -125,21 +128,23 @@ class HttpTransport:
         if self._pools is None or self._pools.certificate != grant.certificate:
             await self._open(grant.certificate)
         assert self._pools is not None
-        return self._pools, {**(headers or {}), **grant.headers}
+        return self._pools, {**_HEADERS, **(headers or {}), **grant.headers}
 
     async def _open(self, certificate: Certificate | None) -> None:
         """New connections for a new certificate; those of the last one may finish what they are at."""
-        tls = tls_context(self._connection, certificate) if self._base.startswith("https:") else False
+        tls = tls_context(self._connection, certificate) if self._base.startswith("https:") else None
         before, self._retired = self._retired, self._pools
-        self._pools = _Pools(certificate, _session(self._connections, tls), _session(0, tls))
+        place = _place(self._base, tls, self._connection.tls_server_name)
+        self._pools = _Pools(certificate, Pool(place, self._connections), _session(tls))
         if before is not None:
             await before.close()
 
-    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
-        return URL(f"{self._base}{path}?{urlencode(query)}" if query else f"{self._base}{path}", encoded=True)
 
-    def _fixed(self) -> dict[str, Any]:
-        return {"allow_redirects": False, "server_hostname": self._connection.tls_server_name}
+def _place(base: str, tls: ssl.SSLContext | None, tls_name: str | None) -> Place:
+    url = URL(base, encoded=True)
+    if url.raw_host is None or url.port is None:
+        raise ConfigError(f"server: found {base!r}, expected http:// or https:// and a host")
+    return Place(url.raw_host, url.port, url.host_port_subcomponent or url.raw_host, tls, tls_name)
 
 
 def tls_context(connection: Connection, certificate: Certificate | None) -> ssl.SSLContext:
@@ -177,13 +182,12 @@ def _load(context: ssl.SSLContext, certificate: Certificate, source: str) -> Non
             raise ConfigError(f"{source}: client certificate and key do not load: {error}") from error
 
 
-def _session(limit: int, tls: ssl.SSLContext | bool) -> aiohttp.ClientSession:
+def _session(tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
-        limit=limit, ssl=tls, keepalive_timeout=_KEEP_ALIVE_S, socket_factory=_watched_socket
+        limit=0, ssl=tls or False, keepalive_timeout=KEEP_ALIVE_S, socket_factory=_watched_socket
     )
     return aiohttp.ClientSession(
         connector=connector,
-        headers={"user-agent": _USER_AGENT, "accept-encoding": "identity"},
         auto_decompress=True,
         read_bufsize=_READ_BUFFER,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -192,13 +196,9 @@ def _session(limit: int, tls: ssl.SSLContext | bool) -> aiohttp.ClientSession:
 
 
 def _watched_socket(address: Any) -> socket.socket:
-    """A socket that notices a peer which vanished without a word: a silent watch must not wait for ever."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    watch_peer(made)
     return made
 
 

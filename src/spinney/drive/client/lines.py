@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from spinney.drive.client.errors import Undecodable
 
 _LONGEST_LINE = 64 << 20
-_PIECE = 1 << 20
+_PIECE = 64 << 10
 
 
 class LineBuffer:
@@ -21,7 +21,7 @@ class LineBuffer:
         self._tail_size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | memoryview]:
-        """Pieces of whole lines, each about a megabyte at most so that decoding one is no pause."""
+        """Pieces of whole lines, small: what is decoded from one is folded while the processor's cache still has it."""
         start, end = 0, chunk.rfind(b"\n") + 1
         if self._tail and end:
             start = chunk.find(b"\n") + 1

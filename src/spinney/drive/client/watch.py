@@ -137,6 +137,7 @@ class Watcher(Generic[T]):
         self.trouble = ""
         self._client = client
         self._selection = selection
+        self._about = f"WATCH {selection}"
         self._codec = codec
         self._cache = cache
         self._dice = dice
@@ -215,12 +216,12 @@ class Watcher(Generic[T]):
                 abrupt = self._cache.resource_version == state.version and loop.time() - began < _ABRUPT_S
                 return step(now, Closed(abrupt))
         except TimeoutError:
-            return step(now, self._failure(TransportTimeout(f"WATCH {self._selection}: silent past its end")))
+            return step(now, self._failure(TransportTimeout(f"{self._about}: silent past its end")))
         except ClientError as error:
             return step(now, self._failure(error))
 
     def _fold_lines(self, lines: bytes | memoryview) -> Received:
-        batch = self._codec.events(lines, f"WATCH {self._selection}")
+        batch = self._codec.events(lines, self._about)
         self._cache.fold(batch.events)
         if batch.broken:
             self._cache.fold_broken(batch.broken)
@@ -228,7 +229,7 @@ class Watcher(Generic[T]):
         if batch.bookmark:
             self._cache.bookmark(batch.bookmark)
         if batch.failure is not None:
-            raise status_error(batch.failure, about=f"WATCH {self._selection}")
+            raise status_error(batch.failure, about=self._about)
         return Received(self._cache.resource_version)
 
     def _failure(self, error: Exception) -> Outcome:

@@ -6,7 +6,8 @@ all, so the stored bytes are cut and joined where nothing else has to be looked 
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,9 +19,9 @@ from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.store import Record
 
 PODS = "/pods"
-_USUAL = frozenset({"apiVersion", "kind", "metadata", "target"})
-_GIVEN = frozenset({"name", "namespace", "uid", "resourceVersion", "annotations"})
-_TARGET = frozenset({"apiVersion", "kind", "name"})
+_START = b'{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"%d",'
+_STATUS = b'},"status":'
+_MAX_KEPT_BYTES = 1024
 _NODE_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 BOUND: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -35,6 +36,38 @@ class _Gates(msgspec.Struct):
     schedulingGates: list[msgspec.Raw] | None = None
 
 
+class _Given(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    annotations: dict[str, str] = {}
+
+    def keys(self) -> int:
+        given = 1 + bool(self.namespace) + bool(self.uid) + bool(self.resourceVersion)
+        return given + 1 + len(self.annotations) if self.annotations else given
+
+
+class _Target(msgspec.Struct, forbid_unknown_fields=True):
+    kind: Literal["Node"]
+    name: str
+    apiVersion: str = ""
+
+
+class _Binding(msgspec.Struct, forbid_unknown_fields=True):
+    """A binding as schedulers send it."""
+
+    apiVersion: Literal["v1"]
+    kind: Literal["Binding"]
+    metadata: _Given
+    target: _Target
+
+    def keys(self) -> int:
+        """How many keys are set to something: as many as there are, unless one is there twice or empty."""
+        return 6 + bool(self.target.apiVersion) + self.metadata.keys()
+
+
+_binding = msgspec.json.Decoder(_Binding)
 _pod = msgspec.json.Decoder(_Pod)
 _gates = msgspec.json.Decoder(_Gates)
 
@@ -51,7 +84,7 @@ def bind(kernel: Kernel, call: Call, name: str, binding: Object) -> None:
     _check(record, pod, given)
     if not call.dry_run:
         annotations = given.get("annotations") or {}
-        kernel.store.write(call.resource.collection, _bound(kernel, record, pod, node, annotations))
+        kernel.store.write(call.resource.collection, _bound(kernel, record, node, annotations))
 
 
 def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes) -> bool:
@@ -63,24 +96,17 @@ def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes) -> bool
     if record is None or record.deleting or record.fields["spec.nodeName"] or b'"schedulingGates"' in record.body:
         return False
     try:
-        binding = decode_json(body)
-        given, target = binding["metadata"], binding["target"]
-        annotations = given.get("annotations") or {}
-        keys = len(binding) + len(given) + len(target) + len(annotations)
-        if keys != body.count(b'":') or not (binding.keys() <= _USUAL and given.keys() <= _GIVEN):
-            return False
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+        binding = _binding.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return False
-    if (binding.get("kind"), binding.get("apiVersion"), target.get("kind")) != ("Binding", "v1", "Node"):
+    given, node = binding.metadata, binding.target.name
+    if not node or binding.keys() != body.count(b'":') or given.name != name:
         return False
-    if given.get("name") != name or given.get("namespace", namespace) != namespace or not target.keys() <= _TARGET:
+    if (given.namespace or namespace) != namespace or (given.uid or record.uid) != record.uid:
         return False
-    if given.get("uid", record.uid) != record.uid or given.get("resourceVersion") not in (None, str(record.revision)):
+    if given.resourceVersion and given.resourceVersion != str(record.revision):
         return False
-    node = target.get("name")
-    if type(node) is not str or not node or not all(type(one) is str for one in annotations.values()):
-        return False
-    kernel.store.write(PODS, _bound(kernel, record, _pod.decode(record.body), node, annotations))
+    kernel.store.write(PODS, _bound(kernel, record, node, given.annotations))
     return True
 
 
@@ -121,19 +147,16 @@ def _refused(name: str, why: str) -> ApiError:
     return conflict("", "pods/binding", name, why)
 
 
-def _bound(kernel: Kernel, record: Record, pod: _Pod, node: str, annotations: dict[str, str]) -> Record:
+def _bound(kernel: Kernel, record: Record, node: str, annotations: dict[str, str]) -> Record:
     """The next version of a pod's record, with its node."""
     labels = _labels_of(kernel, node)
-    revision = kernel.store.next_revision()
-    old_version, version = b'{"resourceVersion":"%d",' % record.revision, b'{"resourceVersion":"%d",' % revision
-    metadata = bytes(pod.metadata)
-    if labels or annotations or not metadata.startswith(old_version):
-        metadata = _changed_metadata(metadata, revision, labels, annotations)
-    else:
-        metadata = version + metadata[len(old_version) :]
-    spec = b'%s,"nodeName":%s}' % (bytes(pod.spec)[:-1], encode_json(node))
-    status = encode_json(_scheduled(decode_json(pod.status), kernel.timestamp()))
-    body = b'{"apiVersion":"v1","kind":"Pod","metadata":%s,"spec":%s,"status":%s}' % (metadata, spec, status)
+    revision, now = kernel.store.next_revision(), kernel.timestamp()
+    known, status = _cut(record)
+    scheduled = _scheduled(status, now)
+    if labels or annotations or not scheduled:
+        known, status = _rebuilt(record, labels, annotations)
+        scheduled = _scheduled(status, now)
+    body = b'%s%s,"nodeName":%s%s%s}' % (_START % revision, known, encode_json(node), _STATUS, scheduled)
     return Record(
         body=body,
         revision=revision,
@@ -155,18 +178,44 @@ def _labels_of(kernel: Kernel, node: str) -> dict[str, str]:
     return {key: found.labels[key] for key in _NODE_LABELS if key in found.labels}
 
 
-def _changed_metadata(raw: bytes, revision: int, labels: dict[str, str], annotations: dict[str, str]) -> bytes:
-    metadata: Object = decode_json(raw)
-    metadata["resourceVersion"] = str(revision)
+def _cut(record: Record) -> tuple[bytes, bytes]:
+    """A pod from behind its version to before the end of its spec, and its status.
+
+    Both empty where the bytes are not in the usual order; a status that is none is for `_scheduled` to find out.
+    """
+    body, start = record.body, _START % record.revision
+    end = body.rfind(_STATUS + b"{")
+    if end < 0 or not body.startswith(start):
+        return b"", b""
+    return body[len(start) : end], body[end + len(_STATUS) : -1]
+
+
+def _rebuilt(record: Record, labels: dict[str, str], annotations: dict[str, str]) -> tuple[bytes, bytes]:
+    """As `_cut`, of any pod, with more labels and annotations."""
+    pod = _pod.decode(record.body)
+    metadata: Object = decode_json(pod.metadata)
+    del metadata["resourceVersion"]
     if labels:
         metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     if annotations:
         metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
-    return encode_json(metadata)
+    return b'%s,"spec":%s' % (encode_json(metadata)[1:], bytes(pod.spec)[:-1]), bytes(pod.status)
 
 
-def _scheduled(status: Object, now: str) -> Object:
-    conditions = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
+def _scheduled(status: bytes, now: str) -> bytes:
+    """The status of a pod that has a node from now on. Empty where it is no status."""
+    return _kept_scheduled(status, now) if len(status) <= _MAX_KEPT_BYTES else _with_condition(status, now)
+
+
+def _with_condition(status: bytes, now: str) -> bytes:
+    try:
+        parsed: Object = decode_json(status)
+    except msgspec.DecodeError:
+        return b""
+    conditions = [one for one in parsed.get("conditions") or () if one["type"] != "PodScheduled"]
     conditions.append({"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now})
-    status["conditions"] = conditions
-    return status
+    return encode_json({**parsed, "conditions": conditions})
+
+
+_kept_scheduled = lru_cache(maxsize=256)(_with_condition)
+"""Pods that wait have few different statuses."""

@@ -5,6 +5,7 @@ The kernel decides nothing: it reads, stamps and stores.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spinney.api.clock import Clock, Dice
@@ -50,6 +51,28 @@ class Call:
             self.warnings.append(text)
 
 
+@dataclass(frozen=True, slots=True)
+class StoreLookup:
+    """The store as rules see it: a fresh copy of each object, in its stored version."""
+
+    store: Store
+
+    def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Object | None:
+        record = self.store.get(f"{group}/{plural}", namespace, name)
+        return decode_json(record.body) if record is not None else None
+
+    def listing(
+        self, group: str, plural: str, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> list[Object]:
+        wanted = (labels or {}).items()
+        found = self.store.collections.get(f"{group}/{plural}")
+        return [
+            decode_json(record.body)
+            for record in (found.after(None) if found is not None else ())
+            if (not namespace or record.namespace == namespace) and wanted <= record.labels.items()
+        ]
+
+
 @dataclass(slots=True)
 class Kernel:
     store: Store
@@ -78,10 +101,10 @@ class Kernel:
         obj: Object = decode_json(record.body)
         return self.registry.convert(obj, resource, resource.group_version)
 
-    def lookup(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
-        """The object as stored, for rules that may look but not touch."""
-        record = self.store.get(f"{group}/{plural}", namespace, name)
-        return decode_json(record.body) if record is not None else None
+    @property
+    def lookup(self) -> StoreLookup:
+        """Objects as stored, for rules that may look but not touch."""
+        return StoreLookup(self.store)
 
     def save(self, resource: Resource, obj: Object) -> Object:
         """Store an object that has passed every rule; returns it with its new version."""
@@ -98,8 +121,11 @@ class Kernel:
         """A record of an object as a journal kept it, at the version it had."""
         return _record(obj, body, int(obj["metadata"]["resourceVersion"]), fields)
 
-    def to_record(self, resource: Resource, obj: Object) -> Record:
-        """The record of an object at the next revision, in the version in which its kind is stored."""
+    def to_record(self, resource: Resource, obj: Object, fields: dict[str, str] | None = None) -> Record:
+        """The record of an object at the next revision, in the version in which its kind is stored.
+
+        `fields` are the values for field selectors, where they are known.
+        """
         revision = self.store.next_revision()
         obj["metadata"] = _versioned(obj["metadata"], str(revision))
         keeper = resource
@@ -109,7 +135,7 @@ class Kernel:
         body = encode_json({"apiVersion": obj["apiVersion"], "kind": obj["kind"], **obj})
         if len(body) > MAX_OBJECT_BYTES:
             raise ApiError(500, "", "etcdserver: request is too large")
-        return _record(obj, body, revision, keeper.strategy.selectable(obj))
+        return _record(obj, body, revision, keeper.strategy.selectable(obj) if fields is None else fields)
 
 
 def _versioned(metadata: Object, version: str) -> Object:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from spinney.serve.apiserver.apply import Scope, keep_times, scope_of, track_update
+from spinney.serve.apiserver.apply.entries import Owned
 from spinney.serve.apiserver.builtins import decode
+from spinney.serve.apiserver.http import decode_json, encode_json
 from spinney.serve.apiserver.kernel import Call, Kernel
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.schema.model import Schema
@@ -19,6 +24,8 @@ _STATUS_KEEPS = {
     "Pod": ("metadata.deletionTimestamp", "metadata.ownerReferences"),
     "Deployment": ("metadata.labels",),
 }
+_BY_NAME = frozenset({"labels", "annotations"})
+_UNOWNED = frozenset({"name", "namespace"})
 _scopes: WeakKeyDictionary[Schema, dict[tuple[str, str], Scope]] = WeakKeyDictionary()
 
 
@@ -51,6 +58,25 @@ def _ignored(resource: Resource, subresource: str) -> tuple[str, ...]:
 
 def created(kernel: Kernel, call: Call, obj: Object) -> list[dict[str, Any]]:
     return track_update(scope(call), None, obj, call.field_manager, kernel.timestamp())
+
+
+def created_again(kernel: Kernel, call: Call, metadata: Object, spec: msgspec.Raw) -> list[dict[str, Any]]:
+    """As `created`, of an object whose fields of the spec are known."""
+    shape = {
+        name: dict.fromkeys(value, "") if name in _BY_NAME else value
+        for name, value in metadata.items()
+        if name not in _UNOWNED
+    }
+    found = scope(call)
+    fields: dict[str, Any] = {**_fields_of_metadata(found, encode_json(shape)), "f:spec": spec}
+    return [Owned(found.owner(call.field_manager), fields, kernel.timestamp()).entry()]
+
+
+@lru_cache(maxsize=256)
+def _fields_of_metadata(found: Scope, shape: bytes) -> dict[str, msgspec.Raw]:
+    """Which of the metadata are owned, by metadata in which only the values that do not matter are missing."""
+    entries = track_update(found, None, {"metadata": decode_json(shape)}, "", "")
+    return {name: msgspec.Raw(encode_json(part)) for entry in entries for name, part in entry["fieldsV1"].items()}
 
 
 def updated(kernel: Kernel, call: Call, new: Object, old: Object, subresource: str) -> None:

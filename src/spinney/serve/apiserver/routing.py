@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from spinney.api.admission import AdmissionRequest
@@ -12,6 +10,7 @@ from spinney.api.selectors import SelectorError, parse_fields
 from spinney.serve.apiserver.access.attributes import on_path, on_resource
 from spinney.serve.apiserver.access.identity import Authenticator, Identity
 from spinney.serve.apiserver.access.impersonation import impersonated
+from spinney.serve.apiserver.access.loopback import comes_from_here
 from spinney.serve.apiserver.access.rbac import Authorizer
 from spinney.serve.apiserver.access.tokens import ServiceAccountTokens
 from spinney.serve.apiserver.admission.warning import warning_headers
@@ -37,13 +36,14 @@ from spinney.serve.apiserver.pages import Pages
 from spinney.serve.apiserver.patching import patch, transformation
 from spinney.serve.apiserver.queries import check_write
 from spinney.serve.apiserver.reading import get, list_objects, object_reply, selection
+from spinney.serve.apiserver.repeats import Repeat, Repeats, is_pod
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.reviewing import Reviewer
 from spinney.serve.apiserver.scaling import scale_of, set_scale
 from spinney.serve.apiserver.shaping import conform
 from spinney.serve.apiserver.target import Target, parse_target
 from spinney.serve.apiserver.watching import watch
-from spinney.serve.apiserver.writing import create, update
+from spinney.serve.apiserver.writing import create, create_again, update
 
 Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
 
@@ -63,12 +63,14 @@ class Router:
         authenticator: Authenticator,
         authorizer: Authorizer,
         tokens: ServiceAccountTokens | None,
+        repeats: Repeats,
     ) -> None:
         self._kernel = kernel
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._reviewer = Reviewer(kernel, authorizer, authenticator, tokens)
         self._pages = Pages(kernel.registry)
+        self._repeats = repeats
         self._quiet: set[str] = set()
 
     async def route(self, request: HttpRequest) -> HttpReply:
@@ -138,13 +140,15 @@ class Router:
         self._quiet.add(namespace)
         return True
 
-    def forget_quiet(self) -> None:
+    def forget(self) -> None:
+        """To be called when something changes that admission goes by."""
         self._quiet.clear()
+        self._repeats.forget()
 
     def _identify(self, request: HttpRequest) -> Identity:
         if request.identity is not None:
             return request.identity
-        loopback = request.loopback and _comes_from_here(request.headers)
+        loopback = request.loopback and comes_from_here(request.headers)
         who = self._authenticator.identify(
             request.headers.get("authorization"), loopback=loopback, now_s=self._kernel.clock.now()
         )
@@ -192,7 +196,9 @@ class Router:
 
     async def _create(self, call: Call, body: bytes) -> HttpReply:
         resource = call.resource
-        check_write(call.query, "CreateOptions")
+        known = self._repeats.find(call, body) if is_pod(call) else None
+        if isinstance(known, Repeat):
+            return object_reply(self._kernel, call, create_again(self._kernel, call, known), 201)
         obj = await unhurried(lambda: read_object(call, body), body, call.content_type)
         check_kind(call, obj, resource.group_version, resource.kind)
         if self._reviewer.answers(resource):
@@ -200,7 +206,10 @@ class Router:
             return json_reply(self._reviewer.review(call, obj), 201)
         if resource.kind == "Binding" and not resource.group:
             return await self._bind(call, (obj.get("metadata") or {}).get("name", ""), obj)
-        return self._stored_reply(call, await create(self._kernel, call, obj), 201)
+        obj = await create(self._kernel, call, obj)
+        if known is not None:
+            self._repeats.keep(call, known, obj)
+        return self._stored_reply(call, obj, 201)
 
     async def _bind(self, call: Call, name: str, binding: Object) -> HttpReply:
         check_kind(call, binding, "v1", "Binding")
@@ -315,27 +324,6 @@ class Router:
             return HttpReply(200, b"", content_type="text/plain")
         text = f"simulated container {wanted} of pod {call.target.name} on node {node}: it prints nothing\n"
         return HttpReply(200, text.encode(), content_type="text/plain")
-
-
-def _comes_from_here(headers: Mapping[str, str]) -> bool:
-    """Whether a request over loopback was meant for us: a page in a browser may be somebody else's words.
-
-    A page of another site says so by its Origin, or by a Host that was made to point here.
-    """
-    if "origin" in headers:
-        return False
-    return _is_local(headers.get("host", ""))
-
-
-@lru_cache(maxsize=256)
-def _is_local(host: str) -> bool:
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    if name in ("", "localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _selected_name(call: Call) -> str:

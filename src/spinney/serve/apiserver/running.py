@@ -1,4 +1,4 @@
-"""The embedded server on a socket: uvicorn around the application, loopback unless told otherwise."""
+"""The embedded server on a socket: a listener and the connections it takes, loopback unless told otherwise."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvicorn
-
-from spinney.serve.apiserver.asgi import Application
-from spinney.serve.apiserver.connections import Connection, drop_stalled, sweep
+from spinney.serve.apiserver.connections import Connection, House, part_from, sweep
 from spinney.serve.apiserver.server import ApiServer
+
+_BACKLOG = 4096
+_GRACE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +48,28 @@ async def listening(server: ApiServer, listen: Listen) -> AsyncIterator[str]:
     with _bound(listen) as sock:
         port = sock.getsockname()[1]
         await server.start()
-        application = Application(server)
-        runner = _runner(application, listen)
-        serving = asyncio.create_task(runner.serve(sockets=[sock]), name="apiserver-http")
-        sweeping = asyncio.create_task(sweep(runner.server_state.connections), name="apiserver-sweep")
+        house = House(server.handle)
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(lambda: Connection(house), sock=sock, ssl=_tls(listen), backlog=_BACKLOG)
+        sweeping = asyncio.create_task(sweep(house.connections), name="apiserver-sweep")
         try:
-            while not runner.started and not serving.done():  # noqa: ASYNC110 - uvicorn tells nobody that it started
-                await asyncio.sleep(0.005)
             scheme = "https" if listen.certificate else "http"
             host = f"[{listen.host}]" if ":" in listen.host else listen.host
             yield f"{scheme}://{host}:{port}"
         finally:
-            drop_stalled(runner.server_state.connections)
-            application.end_streams()
-            runner.should_exit = True
+            listener.close()
             sweeping.cancel()
-            await asyncio.gather(serving, sweeping, return_exceptions=True)
+            await asyncio.gather(part_from(house, _GRACE_S), sweeping, return_exceptions=True)
             await server.stop()
+
+
+def _tls(listen: Listen) -> ssl.SSLContext | None:
+    if listen.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(listen.certificate, listen.key)
+    return context
 
 
 def _bound(listen: Listen) -> socket.socket:
@@ -77,28 +82,3 @@ def _bound(listen: Listen) -> socket.socket:
         sock.close()
         raise OSError(error.errno, f"cannot listen on {listen.host}:{listen.port}: {error.strerror}") from None
     return sock
-
-
-def _runner(application: Application, listen: Listen) -> uvicorn.Server:
-    config = uvicorn.Config(
-        application,
-        http=Connection,
-        ws="none",
-        loop="none",
-        lifespan="off",
-        log_config=None,
-        log_level="error",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        backlog=4096,
-        timeout_keep_alive=120,
-        timeout_graceful_shutdown=1,
-        ssl_certfile=str(listen.certificate) if listen.certificate else None,
-        ssl_keyfile=str(listen.key) if listen.key else None,
-        ssl_version=ssl.PROTOCOL_TLS_SERVER,
-    )
-    runner = uvicorn.Server(config)
-    runner.capture_signals = contextlib.nullcontext  # type: ignore[assignment]  # signals are the command's
-    return runner

@@ -33,9 +33,10 @@ from spinney.serve.apiserver.durable import SqliteJournal
 from spinney.serve.apiserver.errors import ApiError, internal
 from spinney.serve.apiserver.housekeeping import Hands
 from spinney.serve.apiserver.http import HttpReply, HttpRequest, decode_json, error_reply
-from spinney.serve.apiserver.kernel import Kernel
-from spinney.serve.apiserver.namespaces import NAMESPACES, NamespaceKeeper
+from spinney.serve.apiserver.kernel import Kernel, StoreLookup
+from spinney.serve.apiserver.namespaces import NamespaceKeeper
 from spinney.serve.apiserver.registry import Converter, Registry, ServedVersions
+from spinney.serve.apiserver.repeats import Repeats
 from spinney.serve.apiserver.resource import Object, Resource
 from spinney.serve.apiserver.routing import Router
 from spinney.serve.apiserver.schema.cel import compile as compile_cel
@@ -72,7 +73,7 @@ class ApiServer:
         self._journal = journal
         store = Store(journal)
         registry = Registry(_resources(), _converters())
-        self.kernel = Kernel(store, registry, AdmissionChain((), None, _nothing), clock, dice)
+        self.kernel = Kernel(store, registry, AdmissionChain((), None, StoreLookup(store)), clock, dice)
         hands = Hands(self.kernel)
         self.authorizer = Authorizer(self._listing)
         self._rules = BuiltinRules(self._listing)
@@ -90,7 +91,8 @@ class ApiServer:
         )
         self._definitions = DefinitionKeeper(self.kernel, hands, converters or {})
         self._keepers = (self._definitions, Collector(self.kernel, hands), NamespaceKeeper(self.kernel, hands))
-        self._router = Router(self.kernel, authenticator or Authenticator(), self.authorizer, tokens)
+        repeats = Repeats(self._is_repeatable)
+        self._router = Router(self.kernel, authenticator or Authenticator(), self.authorizer, tokens, repeats)
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -135,6 +137,10 @@ class ApiServer:
             resource.strategy.default(obj)
         return obj
 
+    def _is_repeatable(self, request: AdmissionRequest) -> bool:
+        """Whether a pod like the last one would fare as the last one did."""
+        return self.kernel.admission.asks_only(self._rules, request) and self._rules.goes_by_spec(request.namespace)
+
     async def handle(self, request: HttpRequest) -> HttpReply:
         """Answer one request; whatever goes wrong becomes a Status."""
         try:
@@ -153,11 +159,10 @@ class ApiServer:
             self.authorizer.changed(group, plural)
         elif group == _WEBHOOKS:
             self._refresh_webhooks()
-            self._router.forget_quiet()
-        elif collection == NAMESPACES:
-            self._router.forget_quiet()
-        if (group, plural) in self._rules.watched:
+            self._router.forget()
+        elif (group, plural) in self._rules.watched:
             self._rules.changed(group, plural)
+            self._router.forget()
         for keeper in self._keepers:
             if keeper.note(collection, event):
                 self._wake.set()
@@ -210,7 +215,3 @@ def _converters() -> dict[str, Converter]:
     found = {f"{group}/{plural}": convert for (group, plural), convert in builtin_converters().items()}
     found["/events"] = found.pop("events.k8s.io/events")
     return found
-
-
-def _nothing(group: str, plural: str, namespace: str, name: str) -> None:
-    return None

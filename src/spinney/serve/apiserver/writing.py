@@ -18,6 +18,7 @@ from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metada
 from spinney.serve.apiserver.errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, stale
 from spinney.serve.apiserver.http import encode_json
 from spinney.serve.apiserver.kernel import Call, Kernel
+from spinney.serve.apiserver.repeats import Repeat
 from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.shaping import conform
 from spinney.serve.apiserver.stamps import generated_name, new_uid
@@ -72,6 +73,24 @@ async def create(kernel: Kernel, call: Call, obj: Object, *, owned: bool = False
         await kernel.admission.validate(admission_request(call, "CREATE", obj, None), call.warn)
     _check_free(kernel, call, obj, generated)
     return obj if call.dry_run else kernel.save(resource, obj)
+
+
+def create_again(kernel: Kernel, call: Call, repeat: Repeat) -> Record:
+    """As `create`, for a pod whose spec has been through all of it: what depends on the spec alone is known."""
+    resource, meta = call.resource, repeat.metadata
+    obj: Object = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": meta}
+    check_identity(call, obj)
+    _drop_server_owned(meta, owned=False)
+    meta["managedFields"] = ownership.created_again(kernel, call, meta, repeat.known.owned)
+    generated = _stamp(kernel, call, obj)
+    obj["spec"] = repeat.known.spec
+    resource.strategy.prepare_create(obj, kernel.context())
+    obj["spec"] = repeat.spec
+    _refuse(call, obj, validate_metadata(obj, resource.namespaced, SUBDOMAIN))
+    _check_free(kernel, call, obj, generated)
+    record = kernel.to_record(resource, obj, repeat.known.selectable)
+    kernel.store.write(resource.collection, record)
+    return record
 
 
 def check_identity(call: Call, obj: Object) -> None:

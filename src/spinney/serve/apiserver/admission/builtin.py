@@ -47,6 +47,10 @@ class BuiltinRules:
         if forget is not None:
             forget()
 
+    def goes_by_spec(self, namespace: str) -> bool:
+        """Whether two pods of the namespace with the same spec fare the same, until something `watched` changes."""
+        return self._limits.has_none(namespace)
+
     def handles(self, request: AdmissionRequest) -> bool:
         if request.operation in _WRITES:
             if not request.subresource and (request.group, request.resource) in _JUDGED:

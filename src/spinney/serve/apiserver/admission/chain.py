@@ -40,6 +40,12 @@ class AdmissionChain:
                 return False
         return self._webhooks is None or self._webhooks.is_idle(request)
 
+    def asks_only(self, plugin: AdmissionPlugin, request: AdmissionRequest) -> bool:
+        """Nobody but this plug-in would be called."""
+        if any(one is not plugin and one.handles(request) for one in self._plugins):
+            return False
+        return self._webhooks is None or self._webhooks.is_idle(request)
+
     async def mutate(self, request: AdmissionRequest, warn: Warn) -> Object | None:
         """The object to store, or None where nobody changed it (a deletion has none)."""
         obj = self._by_plugins(request, warn)

@@ -26,6 +26,9 @@ class LimitRanger:
     def forget(self) -> None:
         self._by_namespace = None
 
+    def has_none(self, namespace: str) -> bool:
+        return not self._of(namespace)
+
     def with_defaults(self, request: AdmissionRequest) -> Object | None:
         """The pod with the defaults of its namespace's ranges, and a note of what was set."""
         pod = request.object

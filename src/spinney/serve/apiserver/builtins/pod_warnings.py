@@ -40,7 +40,7 @@ _HOMES = {
     "io.k8s.api.batch.v1.Job": _Home(("spec", "template"), _PODS_NAMES),
     "io.k8s.api.batch.v1.CronJob": _Home(("spec", "jobTemplate", "spec", "template"), _PODS_NAMES),
 }
-_POD = "io.k8s.api.core.v1.Pod"
+POD = "io.k8s.api.core.v1.Pod"
 _AMOUNTS = ("overhead", "limits", "requests")
 _BYTES = ("memory", "ephemeral-storage")
 _DEPRECATED_LABELS = {
@@ -78,12 +78,20 @@ _NO_SELECTOR = "a null labelSelector results in matching no pod"
 
 def on_create(component: str, obj: Object) -> Texts:
     """About a new object that passed validation; nothing about kinds without pods."""
-    if component == _POD:
+    if component == POD:
         return _of_name(obj, "the Pod's hostname") + _of_pod(obj, "")
     home = _HOMES.get(component)
     if home is None:
         return []
     return (_of_name(obj, home.named) if home.named else []) + _of_template(obj, home)
+
+
+def is_plain(metadata: Object) -> bool:
+    """Whether no metadata of a pod is ever warned of, whatever its spec is."""
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    if "." in name or len(name) > LABEL_LIMIT:
+        return False
+    return not any(".alpha." in key for key in metadata.get("annotations") or ())
 
 
 def on_update(component: str, obj: Object, old: Object) -> Texts:

@@ -67,7 +67,7 @@ def decode(body: bytes, media: str, kind: str, duplicates: bool = True) -> tuple
         return _from_yaml(body, kind)
     try:
         value = decode_json(body)
-        keys = _count_keys(value)
+        keys = count_keys(value)
     except UnicodeDecodeError:
         return decode(body.decode(errors="replace").encode(), media, kind, duplicates)
     except (msgspec.DecodeError, TooDeep, RecursionError) as error:
@@ -128,7 +128,7 @@ def _go_name(value: Any) -> str:
     return _GO_NAMES.get(type(value), "object")
 
 
-def _count_keys(value: Any) -> int:
+def count_keys(value: Any) -> int:
     """How many keys there are in all; level by level, since that is also how deep the nesting is found out."""
     keys, depth = 0, 0
     level = [value] if value.__class__ is dict or value.__class__ is list else []

@@ -1,0 +1,27 @@
+"""The configuration file of the operator: typed, read and judged as a whole (C1, C2, C6)."""
+
+from spinney.api.operator_configuration.model import (
+    Controllers,
+    KaiConfig,
+    LeaderElection,
+    OperatorConfiguration,
+    Profile,
+    Scheduler,
+    Server,
+    TopologyAwareScheduling,
+)
+from spinney.api.operator_configuration.reading import BACKENDS, ConfigurationError, load_configuration
+
+__all__ = [
+    "BACKENDS",
+    "ConfigurationError",
+    "Controllers",
+    "KaiConfig",
+    "LeaderElection",
+    "OperatorConfiguration",
+    "Profile",
+    "Scheduler",
+    "Server",
+    "TopologyAwareScheduling",
+    "load_configuration",
+]

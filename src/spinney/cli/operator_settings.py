@@ -1,0 +1,45 @@
+"""The operator's configuration file, as commands take it; without one, what suits a stack on one machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
+from spinney.cli.stack_options import ConfigurationError as OptionError
+from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.settings import settings_of
+from spinney.drive.loop.operator.configured import third_party_backends
+from spinney.serve.apiserver.access.identity import role_identity
+
+_FOR_ONE_MACHINE = """
+scheduler:
+  profiles:
+  - {name: kai-scheduler, default: true}
+topologyAwareScheduling:
+  enabled: true
+  levels:
+  - {domain: zone, key: topology.kubernetes.io/zone}
+  - {domain: block, key: topology.kubernetes.io/block}
+  - {domain: rack, key: topology.kubernetes.io/rack}
+  - {domain: host, key: kubernetes.io/hostname}
+"""
+
+
+def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> OperatorConfiguration:
+    """Raises what says which file or field is wrong."""
+    backends = (*BACKENDS, *third_party_backends())
+    if path is None:
+        return load_configuration(otherwise, backends)
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise OptionError(f"--config {path}: cannot be read: {error.strerror}") from error
+    try:
+        return load_configuration(text, backends)
+    except ConfigurationError as error:
+        raise OptionError(f"--config {path}: {error}") from error
+
+
+def admission_of(configuration: OperatorConfiguration) -> OperatorAdmission:
+    """The rules for an embedded server; the operator's own start-up write passes them."""
+    return OperatorAdmission(settings_of(configuration, frozenset({role_identity("operator").name})))

@@ -1,0 +1,145 @@
+"""`spinney validate`: would these manifests be admitted? Offline, or against what a cluster holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from spinney.api.operator_configuration import OperatorConfiguration
+    from spinney.cli.validation import Judgement
+
+REFUSED, USAGE = 1, 2
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  spinney validate -f workload.yaml --topology topologies.yaml
+  spinney validate -f workloads/ --config operator.yaml
+  kubectl kustomize . | spinney validate -f - --kubeconfig ~/.kube/config -o json
+
+\b
+Exit status: 0 all admitted, 1 some refused, 2 usage, files or configuration.
+""",
+)
+@click.option(
+    "-f",
+    "--filename",
+    "manifests",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="MANIFEST",
+    help="File, directory or - (standard input), with any number of documents. May be given several times.",
+)
+@click.option(
+    "--topology",
+    "topologies",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="ClusterTopologies that count as being in the cluster.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="Look at this cluster: its topologies, and the objects that the manifests would change.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration of the operator. Without it topology is on and the scheduler is kai-scheduler.",
+)
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+def validate(
+    manifests: tuple[Path, ...],
+    topologies: tuple[Path, ...],
+    kubeconfig: Path | None,
+    config: Path | None,
+    output: str,
+) -> None:
+    """Say whether manifests of our kinds would be admitted, and everything that is wrong with them."""
+    if topologies and kubeconfig:
+        raise click.UsageError("--topology and --kubeconfig exclude each other: a cluster has its own topologies")
+    import asyncio
+
+    from spinney.api.operator_configuration import ConfigurationError
+    from spinney.cli.manifest_files import ManifestError
+    from spinney.drive.client.errors import ClientError
+
+    try:
+        configuration = _configuration(config)
+        judgements = asyncio.run(_judged(manifests, topologies, kubeconfig, configuration))
+    except (ManifestError, ConfigurationError, ClientError, OSError) as error:
+        about = f"{config}: " if isinstance(error, ConfigurationError) else ""
+        click.echo(f"spinney validate: {about}{error}", err=True)
+        raise SystemExit(USAGE) from None
+    _print(judgements, output)
+    if any(one.errors for one in judgements):
+        raise SystemExit(REFUSED)
+
+
+def _configuration(path: Path | None) -> OperatorConfiguration | None:
+    from spinney.api.operator_configuration import load_configuration
+
+    return load_configuration(path.read_text(encoding="utf-8")) if path is not None else None
+
+
+async def _judged(
+    manifests: tuple[Path, ...],
+    topologies: tuple[Path, ...],
+    kubeconfig: Path | None,
+    configuration: OperatorConfiguration | None,
+) -> list[Judgement]:
+    from spinney.cli.cluster_reading import ClusterReader
+    from spinney.cli.manifest_files import read_manifests
+    from spinney.cli.validation import Validator
+    from spinney.core.admission.settings import AdmissionSettings, settings_of
+    from spinney.drive.client.api import ApiClient
+    from spinney.drive.client.connect import connect, find_connection
+    from spinney.drive.loop.clock import SystemClock, system_dice
+
+    given = read_manifests(manifests)
+    known = read_manifests(topologies)
+    settings = settings_of(configuration) if configuration is not None else AdmissionSettings()
+    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig)) if kubeconfig is not None else None
+    try:
+        reader = ClusterReader(ApiClient(transport, system_dice())) if transport is not None else None
+        validator = Validator(settings, reader)
+        if configuration is not None and reader is None:
+            validator.know_default(configuration)
+        await validator.know_topologies(known)
+        return [await validator.judge(one) for one in given]
+    finally:
+        if transport is not None:
+            await transport.close()
+
+
+def _print(judgements: list[Judgement], output: str) -> None:
+    if output == "table":
+        for one in judgements:
+            _print_lines(one)
+        return
+    shown = [one.to_json() for one in judgements]
+    if output == "json":
+        import json
+
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=120), nl=False)
+
+
+def _print_lines(one: Judgement) -> None:
+    why = "" if one.judged else ": not a kind of ours"
+    click.echo(f"{one.verdict:8} {one.object} ({one.manifest.where}){why}")
+    for error in one.errors:
+        click.echo(f"  {error}")
+    for warning in one.warnings:
+        click.echo(f"  warning: {warning}")

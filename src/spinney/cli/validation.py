@@ -1,0 +1,194 @@
+"""Admission without a server: manifests through schemas, defaulting and rules, as a server would take them.
+
+Never writes anything; with a cluster it only reads what the rules look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from spinney.api.admission import AdmissionRequest, Object
+from spinney.api.crds import crd
+from spinney.api.crds.catalog import DEFINITIONS
+from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.cli.manifest_files import Manifest, ManifestError
+from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.settings import AdmissionSettings
+from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metadata
+from spinney.serve.apiserver.customresources.metadata import misfit
+from spinney.serve.apiserver.customresources.serving import resources
+from spinney.serve.apiserver.resource import Context, Resource
+from spinney.serve.apiserver.schema.prune import prune
+from spinney.serve.webhook.looking import Reader, ask
+
+_CONTEXT = Context(0.0)
+_RULES_UNCHECKED = "<nil>"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What would become of one manifest."""
+
+    manifest: Manifest
+    object: str
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+    judged: bool = True  # False: not a kind of ours
+
+    @property
+    def verdict(self) -> str:
+        return "refused" if self.errors else "allowed" if self.judged else "skipped"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "where": self.manifest.where,
+            "object": self.object,
+            "verdict": self.verdict,
+            "errors": [_shown(error) for error in self.errors],
+            "warnings": list(self.warnings),
+        }
+
+
+def _shown(error: FieldError) -> dict[str, Any]:
+    shown = {"field": error.path, "reason": error.type.value, "detail": error.detail, "message": str(error)}
+    hidden = error.value is OMITTED or error.value is None
+    return shown if hidden else {**shown, "found": error.value}
+
+
+class Drawer:
+    """Objects in memory, in front of a cluster where there is one."""
+
+    def __init__(self, cluster: Reader | None) -> None:
+        self._cluster = cluster
+        self._objects: dict[tuple[str, str, str, str], Object] = {}
+
+    def put(self, group: str, plural: str, obj: Object) -> None:
+        metadata = obj["metadata"]
+        self._objects[group, plural, metadata.get("namespace", ""), metadata["name"]] = obj
+
+    async def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        own = self._objects.get((group, plural, namespace, name))
+        if own is not None or self._cluster is None:
+            return own
+        return await self._cluster.get(group, plural, namespace, name)
+
+    async def list(self, group: str, plural: str, namespace: str, labels: Mapping[str, str]) -> Sequence[Object]:
+        """Those of the cluster only: what is only in memory runs nowhere."""
+        return await self._cluster.list(group, plural, namespace, labels) if self._cluster is not None else ()
+
+
+class Validator:
+    """Judges manifests one after the other; what is allowed is there for those that follow."""
+
+    def __init__(self, settings: AdmissionSettings, cluster: Reader | None = None) -> None:
+        self._rules = OperatorAdmission(settings)
+        self._drawer = Drawer(cluster)
+
+    def know_default(self, configuration: OperatorConfiguration) -> None:
+        """The default topology that an operator with this configuration would write."""
+        if configuration.topology_enabled and configuration.writes_default_topology:
+            levels = [msgspec.to_builtins(one) for one in configuration.topology_aware_scheduling.levels]
+            obj = {"metadata": {"name": configuration.default_topology}, "spec": {"levels": levels}}
+            self._drawer.put(ClusterTopology.GROUP, ClusterTopology.PLURAL, obj)
+
+    async def know_topologies(self, manifests: Sequence[Manifest]) -> None:
+        """Topologies that count as being in the cluster; each must be one that could be."""
+        for manifest in manifests:
+            if manifest.kind != ClusterTopology.KIND:
+                raise ManifestError(f"{manifest}: found kind {manifest.kind}, expected {ClusterTopology.KIND}")
+            judgement = await self.judge(manifest)
+            if judgement.errors:
+                raise ManifestError(f"{manifest}: {judgement.errors[0]}")
+
+    async def judge(self, manifest: Manifest) -> Judgement:
+        content = manifest.content
+        resource = _resource(content["apiVersion"], manifest.kind)
+        if resource is None:
+            return Judgement(manifest, _title(content, ""), judged=False)
+        obj: Object = msgspec.json.decode(msgspec.json.encode(content))
+        if complaint := misfit(obj, resource.schema):
+            error = FieldError("metadata", ErrorType.TYPE_INVALID, OMITTED, complaint)
+            return Judgement(manifest, _title(content, ""), (error,))
+        namespace = _place(obj, resource)
+        errors = [forbidden(path, "unknown field") for path in prune(obj, resource.schema)]
+        resource.strategy.default(obj)
+        old = await self._drawer.get(resource.group, resource.plural, namespace, manifest.name)
+        request = _request(resource, namespace, manifest.name, obj, old)
+        if self._rules.handles(request):
+            changed = (await ask(self._rules.mutate, request, self._drawer)).object
+            obj = obj if changed is None else changed
+        errors += _schema_errors(resource, obj, old)
+        more, warnings = await self._by_rules(msgspec.structs.replace(request, object=obj), bool(errors))
+        unique = tuple({str(error): error for error in (*errors, *more)}.values())
+        if not unique:
+            self._drawer.put(resource.group, resource.plural, obj)
+        return Judgement(manifest, _title(content, namespace), unique, warnings)
+
+    async def _by_rules(self, request: AdmissionRequest, already: bool) -> tuple[list[FieldError], tuple[str, ...]]:
+        """What the rules add. Where the schema found wrong types they cannot read the object, and it has said so."""
+        if not self._rules.handles(request):
+            return [], ()
+        verdict = await ask(self._rules.validate, request, self._drawer)
+        errors = [error for error in verdict.errors if not (already and error.type is ErrorType.TYPE_INVALID)]
+        if verdict.message:
+            errors.append(FieldError("", ErrorType.INTERNAL, None, verdict.message))
+        return errors, verdict.warnings
+
+
+@lru_cache(maxsize=64)
+def _resource(api_version: str, kind: str) -> Resource | None:
+    """How a kind of ours is served; its schema is compiled when it is asked for."""
+    if kind not in (one.stored.KIND for one in DEFINITIONS):
+        return None
+    return next((one for one in resources(crd(kind)) if one.group_version == api_version), None)
+
+
+def _place(obj: Object, resource: Resource) -> str:
+    """The namespace of the object, which it is given where it says none."""
+    if not resource.namespaced:
+        obj["metadata"].pop("namespace", None)
+        return ""
+    obj["metadata"]["namespace"] = str(obj["metadata"].get("namespace") or "default")
+    return str(obj["metadata"]["namespace"])
+
+
+def _schema_errors(resource: Resource, obj: Object, old: Object | None) -> list[FieldError]:
+    strategy = resource.strategy
+    if old is None:
+        strategy.prepare_create(obj, _CONTEXT)
+        found = strategy.validate_create(obj)
+    else:
+        found = strategy.validate_update(obj, old)
+    found = validate_metadata(obj, resource.namespaced, SUBDOMAIN, any_finalizer=True) + found
+    return [error for error in found if error.path != _RULES_UNCHECKED]
+
+
+def _request(resource: Resource, namespace: str, name: str, obj: Object, old: Object | None) -> AdmissionRequest:
+    return AdmissionRequest(
+        uid="",
+        operation="CREATE" if old is None else "UPDATE",
+        group=resource.group,
+        version=resource.version,
+        kind=resource.kind,
+        resource=resource.plural,
+        subresource="",
+        namespace=namespace,
+        name=name,
+        user="",
+        groups=(),
+        object=obj,
+        old_object=old,
+        dry_run=True,
+    )
+
+
+def _title(content: Object, namespace: str) -> str:
+    name = content["metadata"]["name"]
+    return f"{content['kind']} {namespace}/{name}" if namespace else f"{content['kind']} {name}"

@@ -1,0 +1,98 @@
+"""Resource claims that pods share: made for a set, a group or a clique, once or per replica, and given to pods (2.10).
+
+The spec of a claim never changes; a claim of a replica goes with its replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from spinney.api import naming
+from spinney.api.changes import Change, Json, Notify, Resource
+from spinney.api.kinds.podcliqueset import PodCliqueSet, ResourceSharing
+from spinney.api.labels import COMPONENT_RESOURCE_CLAIM
+from spinney.api.meta import ObjectMeta, PartialObject
+from spinney.core.expansion.objects import delete, managed_labels, new_object, owner_reference
+from spinney.core.expansion.resources import CLAIMS
+from spinney.core.expansion.shape import Member
+
+FindTemplate = Callable[[str, str], Json | None]
+"""The spec of a ResourceClaimTemplate object by namespace and name."""
+
+_ALL = "AllReplicas"
+
+
+def claims_of(podcliqueset: PodCliqueSet, member: Member, index: int) -> list[Json]:
+    """The claims of one pod of a member, as its spec lists them."""
+    names = [
+        _name(podcliqueset.metadata.name, member.replica, entry)
+        for entry in podcliqueset.spec.template.resource_sharing
+        if _is_for(entry, member)
+    ]
+    if member.group is not None:
+        names += [
+            _name(member.group.name, member.group_replica, entry)
+            for entry in member.group.config.resource_sharing
+            if _is_for(entry, member)
+        ]
+    names += [_name(member.name, index, entry) for entry in member.template.resource_sharing]
+    return [{"name": name.replace(".", "-"), "resourceClaimName": name} for name in names]
+
+
+def expand(
+    podcliqueset: PodCliqueSet,
+    entries: Sequence[ResourceSharing],
+    owner: tuple[Resource, ObjectMeta],
+    replicas: int,
+    live: Sequence[PartialObject],
+    template: FindTemplate,
+) -> list[Change]:
+    """The claims of one owner: what is missing is made, what belongs to no replica any more goes."""
+    known = {each.metadata.name: each for each in live}
+    changes: list[Change] = []
+    for name, entry in _wanted(owner[1].name, entries, replicas):
+        if known.pop(name, None) is None:
+            changes.append(_claim(podcliqueset, owner, name, entry, template))
+    surplus = [change for each in known.values() for change in delete(CLAIMS, each.metadata)]
+    return [*surplus, *changes]
+
+
+def _wanted(owner: str, entries: Sequence[ResourceSharing], replicas: int) -> Iterator[tuple[str, ResourceSharing]]:
+    for entry in entries:
+        for replica in range(1 if entry.scope == _ALL else replicas):
+            yield _name(owner, replica, entry), entry
+
+
+def _name(owner: str, replica: int, entry: ResourceSharing) -> str:
+    if entry.scope == _ALL:
+        return naming.shared_claim(owner, entry.name)
+    return naming.replica_claim(owner, replica, entry.name)
+
+
+def _is_for(entry: ResourceSharing, member: Member) -> bool:
+    if entry.filter is None:
+        return True
+    group = member.group.config.name if member.group is not None else ""
+    return member.template.name in entry.filter.child_clique_names or group in entry.filter.child_scaling_group_names
+
+
+def _claim(
+    podcliqueset: PodCliqueSet,
+    owner: tuple[Resource, ObjectMeta],
+    name: str,
+    entry: ResourceSharing,
+    template: FindTemplate,
+) -> Change:
+    resource, metadata = owner
+    inner = podcliqueset.spec.template.resource_claim_templates
+    found = next((each.template_spec for each in inner if each.name == entry.name), None)
+    if found is None:
+        found = template(entry.namespace or metadata.namespace, entry.name)
+    if found is None:
+        place = entry.namespace or metadata.namespace
+        message = f"ResourceClaimTemplate {place}/{entry.name} not found: ResourceClaim {name} cannot be made"
+        return Notify(resource.of(metadata), metadata.uid, "ResourceClaimCreateFailed", message, "", warning=True)
+    labels = (found.get("metadata") or {}).get("labels") or {}
+    labels = {**labels, **managed_labels(podcliqueset.metadata.name, name[:63].rstrip("-."), COMPONENT_RESOURCE_CLAIM)}
+    target = CLAIMS.at(name, metadata.namespace)
+    return new_object(target, labels=labels, owner=owner_reference(resource, metadata), spec=found.get("spec") or {})

@@ -1,0 +1,1 @@
+"""The operator: controllers that carry out what `spinney.core.expansion` says."""

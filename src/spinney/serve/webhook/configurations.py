@@ -1,0 +1,126 @@
+"""The objects by which a real API server learns to ask us, and about what.
+
+Narrow: our kinds only, and never in system namespaces or in our own.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spinney.api.labels import APP_MANAGED_BY, MANAGED_BY_OPERATOR
+from spinney.core.admission.managed_rules import OPERATIONS as GUARDED
+from spinney.core.admission.managed_rules import PROTECTED, exempt_users
+from spinney.core.admission.review import GROUP, OPERATIONS
+from spinney.core.admission.settings import AdmissionSettings
+from spinney.serve.webhook.serving import MUTATE, VALIDATE
+
+SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
+TIMEOUT_S = 10
+_REGISTRATION = "admissionregistration.k8s.io/v1"
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the API server finds the webhook: a URL, or a Service."""
+
+    bundle_pem: bytes
+    url: str = ""
+    service_namespace: str = ""
+    service_name: str = ""
+    service_port: int = 443
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        bundle = base64.b64encode(self.bundle_pem).decode()
+        if self.url:
+            return {"url": f"{self.url}{path}", "caBundle": bundle}
+        service = {"namespace": self.service_namespace, "name": self.service_name}
+        return {"service": {**service, "path": path, "port": self.service_port}, "caBundle": bundle}
+
+
+def webhook_configurations(
+    address: Address,
+    own_namespaces: Sequence[str],
+    name: str = "spinney",
+    settings: AdmissionSettings | None = None,
+) -> list[Any]:
+    """A mutating and a validating configuration.
+
+    Defaulting may fail open, for validation refuses what was not defaulted; validation fails closed. Settings that
+    protect what the operator made add a webhook for that.
+    """
+    spared = sorted({*SYSTEM_NAMESPACES, *own_namespaces})
+    mutating = [
+        _hook(address, MUTATE, resource, spared) | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"}
+        for resource in ("clustertopologies", "podcliquesets")
+    ]
+    validating = [
+        _hook(address, VALIDATE, resource, spared) | {"failurePolicy": "Fail"}
+        for resource in ("clustertopologies", "podcliquesets")
+    ]
+    if settings is not None and settings.protects_managed:
+        validating.append(_guard(address, spared, settings))
+    return [
+        _configuration("MutatingWebhookConfiguration", name, mutating),
+        _configuration("ValidatingWebhookConfiguration", name, validating),
+    ]
+
+
+def _configuration(kind: str, name: str, hooks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": _REGISTRATION, "kind": kind, "metadata": {"name": name}, "webhooks": hooks}
+
+
+def _hook(address: Address, path: str, resource: str, spared: list[str]) -> dict[str, Any]:
+    namespaced = resource != "clustertopologies"
+    rule = {
+        "apiGroups": [GROUP],
+        "apiVersions": ["v1alpha1"],
+        "resources": [resource],
+        "operations": list(OPERATIONS),
+        "scope": "Namespaced" if namespaced else "Cluster",
+    }
+    hook = _frame(f"{path.strip('/')}.{resource}", address, path, [rule])
+    return hook | {"namespaceSelector": _outside(spared)} if namespaced else hook
+
+
+def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> dict[str, Any]:
+    """Asked only about what carries the operator's label, and never about what exempt users do: should we be gone,
+    those who clean up still get through.
+    """
+    rules = [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "resources": sorted(plural for of, plural in PROTECTED if of == group),
+            "operations": list(GUARDED),
+            "scope": "Namespaced",
+        }
+        for group in sorted({group for group, _ in PROTECTED})
+    ]
+    exempt = ", ".join(json.dumps(user) for user in sorted(exempt_users(settings)))
+    return _frame("validate.managed", address, VALIDATE, rules) | {
+        "failurePolicy": "Fail",
+        "namespaceSelector": _outside(spared),
+        "objectSelector": {"matchLabels": {APP_MANAGED_BY: MANAGED_BY_OPERATOR}},
+        "matchConditions": [{"name": "not-exempt", "expression": f"!(request.userInfo.username in [{exempt}])"}],
+    }
+
+
+def _frame(name: str, address: Address, path: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": f"{name}.spinney.dev",
+        "clientConfig": address.client_config(path),
+        "rules": rules,
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_S,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def _outside(spared: list[str]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": _NAMESPACE_NAME, "operator": "NotIn", "values": spared}]}

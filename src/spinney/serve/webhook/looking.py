@@ -1,0 +1,80 @@
+"""Rules that look at other objects, over a cluster that can only be read by waiting.
+
+Rules cannot wait. They are asked with what has been read so far; where they miss something it is read, and they are
+asked again. They are pure, so that the last answer is the one they would have given at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
+
+MAX_READS = 16
+"""No rule of ours needs a tenth of it."""
+
+
+class Reader(Protocol):
+    """The cluster, read live. An error of its own means that no verdict can be given."""
+
+    async def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
+
+    async def list(self, group: str, plural: str, namespace: str, labels: Mapping[str, str]) -> Sequence[Object]: ...
+
+
+Ask = Callable[[AdmissionRequest, Lookup], Verdict]
+
+
+class TooManyReadsError(RuntimeError):
+    """A rule that never has enough: our bug."""
+
+
+class _MissingError(Exception):
+    """Something has to be read first."""
+
+    def __init__(self, key: _Key) -> None:
+        self.key = key
+
+
+_Key = tuple[str, ...]
+
+
+class _Known:
+    """What has been read for one request; asking for anything else ends the attempt."""
+
+    def __init__(self) -> None:
+        self.objects: dict[_Key, Object | None] = {}
+        self.lists: dict[_Key, Sequence[Object]] = {}
+
+    def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Object | None:
+        key = ("get", group, plural, namespace, name)
+        if key not in self.objects:
+            raise _MissingError(key)
+        return self.objects[key]
+
+    def listing(
+        self, group: str, plural: str, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> Sequence[Object]:
+        chosen = sorted((labels or {}).items())
+        key = ("list", group, plural, namespace, *(part for pair in chosen for part in pair))
+        if key not in self.lists:
+            raise _MissingError(key)
+        return self.lists[key]
+
+
+async def ask(rule: Ask, request: AdmissionRequest, reader: Reader) -> Verdict:
+    """The verdict of a rule, with everything it looked at read live and once."""
+    known = _Known()
+    for _ in range(MAX_READS):
+        try:
+            return rule(request, known)
+        except _MissingError as missing:
+            key = missing.key
+        verb, group, plural, namespace, *rest = key
+        if verb == "get":
+            known.objects[key] = await reader.get(group, plural, namespace, rest[0])
+        else:
+            labels = dict(zip(rest[::2], rest[1::2], strict=True))
+            known.lists[key] = await reader.list(group, plural, namespace, labels)
+    raise TooManyReadsError(f"{request.operation} {request.resource} {request.name}: more than {MAX_READS} reads")

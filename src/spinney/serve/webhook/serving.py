@@ -1,0 +1,109 @@
+"""What the webhook answers to a request: reviews under two paths, and whether it is well.
+
+Validation fails closed: whatever goes wrong is an error of the call, never a yes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from dataclasses import dataclass
+
+import structlog
+
+from spinney.api.admission import AdmissionPlugin, AdmissionRequest, Verdict
+from spinney.serve.apiserver.errors import (
+    ApiError,
+    NoSuchPath,
+    bad_request,
+    internal,
+    method_not_allowed,
+    timeout,
+    too_many_requests,
+    unsupported_media_type,
+)
+from spinney.serve.apiserver.http import JSON_TYPE, HttpReply, HttpRequest, error_reply
+from spinney.serve.webhook.looking import Reader, ask
+from spinney.serve.webhook.reviews import NotAReviewError, answer_review, read_review
+
+log = structlog.get_logger("webhook")
+
+MUTATE, VALIDATE = "/mutate", "/validate"
+HEALTH = ("/healthz", "/readyz", "/livez")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is done at once, and for how long: shorter than the API server waits."""
+
+    concurrent: int = 64
+    deadline_s: float = 8.0
+
+
+class Webhook:
+    """The rules behind HTTP. `handle` takes a request value and gives a reply value; it opens no socket."""
+
+    def __init__(self, plugin: AdmissionPlugin, reader: Reader, limits: Limits | None = None) -> None:
+        self._plugin = plugin
+        self._reader = reader
+        self._limits = limits or Limits()
+        self._busy = 0
+
+    async def handle(self, request: HttpRequest) -> HttpReply:
+        try:
+            if request.path in HEALTH:
+                return HttpReply(200, b"ok", content_type="text/plain; charset=utf-8")
+            _check(request)
+            return await self._admitted(request)
+        except ApiError as error:
+            return error_reply(error)
+        except Exception:
+            log.error("a review failed by our own fault", path=request.path, trace=traceback.format_exc())
+            return error_reply(internal("the review could not be answered; the log of the webhook says why"))
+
+    async def _admitted(self, request: HttpRequest) -> HttpReply:
+        """One more review at a time than the limit is one too many."""
+        if self._busy >= self._limits.concurrent:
+            raise too_many_requests("too many reviews at once, please try again later")
+        self._busy += 1
+        try:
+            async with asyncio.timeout(self._limits.deadline_s):
+                return await self._reviewed(request)
+        except TimeoutError:
+            raise timeout(f"the cluster could not be read within {self._limits.deadline_s:g} s") from None
+        finally:
+            self._busy -= 1
+
+    async def _reviewed(self, request: HttpRequest) -> HttpReply:
+        try:
+            asked = read_review(request.body)
+        except NotAReviewError as error:
+            raise bad_request(str(error)) from error
+        verdict = await self._judged(asked, request.path)
+        return HttpReply(200, answer_review(asked, verdict))
+
+    async def _judged(self, request: AdmissionRequest, path: str) -> Verdict:
+        if not self._plugin.handles(request):
+            return Verdict()
+        rule = self._plugin.mutate if path == MUTATE else self._plugin.validate
+        verdict = await ask(rule, request, self._reader)
+        if not verdict.allowed:
+            log.info(
+                "refused",
+                resource=request.resource,
+                namespace=request.namespace,
+                name=request.name,
+                user=request.user,
+                errors=[str(error) for error in verdict.errors] or [verdict.message],
+            )
+        return verdict
+
+
+def _check(request: HttpRequest) -> None:
+    if request.path not in (MUTATE, VALIDATE):
+        raise NoSuchPath
+    if request.method != "POST":
+        raise method_not_allowed()
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    if content_type != JSON_TYPE:
+        raise unsupported_media_type(f"found content type {content_type!r}, expected {JSON_TYPE}")
