@@ -9,7 +9,7 @@ Places minimums only, of gangs with one topology and without running members. No
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,9 +58,21 @@ class _Scores:
 
 
 class Greedy:
-    """Places gangs one after the other and never revisits a choice among siblings."""
+    """Places gangs one after the other and never revisits a choice among siblings.
 
-    def __init__(self, inventory: Inventory, topologies: Mapping[str, Topology]) -> None:
+    Two favours may be done to it: `by_sums` judges domains for pods of different sizes by sums instead of by the
+    largest pod, `largest_first` takes siblings by size instead of in the given order.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        topologies: Mapping[str, Topology],
+        by_sums: bool = False,
+        largest_first: bool = False,
+    ) -> None:
+        self.by_sums = by_sums
+        self.largest_first = largest_first
         self.inventory = inventory
         self.topologies = topologies
         self._asks: dict[Group, _Ask] = {}
@@ -82,9 +94,13 @@ class Greedy:
         own = part if isinstance(part, PodSet) else None
         kids = []
         if isinstance(part, Group):
-            inside = [*part.groups, *part.pods]
+            inside: list[Group | PodSet] = [*part.groups, *part.pods]
             kids = [self._read(kid, f"{path}/{kid.name}" if path else kid.name, topology) for kid in inside]
+            if self.largest_first:
+                kids.sort(key=lambda kid: kid.total[::-1], reverse=True)
         total, largest, number, uniform = _sums(own, kids, self.inventory.resources)
+        if self.by_sums and any(kid.shape is None or kid.largest != largest for kid in kids):
+            uniform = False
         return _Ask(
             path=path,
             pods=own,
@@ -211,11 +227,13 @@ class Greedy:
     def _most_packed(self, ask: _Ask, ids: Ids, area: Area, depth: int) -> int:
         """The first of `_sorted`, without sorting."""
         for level in range(area[0] + 1, depth + 1):
-            for narrowed in (lambda at, level=level: -self._ratio(ask, at, level), self._rank(ask.topology, level)):
-                if len(ids) == 1:
-                    break
-                keys = narrowed(self._up(ask.topology, depth, level)[ids])
-                ids = ids[keys == keys.min()]
+            if len(ids) == 1:
+                break
+            up, rank = self._up(ask.topology, depth, level), self.inventory.trees[ask.topology].rank(level)
+            ratios = self._ratio(ask, up[ids], level)
+            ids = ids[ratios == ratios.max()]
+            ranks = rank[up[ids]]
+            ids = ids[ranks == ranks.min()]
         return int(ids[0])
 
     def _sorted(self, ask: _Ask, ids: Ids, area: Area, depth: int) -> Ids:
@@ -223,11 +241,8 @@ class Greedy:
         keys: list[npt.NDArray[np.generic]] = []
         for level in range(depth, area[0], -1):
             at = self._up(ask.topology, depth, level)[ids]
-            keys += [self._rank(ask.topology, level)(at), -self._ratio(ask, at, level)]
+            keys += [self.inventory.trees[ask.topology].rank(level)[at], -self._ratio(ask, at, level)]
         return ids[np.lexsort(keys)]
-
-    def _rank(self, topology: str, depth: int):  # type: ignore[no-untyped-def]
-        return self.inventory.trees[topology].rank(depth).__getitem__
 
     def _up(self, topology: str, depth: int, above: int) -> Ids:
         """By domain id at a depth: the domain further up that holds it."""
@@ -249,7 +264,7 @@ class Greedy:
         steps[order] = (np.arange(len(order)) + 1) * STEPS // len(order)
         return _Scores(ask.preferred, ask.topology, steps)
 
-    def _step_of(self, scores: _Scores | None):  # type: ignore[no-untyped-def]
+    def _step_of(self, scores: _Scores | None) -> Callable[[int], int]:
         if scores is None:
             return lambda slot: 0
         domain_of = self.inventory.trees[scores.topology].domain_of(scores.depth)

@@ -53,7 +53,8 @@ class Book:
             at = [self._index[name] for where, name in members if not path or where == path or _below(where, path)]
             found = set(self._domains[topology, part.required][at].tolist())
             broken += len(found) > 1 or -1 in found
-        for kid in (*part.groups, *part.pods) if isinstance(part, Group) else ():
+        inside: list[Group | PodSet] = [*part.groups, *part.pods] if isinstance(part, Group) else []
+        for kid in inside:
             broken += self._split(kid, f"{path}/{kid.name}" if path else kid.name, topology, members)
         return broken
 

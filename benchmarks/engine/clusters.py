@@ -9,7 +9,12 @@ from spinney.api.placement.problem import Amounts, Gang, Group, Node, PodSet, To
 
 GPU = "nvidia.com/gpu"
 RESOURCES = ("cpu", "memory", "pods", GPU)
-ZONE, BLOCK, RACK, HOST = "topology.kubernetes.io/zone", "example.com/block", "example.com/rack", "kubernetes.io/hostname"
+ZONE, BLOCK, RACK, HOST = (
+    "topology.kubernetes.io/zone",
+    "example.com/block",
+    "example.com/rack",
+    "kubernetes.io/hostname",
+)
 TOPOLOGY = Topology("network", (ZONE, BLOCK, RACK, HOST))
 TOPOLOGIES = {TOPOLOGY.name: TOPOLOGY}
 

@@ -56,9 +56,9 @@ class Baseline:
 
     name = "greedy"
 
-    def __init__(self, inventory: Inventory, topologies: Mapping[str, Topology]) -> None:
+    def __init__(self, inventory: Inventory, topologies: Mapping[str, Topology], **favours: bool) -> None:
         self.inventory = inventory
-        self.decide = Greedy(inventory, topologies).place
+        self.decide = Greedy(inventory, topologies, **favours).place
 
     def members(self, answer: list[tuple[str, int]] | None) -> Members | None:
         return None if answer is None else [(path, self.inventory.name(slot)) for path, slot in answer]
@@ -72,8 +72,8 @@ def both(
     topologies: Mapping[str, Topology] = TOPOLOGIES,
     resources: Sequence[str] = RESOURCES,
     options: Options | None = None,
-) -> tuple[Ours, Baseline]:
-    """Each with its own inventory of the same nodes."""
+) -> tuple[Contender, Contender]:
+    """The engine and the baseline, each with its own inventory of the same nodes."""
     first, second = (Inventory.of(resources, tuple(topologies.values()), nodes) for _ in range(2))
     return Ours(first, topologies, options or Options()), Baseline(second, topologies)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from benchmarks.engine.clocks import Figures, Row, milliseconds
 from benchmarks.engine.clusters import Cluster, empty, flat, full, nested, numbered
@@ -34,7 +35,7 @@ def run(say: Say, sizes: Sequence[int] = SIZES, times: int = 60, repeats: int = 
 
 def _figures(found: dict[int, Figures]) -> Figures:
     sizes = sorted(found)
-    steps = list(zip(sizes, sizes[1:], strict=False))
+    steps = list(pairwise(sizes))
     return {
         **{f"cpu_ms_at_{size}": found[size]["cpu_ms"] for size in sizes},
         **{f"wall_ms_at_{size}": found[size]["wall_ms"] for size in sizes},

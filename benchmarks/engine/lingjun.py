@@ -79,9 +79,7 @@ class World:
             diary.wide_tors += tors
 
 
-def run(
-    say: Say, loads: Sequence[float] = LOADS, seeds: Sequence[int] = SEEDS, number: int | None = None
-) -> list[Row]:
+def run(say: Say, loads: Sequence[float] = LOADS, seeds: Sequence[int] = SEEDS, number: int | None = None) -> list[Row]:
     nodes = lingjun()
     rows = []
     for title, times in MIXES.items():
@@ -91,9 +89,7 @@ def run(
             diaries: tuple[list[Diary], list[Diary]] = ([], [])
             for seed in seeds:
                 work = workload(mix, GPUS_PER_HOST * len(nodes), load, seed, number)
-                for contender, mine in zip(
-                    both(nodes, {TOPOLOGY.name: TOPOLOGY}, RESOURCES), diaries, strict=True
-                ):
+                for contender, mine in zip(both(nodes, {TOPOLOGY.name: TOPOLOGY}, RESOURCES), diaries, strict=True):
                     mine.append(simulate(contender, nodes, work))
             figures = {"spinney": _figures(diaries[0]), "greedy": _figures(diaries[1])}
             rows.append((f"Lingjun, {title}, {load:.0%} load", _side_by_side(figures), GOAL))

@@ -53,7 +53,7 @@ def run(say: Say, gangs: int = 300, repeats: int = REPEATS, most_nodes: int = 10
             rows += _one_gang(say, number, goal, min(gangs, 100), repeats)
     if most_nodes >= 100_000:
         rows += [_new_shape(say, 100_000, repeats * 4)]
-    for cluster in (empty(5_000), full(5_000)):
+    for cluster in (empty(min(5_000, most_nodes)), full(min(5_000, most_nodes))):
         templates = [one for one in TEMPLATES if cluster.name == "empty" or not _needs_empty_nodes(one.root)]
         rows += _streams(say, cluster, templates, gangs, repeats)
     if most_nodes >= 100_000:
@@ -90,7 +90,8 @@ def _streams(say: Say, cluster: Cluster, templates: Sequence[Template], gangs: i
     for template in templates:
         title = f"stream, {len(cluster.nodes):,} nodes, {cluster.name}: {template.title}"
         say(f"{title} ...")
-        figures = duel(cluster, [numbered(template.root, gangs)] * repeats, rates)
+        number = gangs if template.root.pods else max(3, gangs // 5)
+        figures = duel(cluster, [numbered(template.root, number)] * repeats, rates)
         rows.append((title, figures, template.goal))
     return rows
 
@@ -106,5 +107,3 @@ def duel(cluster: Cluster, runs: Sequence[Sequence[Gang]], summary: Summary, win
             for contender, book, mine in zip(contenders, books, series, strict=True):
                 mine.append(stream(contender, book, gangs, window))
     return summary(series[0][1:], series[1][1:])
-
-

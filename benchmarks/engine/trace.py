@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 
@@ -15,7 +16,12 @@ from spinney.api.placement.problem import Gang, Group, Node, PodSet, Topology
 DATA = Path(__file__).resolve().parents[1] / "data"
 GPU = "nvidia.com/gpu"
 RESOURCES = ("pods", GPU)
-CORE, AGGREGATION, TOR, HOST = "example.com/core", "example.com/aggregation", "example.com/tor", "kubernetes.io/hostname"
+CORE, AGGREGATION, TOR, HOST = (
+    "example.com/core",
+    "example.com/aggregation",
+    "example.com/tor",
+    "kubernetes.io/hostname",
+)
 TOPOLOGY = Topology("lingjun", (CORE, AGGREGATION, TOR, HOST))
 GPUS_PER_HOST = 8
 
@@ -77,10 +83,13 @@ def workload(mix: list[tuple[int, int]], capacity: int, load: float, seed: int, 
     random = Random(seed)
     asked = sum(gpus * steps for gpus, steps in mix) / len(mix)
     second = load * capacity / asked
+    by_length = list(accumulate(steps for _, steps in mix))
     residents: list[Job] = []
-    while sum(job.gpus for job in residents) < load * capacity:
-        gpus, steps = random.choices(mix, weights=[steps for _, steps in mix])[0]
+    there = 0
+    while there < load * capacity:
+        gpus, steps = random.choices(mix, cum_weights=by_length)[0]
         residents.append(Job(0.0, random.random() * steps * second, gpus, gang(f"resident-{len(residents)}", gpus)))
+        there += gpus
     arrivals: list[Job] = []
     now = 0.0
     for at, (gpus, steps) in enumerate(random.sample(mix, number or len(mix))):

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-SUITES = ("apiserver", "client")
+SUITES = ("apiserver", "client", "engine")
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""The brute-force twin of preemption: every lawful set of victims, cheapest first, until the exact judge says it fits."""
+"""The brute-force twin of preemption: every lawful set of victims, cheapest first, until the gang fits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from placement_oracle import exact
-from placement_oracle.reading import Gang, World, read
+from placement_oracle.reading import Gang, read
 from placement_oracle.rules import satisfied
 from placement_oracle.state import Member, State, state_after
 
@@ -107,9 +107,3 @@ def _running(random: Random, index: int, room: dict[str, int]) -> Document:
     if len(sets) > 1 and random.random() < 0.5:
         gang["minGroups"] = 1
     return {**gang, "priority": random.choice((0, 0, 10, 60)), "preemptible": random.random() < 0.9}
-
-
-def running_of(world: World, name: str) -> list[Member]:
-    gang = world.gang(name)
-    assert gang is not None
-    return gang.running

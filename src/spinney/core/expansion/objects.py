@@ -124,7 +124,7 @@ def report(resource: Resource, metadata: ObjectMeta, before: Any, status: Json) 
     Both sides are compared as the types have them: a zero and a field that is not there are the same.
     """
     kind = type(before)
-    wanted: Json = builtins(msgspec.convert(status, kind))
+    wanted: Json = builtins(msgspec.json.decode(msgspec.json.encode(status), type=kind))
     known = {key: value for key, value in builtins(before).items() if key in status}
     patch = difference(known, wanted)
     if not patch:

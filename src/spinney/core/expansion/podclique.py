@@ -115,7 +115,7 @@ def _scale(clique: PodClique, pods: Sequence[Pod], observed: Observed, keys: tup
         return [*_remove(rolling.expendable_first(pods, clique)[:-missing])]
     backend = observed.settings.backend_of(observed.podcliqueset)
     settings = observed.settings
-    recipe = Recipe(observed.podcliqueset, clique, observed.member, backend, keys, settings.init_image, observed.claims)
+    recipe = Recipe(observed.podcliqueset, clique, observed.member, backend, keys, settings.init_image)
     indices = free_indices(pods, missing)
     return [pod(recipe, index, observed.new_name(f"{clique.metadata.name}-")) for index in indices]
 

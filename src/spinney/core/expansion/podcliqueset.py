@@ -42,8 +42,8 @@ from spinney.core.expansion.objects import (
     seconds,
     without_finalizer,
 )
-from spinney.core.expansion.podclique import Claims
 from spinney.core.expansion.pod_state import Pod, is_scheduled
+from spinney.core.expansion.podclique import Claims
 from spinney.core.expansion.resources import PODCLIQUES, PODCLIQUESETS, PODGANGS, SCALING_GROUPS
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.rolling import is_updating, waits_for_user

@@ -225,5 +225,14 @@ class Board:
         return sorted((Spot(mask, tree.path(depth, domain)) for domain, mask in masks.items()), key=_by_path)
 
 
+def minimum(board: Board) -> dict[int, int]:
+    """How many pods every pod set still needs."""
+    needs = {}
+    for leaf in board.parts.leaves:
+        assert leaf.pods is not None
+        needs[leaf.index] = max(0, leaf.pods.min - len(board.running.get(leaf.index, ())))
+    return needs
+
+
 def _by_path(spot: Spot) -> tuple[object, ...]:
     return spot.path

@@ -112,7 +112,6 @@ class Hunt:
                     yield _Stop(at, held, Victim(holder.gang.name, held.path, held.node))
 
     def _walk(self, start: int, budget: Budget) -> None:
-        budget.spend()
         if self.ground.fits(budget):
             chosen = self._chosen
             self.best.offer(Price(chosen.wholes, len(chosen.victims), tuple(chosen.victims)), self.ground)
@@ -122,6 +121,7 @@ class Hunt:
         if not self.ground.plain and not self._would_fit(self.stops[start].at, budget):
             return
         for position in range(start, len(self.stops)):
+            budget.spend()
             stop = self.stops[position]
             left = self._pods_left(stop)
             if not self._can_reach(stop, left):

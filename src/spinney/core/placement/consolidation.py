@@ -1,7 +1,7 @@
 """Consolidation: the fewest moves of running pods after which a gang fits that otherwise fits nowhere.
 
-Every moved pod finds idle room at once, and its gang keeps its requirements, its ties and, but for the configured loss, its
-locality. Never moves a pod unless the gang fits afterwards.
+Every moved pod finds idle room at once, and its gang keeps its requirements, its ties and, but for the configured loss,
+its locality. Never moves a pod unless the gang fits afterwards.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from spinney.api.placement.problem import Consolidate, Running
 from spinney.api.placement.result import Move
 from spinney.core.placement.budget import Budget, Exhausted
+from spinney.core.placement.clearing import Clearing
 from spinney.core.placement.ground import Ground, grounds
 from spinney.core.placement.holders import forget, holders, pod_sets, release
 from spinney.core.placement.parts import Parts
@@ -24,6 +25,10 @@ from spinney.core.placement.targets import Mover, Targets
 if TYPE_CHECKING:
     from spinney.core.placement.counting import Profile
     from spinney.core.placement.engine import Attempt, Engine
+
+
+Found = tuple[list[Mover], list[int]]
+"""Who moves, and to which slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,34 +99,59 @@ def fewest_moves(engine: Engine, parts: Parts, scope: Sequence[int] | None, limi
 
 
 class _Shuffle:
-    """The search over all domains, one more move at a time."""
+    """The search over all domains, one more move at a time; where it takes too long, a guess."""
 
     def __init__(self, all_: list[Ground], targets: Targets, budget: int) -> None:
         self.grounds = all_
         self.targets = targets
         self.budget = Budget(budget)
+        self.guessing = Budget(budget)
 
     def run(self, most: int) -> Shift | None:
         hopeful = [ground for ground in self.grounds if ground.fits_without(ground.holders, self.budget)]
+        found, proved = None, True
+        try:
+            found = self._fewest(hopeful, most)
+        except Exhausted:
+            proved = False
+            found = self._guessed(hopeful, most)
+        proved = proved and all(ground.sure for ground in self.grounds)
+        if found is not None:
+            return self._shift(*found, proved)
+        if not proved:
+            raise Exhausted
+        return None
+
+    def _fewest(self, hopeful: list[Ground], most: int) -> Found | None:
         walks = [_Walk(ground, self.targets, self.budget) for ground in hopeful]
         for count in range(1, most + 1):
             for walk in walks:
                 found = walk.search(count)
                 if found is not None:
-                    return self._shift(*found)
-        if not all(ground.sure for ground in self.grounds):
-            raise Exhausted
+                    return found
         return None
 
-    def _shift(self, movers: list[Mover], slots: list[int]) -> Shift:
+    def _guessed(self, hopeful: list[Ground], most: int) -> Found | None:
+        """The nodes that few pods stand on are cleared, and whoever can stay there is put back."""
+        for ground in hopeful:
+            clearing = Clearing(ground, self.guessing)
+            try:
+                movers = clearing.movers()
+                slots = self.targets.find(movers, ground, self.guessing) if 0 < len(movers) <= most else None
+            finally:
+                clearing.put_back()
+            if slots is not None:
+                return movers, slots
+        return None
+
+    def _shift(self, movers: list[Mover], slots: list[int], proved: bool) -> Shift:
         name = self.targets.inventory.name
         moves = [
             Move(mover.holder.gang.name, mover.held.path, mover.held.node, name(slot))
             for mover, slot in zip(movers, slots, strict=True)
         ]
         moves.sort(key=lambda move: (move.gang, move.pods, move.source, move.target))
-        sure = all(ground.sure for ground in self.grounds)
-        return Shift(tuple(moves), self.targets.loss(movers, slots), sure)
+        return Shift(tuple(moves), self.targets.loss(movers, slots), proved)
 
 
 class _Walk:
@@ -135,15 +165,15 @@ class _Walk:
         self.tops = [nlargest(64, self._gains(at)) for at in range(len(ground.rows))]
         self.movers: list[Mover] = []
 
-    def search(self, count: int) -> tuple[list[Mover], list[int]] | None:
+    def search(self, count: int) -> Found | None:
         """So many moves, if they help."""
         return self._extend(0, count)
 
-    def _extend(self, start: int, left: int) -> tuple[list[Mover], list[int]] | None:
-        self.budget.spend()
+    def _extend(self, start: int, left: int) -> Found | None:
         if not left:
             return self._settle()
         for at in range(start, len(self.choices)):
+            self.budget.spend()
             if not self._can_reach(left):
                 return None
             mover = self.choices[at]
@@ -153,7 +183,7 @@ class _Walk:
                     return found
         return None
 
-    def _with(self, mover: Mover, count: int, start: int, left: int) -> tuple[list[Mover], list[int]] | None:
+    def _with(self, mover: Mover, count: int, start: int, left: int) -> Found | None:
         held, inside = mover.held, mover.held.slot in self.ground.place
         self.movers.extend([mover] * count)
         if inside:
@@ -165,7 +195,7 @@ class _Walk:
                 self.ground.lift(held.slot, held.pods, -count)
             del self.movers[-count:]
 
-    def _settle(self) -> tuple[list[Mover], list[int]] | None:
+    def _settle(self) -> Found | None:
         """The set is complete: is it enough, and does everybody find a place?"""
         if not self.ground.fits(self.budget):
             return None

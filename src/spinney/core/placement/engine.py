@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spinney.api.placement.problem import Gang, Group, Options, PodSet, Topology
+import msgspec
+
+from spinney.api.placement.problem import Gang, Group, Options, Topology
 from spinney.api.placement.result import Decision, Explanation, Outcome
 from spinney.core.inventory.state import Inventory
-from spinney.core.placement.board import Board, Solution
+from spinney.core.placement.board import Board, Solution, minimum
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.choices import Kids, all_kids, choices
 from spinney.core.placement.counting import Profile, profile
+from spinney.core.placement.disruption import make_room
 from spinney.core.placement.explanation import explain
 from spinney.core.placement.extras import add_extras
 from spinney.core.placement.fields import Field, fields
+from spinney.core.placement.holders import pod_sets
 from spinney.core.placement.parts import Invalid, Part, Parts, read_parts
 from spinney.core.placement.quick import Quick
 from spinney.core.placement.scoring import domains, number, score
@@ -32,12 +36,13 @@ _TEMPLATES = 256
 class Standing:
     """A gang that is there: its members by path of their pod set, each with the slot of its node.
 
-    `gang.running` follows evictions and moves; `moved` are the running members that were moved in this run.
+    Once it is `disturbed`, evictions and moves of this run show in `gang.running`; `moved` are the members moved.
     """
 
     gang: Gang
     live: list[tuple[str, int]] = field(default_factory=list)
     moved: list[tuple[str, int]] = field(default_factory=list)
+    disturbed: bool = False
 
 
 @dataclass(slots=True)
@@ -65,7 +70,7 @@ class Engine:
     def admit_running(self, gang: Gang) -> None:
         """Members that run take their room from the start."""
         standing = self.standings.setdefault(gang.name, Standing(gang))
-        leaves = _leaves(gang)
+        leaves = pod_sets(gang)
         for member in gang.running:
             slot = self.inventory.slot(member.node)
             pods = leaves[member.pods]
@@ -74,6 +79,9 @@ class Engine:
 
     def decide(self, gang: Gang) -> Decision:
         """Read, tie, count, search on idle room, else on releasing room, then add what is optional and take it."""
+        standing = self.standings.get(gang.name)
+        if standing is not None and standing.disturbed:
+            gang = msgspec.structs.replace(gang, running=standing.gang.running)
         try:
             parts, asked = self.read(gang)
             scope = tied_slots(parts, self.inventory, self.standings) if gang.tied_to else None
@@ -159,7 +167,22 @@ class Engine:
         return any(any(self.inventory.releasing[slot]) for slot in slots)
 
     def _refuse(self, parts: Parts, asked: Profile, scope: list[int] | None, attempt: Attempt) -> Decision:
-        outcome: Outcome = "exhausted" if attempt.exhausted else "infeasible"
+        """Others may have to make room; where that does not help either, say why."""
+        exhausted = attempt.exhausted
+        try:
+            made = make_room(self, parts, asked, scope)
+        except Exhausted:
+            made, exhausted = None, True
+        if made is not None:
+            decision = self._place(parts, made.attempt)
+            return msgspec.structs.replace(
+                decision,
+                waits=decision.waits or bool(made.victims or made.moves),
+                proved=decision.proved and made.proved and not exhausted,
+                victims=made.victims,
+                moves=made.moves,
+            )
+        outcome: Outcome = "exhausted" if exhausted else "infeasible"
         return _unplaced(parts.gang, outcome, explain(self, parts, asked, scope, outcome))
 
     def _place(self, parts: Parts, attempt: Attempt) -> Decision:
@@ -234,15 +257,6 @@ class Engine:
         return total
 
 
-def minimum(board: Board) -> dict[int, int]:
-    """How many pods every pod set still needs."""
-    needs = {}
-    for leaf in board.parts.leaves:
-        assert leaf.pods is not None
-        needs[leaf.index] = max(0, leaf.pods.min - len(board.running.get(leaf.index, ())))
-    return needs
-
-
 def _wanted_extras(board: Board) -> dict[int, int]:
     wanted = {}
     for leaf in board.parts.leaves:
@@ -284,17 +298,6 @@ def _needs_releasing(board: Board, solution: Solution) -> bool:
 
 def _mask(board: Board, inside: frozenset[int]) -> int:
     return sum(1 << node for node, slot in enumerate(board.slots) if slot in inside)
-
-
-def _leaves(gang: Gang) -> dict[str, PodSet]:
-    """Every pod set by its path."""
-    found: dict[str, PodSet] = {}
-    stack = [(gang.root, "")]
-    while stack:
-        group, prefix = stack.pop()
-        found.update((prefix + pods.name, pods) for pods in group.pods)
-        stack.extend((kid, f"{prefix}{kid.name}/") for kid in group.groups)
-    return found
 
 
 def _unplaced(gang: Gang, outcome: Outcome, explanation: Explanation) -> Decision:

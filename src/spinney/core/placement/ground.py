@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from spinney.api.placement.problem import PodSet
 from spinney.core.inventory.state import Inventory
-from spinney.core.placement.board import Board, Solution, bits
+from spinney.core.placement.board import Board, Solution, bits, minimum
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.choices import all_kids, choices, has_choice
 from spinney.core.placement.holders import Held, Holder
@@ -27,8 +27,8 @@ ONE_QUESTION = 10
 class Row:
     """A necessary condition: the nodes together have `want` of a resource in pieces of `piece` (pods of one type).
 
-    `most` is what a node gives at best and `base` what it gives as it is. `hope` is `have` with broken pieces counted in
-    proportion, so that what pods add to it can be summed up.
+    `most` is what a node gives at best and `base` what it gives as it is. `hope` is `have` with broken pieces counted
+    in proportion, so that what pods add to it can be summed up.
     """
 
     kind: int
@@ -62,7 +62,7 @@ class Ground:
         self.mask = self.board.everything
         if inside is not None:
             self.mask = sum(1 << node for slot, node in self.place.items() if slot in inside)
-        self.needs = _needs(self.board)
+        self.needs = minimum(self.board)
         self.solution: Solution = {}
         self.sure = True
         self.plain = _is_plain(parts)
@@ -242,11 +242,3 @@ def _is_plain(parts: Parts) -> bool:
     depths = [part.required.depth for part in parts.above(leaf) if part.required]
     is_narrower = outermost.required is not None and any(depth > outermost.required.depth for depth in depths)
     return not is_narrower and not leaf.pods.host_ports and not leaf.pods.anti_affinity
-
-
-def _needs(board: Board) -> dict[int, int]:
-    needs = {}
-    for leaf in board.parts.leaves:
-        assert leaf.pods is not None
-        needs[leaf.index] = max(0, leaf.pods.min - len(board.running.get(leaf.index, ())))
-    return needs

@@ -117,6 +117,7 @@ def release(inventory: Inventory, slot: int, pods: PodSet, count: int = 1) -> No
 
 def forget(inventory: Inventory, standing: Standing, path: str, node: str) -> None:
     """A member does not run there any more."""
+    standing.disturbed = True
     standing.live.remove((path, inventory.slot(node)))
     running = list(standing.gang.running)
     running.remove(Running(path, node))

@@ -1,7 +1,7 @@
 """Preemption, domain first: the cheapest lawful victims that let a gang in which otherwise fits nowhere.
 
-Cheapest is the lowest highest priority of a victim, then the fewest gangs evicted whole, then the fewest pods, then names.
-Never evicts a pod unless the gang fits afterwards, never one of equal or higher priority, never below a minimum.
+Cheapest is the lowest highest priority of a victim, then the fewest gangs evicted whole, then the fewest pods, then
+names. Never evicts a pod unless the gang fits afterwards, never one of equal or higher priority, never below a minimum.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Chase:
         return None
 
     def _chase(self) -> None:
-        """Where a gang cannot go whole, everybody up to a priority may be more than is lawful; then the next is tried."""
+        """Some gangs cannot go whole: everybody up to a priority may be more than is lawful, then the next is tried."""
         helped = self._helped(self.grounds, self.priorities[-1])
         for priority in self.priorities[self._lowest(helped) :]:
             hunts = [

@@ -7,7 +7,7 @@ changes the board beyond a call, and never answers None without having tried eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from spinney.core.placement.budget import Budget
 from spinney.core.placement.filling import Ladder
 from spinney.core.placement.packing import Impatient, pack
 from spinney.core.placement.parts import Part, Parts
+from spinney.core.placement.unions import Choice, Union
 
 _PATIENCE = (200, 4_000, None)
 """Steps for one packing, round by round: a hard one must not keep the search from an easy one elsewhere."""
@@ -60,7 +61,7 @@ class Search:
         self._dead: set[object] = set()
         self._found: dict[object, Solution] = {}
         self._orders: dict[object, list[int]] = {}
-        self._ranked: dict[object, tuple[list[Spot], list[Spot], list[tuple[int, ...]]]] = {}
+        self._ranked: dict[object, tuple[list[Spot], Choice]] = {}
         self._signatures: dict[tuple[str, int], dict[int, int]] = {}
         self._interned: dict[object, int] = {}
         self._ladders: dict[int, Ladder] = {}
@@ -234,7 +235,7 @@ class Search:
                     solved.pop()
                 continue
             position, mask = option
-            self.budget.spend()
+            self.budget.spend(2)
             entry = Entry(now[len(placed)].part, mask, settled=True)
             placed.append(entry)
             contents.setdefault(mask, []).append(entry)
@@ -244,7 +245,9 @@ class Search:
                 positions.pop()
                 continue
             around = contents[mask] if alike else _around(placed)
-            found = self._solve_around(around, solved[-1] if solved else {})
+            found = None
+            if not self._crowds(placed, rest):
+                found = self._solve_around(around, solved[-1] if solved else {})
             if found is None or (alike and not self._leaves_enough(now, choices, placed, contents)):
                 _take_back(placed, contents)
                 positions.pop()
@@ -277,7 +280,7 @@ class Search:
         entry = now[at]
         options = choices[at]
         if options is None:
-            yield from enumerate(self._split_candidates(entry))
+            yield from enumerate(self._split_candidates(entry, first=not placed))
             return
         first = 0
         if at and self.kinds[now[at - 1].part.index] == self.kinds[entry.part.index] and now[at - 1].mask == entry.mask:
@@ -334,6 +337,19 @@ class Search:
         if any(want > have for want, have in zip(whole, self.measure(union), strict=True)):
             return None
         return self._solve(around)
+
+    def _crowds(self, placed: list[Entry], rest: list[Entry]) -> bool:
+        """Whether the last part leaves too little, by count, to what has to share a mask with it."""
+        mask = placed[-1].mask
+        entries = placed + rest
+        for around in {entry.mask for entry in rest if not mask & ~entry.mask}:
+            inside = [self.demand(entry.part) for entry in entries if not entry.mask & ~around]
+            self.budget.spend()
+            if any(
+                sum(wants) > have for wants, have in zip(zip(*inside, strict=True), self.measure(around), strict=True)
+            ):
+                return True
+        return False
 
     def _leaves_enough(
         self,
@@ -463,15 +479,26 @@ class Search:
         else:
             yield from (spot.mask for spot in self.board.spots(part.preferred.topology, cap.depth))
 
-    def _split_candidates(self, entry: Entry) -> Iterator[int]:
-        """Unions of a few domains of the wished level, within the bounds on number and distance."""
+    def _split_candidates(self, entry: Entry, first: bool) -> Iterator[int]:
+        """Unions of a few domains of the wished level, within the bounds on number and distance.
+
+        As long as nothing is placed (`first`), of unions that look alike one is enough.
+        """
+        seen: set[object] = set()
         part = entry.part
         cap = self.caps[part.index]
         pins = self.board.running_mask(part)
         scopes = [mask & entry.mask for mask in self._scopes(entry) if not pins & ~mask]
         for scope in sorted(scopes, key=lambda mask: self._fit(part, mask)):
-            if self.could_hold(part, scope):
-                yield from self._unions(part, scope, cap, pins)
+            if not self.could_hold(part, scope):
+                continue
+            for union in self._unions(part, scope, cap, pins, first):
+                if first and self._alike and entry.mask == self.board.everything:
+                    look = self._look_of(part, union)
+                    if look in seen:
+                        continue
+                    seen.add(look)
+                yield union
 
     def spots_of_wish(self, part: Part, scope: int) -> list[Spot]:
         """The domains of the wished level inside a scope, nodes outside that level standing for themselves."""
@@ -480,45 +507,70 @@ class Search:
         spots = [*self.board.spots(level.topology, level.depth), *self.board.strays(level.topology, level.depth)]
         return [Spot(spot.mask & scope, spot.path, spot.inside) for spot in spots if spot.mask & scope]
 
-    def _unions(self, part: Part, scope: int, cap: Cap, pins: int) -> Iterator[int]:
+    def _unions(self, part: Part, scope: int, cap: Cap, pins: int, first: bool) -> Iterator[int]:
+        """Sets of wished-level domains within the bounds that hold the part by count, the most useful domains first.
+
+        Twins are interchangeable only as long as nothing is placed.
+        """
         level = part.preferred
         assert level is not None and cap.domains is not None
         demand = self.demand(part)
-        must, others, measures = self._ranked_spots(part, scope, pins)
-        top = _top_sums(measures, len(demand), cap.domains)
-        start = _Union(0, tuple(0 for _ in demand), 0, ())
-        for spot in must:
-            start = start.plus(spot, self.measure(spot.mask), level.depth)
-        stack: list[tuple[int, _Union]] = [(0, start)]
+        must, choice = self._ranked_spots(part, scope, pins)
+        start = Union.of((spot, self.measure(spot.mask)) for spot in must) if must else Union.nothing(len(demand))
+        stack: list[tuple[int, Union]] = [(0, start)]
         while stack:
             at, union = stack.pop()
-            self.budget.spend()
-            if len(union.paths) > cap.domains or (cap.distance is not None and union.distance > cap.distance):
+            self.budget.spend(2)
+            left = cap.domains - len(union.paths)
+            if left < 0 or (cap.distance is not None and union.distance(level.depth) > cap.distance):
                 continue
             if all(want <= have for want, have in zip(demand, union.holds, strict=True)):
                 yield union.mask
-            left = cap.domains - len(union.paths)
-            if at == len(others) or left <= 0:
+            if at == len(choice.spots) or left == 0 or not choice.could_complete(union, at, left, demand):
                 continue
-            if any(want > have + more for want, have, more in zip(demand, union.holds, top[left], strict=True)):
+            if cap.distance is not None and choice.least_distance(union, at, left, demand, level.depth) > cap.distance:
                 continue
-            beside = at + 1
-            while beside < len(others) and self._twins(others[at], others[beside], part):
-                beside += 1
-            stack.append((beside, union))
-            stack.append((at + 1, union.plus(others[at], measures[at], level.depth)))
+            stack.append((choice.unlike[at] if first else at + 1, union))
+            stack.append((at + 1, union.plus(choice.spots[at], choice.measures[at])))
 
-    def _ranked_spots(self, part: Part, scope: int, pins: int) -> tuple[list[Spot], list[Spot], list[tuple[int, ...]]]:
-        """The wished-level domains that have to be used, the others that could be in the order they are tried."""
+    def _ranked_spots(self, part: Part, scope: int, pins: int) -> tuple[list[Spot], Choice]:
+        """The wished-level domains that have to be used, and the others in the order they are tried."""
         key = (self.kinds[part.index], part.preferred, scope, pins)
         if key not in self._ranked:
             demand = self.demand(part)
             spots = [s for s in self.spots_of_wish(part, scope) if s.mask & pins or self._useful(demand, s.mask)]
             self.budget.spend(1 + len(spots) // 4)
             must = [spot for spot in spots if spot.mask & pins]
-            others = sorted((s for s in spots if not s.mask & pins), key=lambda s: self._usefulness(demand, s.mask))
-            self._ranked[key] = must, others, [self.measure(spot.mask) for spot in others]
+            others = sorted((s for s in spots if not s.mask & pins), key=lambda s: self._usefulness(demand, s))
+            unlike = list(range(1, len(others) + 1))
+            for at in range(len(others) - 2, -1, -1):
+                if self._twins(others[at], others[at + 1], part):
+                    unlike[at] = unlike[at + 1]
+            self._ranked[key] = must, Choice(others, [self.measure(spot.mask) for spot in others], unlike)
         return self._ranked[key]
+
+    def _look_of(self, part: Part, union: int) -> object:
+        """Equal for unions that a renaming of equal domains turns into each other."""
+        level = part.preferred
+        assert level is not None
+        looks: dict[int, object] = {}
+        for spot in self.board.spots(level.topology, level.depth):
+            if spot.mask & union:
+                looks[spot.mask] = self._level_signatures(level.topology, level.depth)[spot.mask]
+        outside = union
+        for mask in looks:
+            outside &= ~mask
+        if outside:
+            return union
+        for depth in range(level.depth - 1, 0, -1):
+            above: dict[int, object] = {}
+            for spot in self.board.spots(level.topology, depth):
+                inside = [look for mask, look in looks.items() if mask & spot.mask]
+                if inside:
+                    signature = self._level_signatures(level.topology, depth)[spot.mask]
+                    above[spot.mask] = self._intern((signature, tuple(sorted(inside, key=repr))))
+            looks = above
+        return tuple(sorted(looks.values(), key=repr))
 
     def _twins(self, one: Spot, other: Spot, part: Part) -> bool:
         """Equal domains under the same parent: leaving one out means leaving the other out as well."""
@@ -530,12 +582,12 @@ class Search:
         there = self.measure(mask)
         return any(want and have for want, have in zip(demand[: len(self.board.types)], there, strict=False))
 
-    def _usefulness(self, demand: tuple[int, ...], mask: int) -> tuple[object, ...]:
-        """Domains that hold most come first, then the tighter ones."""
-        there = self.measure(mask)
+    def _usefulness(self, demand: tuple[int, ...], spot: Spot) -> tuple[object, ...]:
+        """Domains that hold most come first, then the tighter ones; neighbours stay side by side."""
+        there = self.measure(spot.mask)
         types = len(self.board.types)
         holds = sum(min(want, have) for want, have in zip(demand[:types], there[:types], strict=True))
-        return -holds, self.board.room(mask), mask & -mask
+        return -holds, self.board.room(spot.mask), [str(value) for value in spot.path]
 
     # --- what looks alike ---
 
@@ -572,7 +624,8 @@ class Search:
     def _node_signature(self, node: int) -> int:
         board = self.board
         usable = tuple(asked.usable >> node & 1 for asked in board.types)
-        return self._intern((tuple(board.free[node]), usable, tuple(sorted(board.ports[node]))))
+        runs = tuple(sorted(leaf for leaf, nodes in board.running.items() if node in nodes))
+        return self._intern((tuple(board.free[node]), usable, tuple(sorted(board.ports[node])), runs))
 
     def _intern(self, value: object) -> int:
         return self._interned.setdefault(value, len(self._interned))
@@ -590,41 +643,6 @@ class Search:
                 masks = [[spot.mask for spot in board.spots(level.topology, depth)] for depth in levels]
                 self._ladders[leaf] = Ladder(masks, wish.depth if wish else 0)
         return self._ladders[leaf]
-
-
-class _Union(NamedTuple):
-    mask: int
-    holds: tuple[int, ...]
-    distance: int
-    paths: tuple[tuple[object, ...], ...]
-
-    def plus(self, spot: Spot, measure: tuple[int, ...], depth: int) -> _Union:
-        farther = sum(apart(spot.path, path, depth) for path in self.paths)
-        holds = tuple(a + b for a, b in zip(self.holds, measure, strict=True))
-        return _Union(self.mask | spot.mask, holds, self.distance + farther, (*self.paths, spot.path))
-
-
-def apart(one: tuple[object, ...], other: tuple[object, ...], depth: int) -> int:
-    """Edges in the tree between two domains of a level; nodes outside the level hang as deep as its domains."""
-    common = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        common += 1
-    return 2 * (depth - common)
-
-
-def _top_sums(measures: Sequence[tuple[int, ...]], width: int, most: int) -> list[tuple[int, ...]]:
-    """For 0..most domains the largest sums they can reach, each component on its own."""
-    columns = [sorted((measure[at] for measure in measures), reverse=True) for at in range(width)]
-    sums = [tuple([0] * width)]
-    for count in range(1, most + 1):
-        last = sums[-1]
-        if count > len(measures):
-            sums.append(last)
-            continue
-        sums.append(tuple(last[at] + columns[at][count - 1] for at in range(width)))
-    return sums
 
 
 def _is_active(parts: Parts, leaf: int, kids: dict[int, tuple[int, ...]]) -> bool:

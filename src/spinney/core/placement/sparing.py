@@ -89,7 +89,7 @@ def thin_out(ground: Ground, lost: Sequence[Loss], budget: Budget) -> Price | No
 
 
 class _Thinning:
-    """What is lifted and still needed, by id. Whole gangs are spared before single pods, those that give little first."""
+    """What is lifted and still needed, by id. Whole gangs are spared first, and of these the ones that give little."""
 
     def __init__(self, ground: Ground, budget: Budget) -> None:
         self.ground = ground

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from spinney.core.placement.engine import Engine
 
 ROUNDING = 1e-9
+NODES_PER_STEP = 16
+"""Looking through the nodes for idle room costs a step for so many of them."""
 
 
 class Mover(NamedTuple):
@@ -49,6 +51,7 @@ class Targets:
         self.wanting = wanting
         self.max_loss = max_loss
         self._read: dict[str, Parts | None] = {}
+        self._wanted: set[int] = set()
 
     def may_move(self, holder: Holder) -> bool:
         """A gang that contradicts itself, or already breaks its requirements, is left alone."""
@@ -56,7 +59,11 @@ class Targets:
         return parts is not None and self._keeps_levels(parts, self._live(holder, parts))
 
     def find(self, movers: Sequence[Mover], ground: Ground, budget: Budget) -> list[int] | None:
-        """A slot for every mover such that the wanting gang still fits; the movers are lifted from the ground already."""
+        """A slot for every mover such that the wanting gang still fits.
+
+        They are lifted from the ground already, and the ground has just found its solution without them.
+        """
+        self._wanted = {ground.board.slots[node] for where in ground.solution.values() for node in where}
         gangs = {mover.holder.gang.name: self._without(mover.holder, movers) for mover in movers}
         return self._assign(movers, gangs, ground, [], budget)
 
@@ -74,6 +81,7 @@ class Targets:
         gang = gangs[mover.holder.gang.name]
         is_last = len(slots) + 1 == len(movers) or movers[len(slots) + 1].holder is not mover.holder
         pods = mover.held.pods
+        budget.spend(1 + len(self.inventory.slots()) // NODES_PER_STEP)
         for slot in self._candidates(mover, gang, movers, slots, ground):
             budget.spend()
             slots.append(slot)
@@ -98,7 +106,7 @@ class Targets:
     def _candidates(
         self, mover: Mover, gang: _Gang, movers: Sequence[Mover], slots: Sequence[int], ground: Ground
     ) -> Iterator[int]:
-        """Nodes with idle room, off the ground first, then tight ones; of nodes that look alike the first."""
+        """Nodes with idle room, those nobody waits for first, then tight ones; of nodes that look alike the first."""
         live = [*gang.stay, *self._moved(gang, movers, slots)]
         leaf = gang.parts.leaf(mover.held.path)
         inventory, pods = self.inventory, mover.held.pods
@@ -113,7 +121,7 @@ class Targets:
             and not any(other.held.slot == slot and pods.host_ports & other.held.pods.host_ports for other in movers)
             and self._may_join(gang.parts, leaf, live, slot)
         ]
-        fitting.sort(key=lambda s: (s in ground.place, [inventory.idle[s][r] for r in asked], inventory.name(s)))
+        fitting.sort(key=lambda s: (s in self._wanted, [inventory.idle[s][r] for r in asked], inventory.name(s)))
         homes = {slot for _, slot in live}
         seen = set()
         for slot in fitting:
@@ -134,7 +142,8 @@ class Targets:
         labels = inventory.node(slot).labels
         values = tuple(labels.get(key) for key in keys)
         ports = frozenset(inventory.ports(slot, waiting=True))
-        return tuple(seats), usable, values, ports, tuple(inventory.free(slot, True)), slot if slot in homes else -1
+        free = tuple(inventory.free(slot, True))
+        return tuple(seats), usable, values, ports, free, slot in self._wanted, slot if slot in homes else -1
 
     def _may_join(self, parts: Parts, leaf: Part, live: Sequence[tuple[Part, int]], slot: int) -> bool:
         """Beside the members that are placed for certain: every required domain, and nobody who wants to be apart."""

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from spinney.core.placement.board import Board, Solution
 from spinney.core.placement.budget import Exhausted
 from spinney.core.placement.parts import Part
-from spinney.core.placement.search import Cap, Search, apart
+from spinney.core.placement.search import Cap, Search
+from spinney.core.placement.unions import apart
 
 
 class Worth(NamedTuple):
@@ -131,7 +132,9 @@ def _better_level(search: Search, mask: int, wish: Part, found: Found | None) ->
             continue
         solution = search.solve(mask, {**(found.caps if found else {}), wish.index: cap})
         if solution is not None:
-            found = Found(solution, found.caps if found else {}, found.worths if found else {})
+            if found is None:
+                found = Found(solution, {})
+            found.solution = solution
             break
     if found is not None:
         found.worths[wish.index] = worth(search.board, wish, found.solution)

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -34,8 +36,8 @@ class Ground:
         original = vars(owner)[last]
         wrong = make(original)
         self.patch.setattr(owner, last, wrong)
-        for known, other in list(sys.modules.items()):
-            if known.startswith(CORE) and vars(other).get(last) is original:
+        for other in _modules():
+            if vars(other).get(last) is original:
                 self.patch.setattr(other, last, wrong)
 
     def answer(self, module: str, name: str, value: Any) -> None:
@@ -43,18 +45,31 @@ class Ground:
         self.swap(module, name, lambda _: lambda *_, **__: value)
 
     def _find(self, module: str, name: str) -> tuple[Any, str]:
+        """The owner of a name: the module or class it was in, else the only one that has it now."""
         *path, last = name.split(".")
-        try:
-            owner: Any = import_module(f"{CORE}.{module}")
-            for step in path:
-                owner = vars(owner)[step]
-            vars(owner)[last]
-        except (ImportError, KeyError):
+        owners = _owners(import_module(f"{CORE}.{module}"), path, last) if find_spec(f"{CORE}.{module}") else []
+        if not owners:
+            defined = [each for each in _modules() for each in _owners(each, path, last)]
+            owners = list({id(vars(each)[last]): each for each in defined}.values())
+        if len(owners) != 1:
             pytest.fail(
                 f"the fault {self.fault} cannot be planted: {CORE}.{module} has no {name} any more; "
                 f"plant it in what took its place"
             )
-        return owner, last
+        return owners[0], last
+
+
+def _modules() -> list[ModuleType]:
+    return [module for name, module in sorted(sys.modules.items()) if name.startswith(CORE)]
+
+
+def _owners(owner: Any, path: list[str], last: str) -> list[Any]:
+    """The owner that the path leads to, if it has the name."""
+    for step in path:
+        owner = vars(owner).get(step)
+        if owner is None:
+            return []
+    return [owner] if last in vars(owner) else []
 
 
 Plant = Callable[[Ground], None]

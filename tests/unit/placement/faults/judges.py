@@ -6,14 +6,19 @@ A crash is no complaint: an engine that fails at everything would prove nothing.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
+import spinney
 from placement_oracle.instances import Profile, instance
 from placement_oracle.judging import judge
 from unit.placement.engine_kit import decided
 from unit.placement.metamorphic_kit import broken_promises
+
+
+ENGINE = str(Path(spinney.__file__).parent)
 
 
 class Judge(Protocol):
@@ -24,22 +29,30 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A test that states one rule; it complains by failing in its own words."""
+    """A test that states one rule; it complains by failing, in any of its rows, in its own words."""
 
     test: Callable[..., None]
-    row: tuple[Any, ...] = ()
 
     def complaints(self) -> list[str]:
+        return [f"{self}: {said}" for row in self._rows() if (said := self._says(row))]
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table with one `parametrize`, or the one row without arguments."""
+        [table] = getattr(self.test, "pytestmark", [None])
+        for row in [()] if table is None else table.args[1]:
+            yield row if isinstance(row, tuple) else (row,)
+
+    def _says(self, row: tuple[Any, ...]) -> str:
         try:
-            self.test(*self.row)
+            self.test(*row)
         except AssertionError as error:
-            if "/spinney/" in traceback.extract_tb(error.__traceback__)[-1].filename:
+            if ENGINE in traceback.extract_tb(error.__traceback__)[-1].filename:
                 raise
-            return [f"{self}: {str(error) or 'fails'}"]
-        return []
+            return str(error) or "fails"
+        return ""
 
     def __str__(self) -> str:
-        return f"{self.test.__name__}{list(self.row) if self.row else ''}"
+        return self.test.__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +90,8 @@ class Promise:
         return f"{self.check} ({', '.join(map(str, self.seeds))})"
 
 
-def rule(test: Callable[..., None], *row: Any) -> Rule:
-    return Rule(test, row)
+def rule(test: Callable[..., None]) -> Rule:
+    return Rule(test)
 
 
 def judged(figure: str, profile: Profile, *seeds: int) -> Judged:

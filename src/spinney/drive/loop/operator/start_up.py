@@ -15,7 +15,14 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import FINALIZER_CLUSTERTOPOLOGY
 from spinney.core.expansion.clustertopology import default_topology, is_managed, twins_of
 from spinney.core.expansion.objects import delete, without_finalizer
-from spinney.core.expansion.resources import CLUSTERTOPOLOGIES, PODCLIQUES, PODCLIQUESETS, PODGANGS, SCALING_GROUPS
+from spinney.core.expansion.resources import (
+    CLAIMS,
+    CLUSTERTOPOLOGIES,
+    PODCLIQUES,
+    PODCLIQUESETS,
+    PODGANGS,
+    SCALING_GROUPS,
+)
 from spinney.core.expansion.settings import Settings
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError, Conflict, NotFound, TransportError
@@ -48,6 +55,15 @@ async def served(client: ApiClient, settings: Settings) -> None:
             await asyncio.sleep(1.0)
         else:
             raise StartUpFailed(f"{resource.plural}.{resource.group} is not served: apply the CRDs first", FAILED)
+
+
+async def has_claims(client: ApiClient) -> bool:
+    """Whether the server knows resource claims; sets that share some need them, all others do not."""
+    try:
+        return await _is_served(client, CLAIMS)
+    except StartUpFailed as refused:
+        _log.warning("resource claims are left alone", reason=str(refused))
+        return False
 
 
 async def _is_served(client: ApiClient, resource: Resource) -> bool:

@@ -177,12 +177,6 @@ def set_key(metadata: ObjectMeta) -> list[Key]:
     return [(metadata.namespace, name)] if name else []
 
 
-def owner_key(metadata: ObjectMeta, kind: str) -> list[Key]:
-    """The key of the owner, if it is of this kind."""
-    owner = metadata.controller
-    return [(metadata.namespace, owner.name)] if owner is not None and owner.kind == kind else []
-
-
 def _all(resource: Resource) -> Selection:
     return Selection(path_of(resource))
 

@@ -1,0 +1,48 @@
+"""The PodCliqueScalingGroup controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from spinney.api.changes import Expansion
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.core.expansion import podcliqueset, scaling_group
+from spinney.drive.client.cache import Change
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.controller import Controller, Source
+from spinney.drive.loop.operator.workshop import Workshop, either, itself, key_of, owner_keys
+
+
+def controller(shop: Workshop, workers: int) -> Controller[Key]:
+    views = shop.views
+
+    def expand(key: Key) -> Expansion:
+        found = views.groups.get(key)
+        if found is None:
+            return Expansion()
+        owned = views.cliques.by("owner", found.metadata.uid)
+        if found.metadata.deletion_timestamp is not None:
+            return Expansion(scaling_group.leave(found, owned))
+        above = views.set_of(found.metadata)
+        group = podcliqueset.group_of(above, found) if above is not None else None
+        if above is None or group is None or above.metadata.deletion_timestamp is not None:
+            return Expansion()
+        claims = views.claims_of(found.metadata)
+        revisions = views.revisions(above)
+        observed = scaling_group.Observed(above, group, owned, revisions, claims, shop.clock.now())
+        return scaling_group.expand(found, observed)
+
+    def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
+        return [key_of(each.metadata) for each in views.groups.by("owner", either(change).metadata.uid)]
+
+    def of_clique(change: Change[PodClique]) -> Iterable[Key]:
+        return owner_keys(change, "PodCliqueScalingGroup")
+
+    sources: list[Source[Key]] = [
+        Source(views.groups, itself),
+        Source(views.sets, of_set),
+        *shop.claim_sources("PodCliqueScalingGroup", views.groups),
+    ]
+    gathered: list[Source[Key]] = [Source(views.cliques, of_clique)]
+    return shop.controller("podcliquescalinggroup", sources, gathered, expand, workers)

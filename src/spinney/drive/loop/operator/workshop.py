@@ -1,0 +1,117 @@
+"""What all controllers of the operator share: views, settings, time, and the way from a key to changes made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from spinney.api.changes import Expansion
+from spinney.api.clock import Clock, Dice
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgang import PodGang
+from spinney.api.labels import PODGANG
+from spinney.api.meta import ObjectMeta
+from spinney.core.expansion.settings import Settings
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.controller import Again, Controller, Done, Result, Source
+from spinney.drive.loop.operator.effects import Effects
+from spinney.drive.loop.operator.views import Views
+
+_GATHER_S = 0.05
+"""Changes that come by the thousand are waited for so long and then taken together."""
+
+Expand = Callable[[Key], Expansion]
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    views: Views
+    settings: Settings
+    effects: Effects
+    client: ApiClient
+    clock: Clock
+    dice: Dice
+
+    def controller(
+        self, name: str, sources: list[Source[Key]], gathered: list[Source[Key]], expand: Expand, workers: int
+    ) -> Controller[Key]:
+        """Changes in `sources` count at once, those in `gathered` a moment later."""
+
+        def later(source: Source[Key]) -> Source[Key]:
+            def keys(change: Change[Any]) -> Iterable[Key]:
+                for key in source.keys(change):
+                    controller.queue.add_after(key, _GATHER_S)
+                return ()
+
+            return Source(source.cache, keys)
+
+        async def reconcile(key: Key) -> Result:
+            expansion = expand(key)
+            await self.effects.carry_out(expansion.changes)
+            if expansion.again_s is None:
+                return Done()
+            return Again(max(expansion.again_s - self.clock.now(), 0.001))
+
+        both = [*sources, *(later(source) for source in gathered)]
+        controller: Controller[Key] = Controller(name, both, reconcile, self.client, self.dice, workers=workers)
+        return controller
+
+    def sets_of_topology(self, change: Change[ClusterTopology]) -> list[Key]:
+        """The sets that a changed topology concerns; its status concerns nobody."""
+        if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
+            return []
+        return [key_of(each.metadata) for each in self.views.sets.by("topology", change.key[1])]
+
+    def gang_of(self, above: PodCliqueSet, name: str) -> PodGang | None:
+        """The gang of a set by name, if it is really the set's."""
+        found = self.views.gangs.get((above.metadata.namespace, name)) if name else None
+        owner = found.metadata.controller if found is not None else None
+        return found if owner is not None and owner.uid == above.metadata.uid else None
+
+    def members_of(self, gang: PodGang) -> list[PodClique]:
+        """The PodCliques that a gang lists and that say so themselves."""
+        found = (self.views.cliques.get((gang.metadata.namespace, group.name)) for group in gang.spec.podgroups)
+        name = gang.metadata.name
+        return [each for each in found if each is not None and each.metadata.labels.get(PODGANG) == name]
+
+    def claim_sources(self, kind: str, owners: Cache[Any]) -> list[Source[Key]]:
+        """Claims wake their owners; a template that appears may be what owners in its namespace wait for."""
+        claims, templates = self.views.claims, self.views.claim_templates
+        if claims is None or templates is None:
+            return []
+
+        def of_template(change: Change[Any]) -> Iterable[Key]:
+            return [key for key in owners.keys() if key[0] == change.key[0]]  # noqa: SIM118 - sorted keys of a cache
+
+        return [Source(claims, lambda change: owner_keys(change, kind)), Source(templates, of_template)]
+
+
+def key_of(metadata: ObjectMeta) -> Key:
+    return (metadata.namespace, metadata.name)
+
+
+def itself(change: Change[Any]) -> Iterable[Key]:
+    return (change.key,)
+
+
+def either(change: Change[Any]) -> Any:
+    return change.new if change.new is not None else change.old
+
+
+def owner_keys(change: Change[Any], kind: str) -> list[Key]:
+    """The key of the owner, if it is of this kind."""
+    owner = either(change).metadata.controller
+    return [(change.key[0], owner.name)] if owner is not None and owner.kind == kind else []
+
+
+def same_wish(change: Change[PodCliqueSet]) -> bool:
+    """Only the status of a set changed."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    return old.metadata.generation == new.metadata.generation and old.metadata.labels == new.metadata.labels

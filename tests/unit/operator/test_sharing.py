@@ -1,0 +1,98 @@
+"""Resource claims that pods share: made once or per replica, given to the right pods, gone with their replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinney.sim.world import World
+from unit.operator.operator_world import clique, group, in_world, names, podcliqueset, writes_at_rest
+
+DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
+TEMPLATES = [{"name": "net", "templateSpec": {"metadata": {"labels": {"of": "net"}}, "spec": DEVICES}}]
+
+
+def _sharing(name: str, scope: str, **filtered: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "scope": scope}
+    return found | ({"filter": filtered} if filtered else {})
+
+
+SET = podcliqueset(
+    "d",
+    [clique("a", 2, resourceSharing=[_sharing("net", "PerReplica")]), clique("w")],
+    [group("g", ["w"], replicas=2, resourceSharing=[_sharing("net", "PerReplica")])],
+    resourceClaimTemplates=TEMPLATES,
+    resourceSharing=[_sharing("net", "AllReplicas", childScalingGroupNames=["g"])],
+)
+
+
+async def _claims(world: World, clique_name: str) -> list[list[str]]:
+    pods = await world.list("Pod", labels=f"grove.io/podclique={clique_name}")
+    found = [[each["resourceClaimName"] for each in pod["spec"].get("resourceClaims") or []] for pod in pods]
+    return sorted(found)
+
+
+def test_g1_claims_are_made_for_set_group_and_clique_and_given_to_their_pods() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(SET)
+        await world.settle()
+        assert names(await world.list("ResourceClaim")) == [
+            "d-0-a-0-net",
+            "d-0-a-1-net",
+            "d-0-g-0-net",
+            "d-0-g-1-net",
+            "d-all-net",
+        ]
+        assert await _claims(world, "d-0-a") == [["d-0-a-0-net"], ["d-0-a-1-net"]]
+        assert await _claims(world, "d-0-g-1-w") == [["d-all-net", "d-0-g-1-net"]]
+        (pod,) = await world.list("Pod", labels="grove.io/podclique=d-0-g-0-w")
+        assert pod["spec"]["containers"][0]["resources"]["claims"] == [{"name": "d-all-net"}, {"name": "d-0-g-0-net"}]
+        claim = await world.get("ResourceClaim", "d-all-net") or {}
+        assert claim["metadata"]["labels"]["of"] == "net"
+        assert claim["metadata"]["ownerReferences"][0]["kind"] == "PodCliqueSet"
+
+    in_world(scenario)
+
+
+def test_g1_a_claim_goes_with_its_replica() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(SET)
+        await world.settle()
+        from spinney.drive.apply.write import ANY
+
+        found = await world.get("PodCliqueScalingGroup", "d-0-g") or {}
+        await world.door.scale(world.ref(found), 1, ANY)
+        await world.settle()
+        assert "d-0-g-1-net" not in names(await world.list("ResourceClaim"))
+        assert "d-0-g-0-net" in names(await world.list("ResourceClaim"))
+
+    in_world(scenario)
+
+
+def test_g1_a_template_object_that_comes_late_is_used_when_it_is_there() -> None:
+    late = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "late", "namespace": "default"},
+        "spec": {"spec": DEVICES},
+    }
+    whole = podcliqueset("d", [clique("a")], resourceSharing=[_sharing("late", "AllReplicas")])
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        assert await world.list("ResourceClaim") == []
+        assert "ResourceClaimCreateFailed" in {each["reason"] for each in await world.list("Event")}
+        await world.apply(late)
+        await world.settle()
+        assert names(await world.list("ResourceClaim")) == ["d-all-late"]
+
+    in_world(scenario)
+
+
+def test_live1_claims_are_left_alone_when_all_is_well() -> None:
+    async def scenario(world: World) -> list[str]:
+        await world.apply(SET)
+        await world.settle()
+        return await writes_at_rest(world)
+
+    assert in_world(scenario) == []

@@ -1,0 +1,128 @@
+"""Planted in what a domain is, who sits in it, and which one is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from unit.placement.faults.fault import Ground, caught_by
+
+
+def _seat_by(ground: Ground, name: Callable[[list[str]], str]) -> None:
+    """Let a domain be the first of its level with the same name, made of its path."""
+
+    def confused(_: Any) -> Any:
+        def enter(tree: Any, slot: int, labels: Mapping[str, str], reuse: bool) -> None:
+            tree.reserve(slot + 1)
+            tree._tiers[0].enter(slot, 0)
+            domain, path = 0, tree.locate(labels)
+            for depth, value in enumerate(path, start=1):
+                wanted = name(path[:depth])
+                known = range(tree.domains(depth))
+                same = [one for one in known if name(list(tree.path(depth, one))) == wanted]
+                domain = same[0] if same else tree._open(depth, domain, value, reuse)
+                tree._tiers[depth].enter(slot, domain)
+
+        return enter
+
+    ground.swap("inventory.trees", "Tree.enter", confused)
+
+
+@caught_by()
+def a_domain_is_its_own_value_alone(ground: Ground) -> None:
+    _seat_by(ground, lambda path: path[-1])
+
+
+@caught_by()
+def a_domain_is_its_path_joined_by_dots(ground: Ground) -> None:
+    _seat_by(ground, ".".join)
+
+
+@caught_by()
+def a_missing_broader_label_is_overlooked(ground: Ground) -> None:
+    """A node takes part in a level although it does not carry all broader ones."""
+
+    def lax(_: Any) -> Any:
+        return lambda tree, labels: [labels.get(level, "") for level in tree.levels] if labels else []
+
+    ground.swap("inventory.trees", "Tree.locate", lax)
+
+
+@caught_by()
+def a_domain_is_named_one_level_too_broad(ground: Ground) -> None:
+    def broad(original: Any) -> Any:
+        def domains(parts: Any, inventory: Any, live: Any) -> tuple[Any, ...]:
+            found = original(parts, inventory, live)
+            return tuple([msgspec.structs.replace(one, path=one.path[:-1]) if one.path[1:] else one for one in found])
+
+        return domains
+
+    ground.swap("placement.scoring", "domains", broad)
+
+
+@caught_by()
+def a_tie_to_another_gang_is_ignored(ground: Ground) -> None:
+    def free(original: Any) -> Any:
+        def anywhere(parts: Any, inventory: Any, standings: Any) -> None:
+            original(parts, inventory, standings)
+
+        return anywhere
+
+    ground.swap("placement.ties", "tied_slots", free)
+
+
+@caught_by()
+def a_tie_to_a_gang_that_is_not_there_is_dropped(ground: Ground) -> None:
+    def lax(original: Any) -> Any:
+        def slots(parts: Any, inventory: Any, standings: Any) -> Any:
+            other = standings.get(parts.gang.tied_to.gang)
+            return original(parts, inventory, standings) if other and other.live else None
+
+        return slots
+
+    ground.swap("placement.ties", "tied_slots", lax)
+
+
+@caught_by()
+def running_members_pin_nothing(ground: Ground) -> None:
+    ground.answer("placement.board", "Board.running_mask", 0)
+
+
+@caught_by()
+def best_fit_takes_the_most_room_in_the_search(ground: Ground) -> None:
+    def reversed_(original: Any) -> Any:
+        return lambda board, mask: tuple([-amount for amount in original(board, mask)])
+
+    ground.swap("placement.board", "Board.room", reversed_)
+
+
+@caught_by()
+def best_fit_takes_the_most_room_by_counting(ground: Ground) -> None:
+    ground.swap("inventory.rooms", "Room.at", lambda original: lambda self, *where: -original(self, *where))
+
+
+@caught_by()
+def equal_nodes_are_taken_as_they_came(ground: Ground) -> None:
+    """The nodes of a domain are sorted by slot, not by name."""
+
+    def untidy(_: Any) -> Any:
+        def tidy(tier: Any, domain: int) -> None:
+            tier._members[domain] = sorted({slot for slot in tier._members[domain] if tier.ids[slot] == domain})
+            tier._untidy[domain] = False
+
+        return tidy
+
+    ground.swap("inventory.tiers", "Tier._tidy", untidy)
+
+
+@caught_by()
+def equal_domains_are_taken_as_they_came(ground: Ground) -> None:
+    """Domains are sorted by id, not by path."""
+    ground.swap("inventory.trees", "Tree.order", lambda _: lambda tree, depth: list(range(tree.domains(depth))))
+
+
+@caught_by()
+def equal_domains_of_the_search_are_taken_backwards(ground: Ground) -> None:
+    ground.swap("placement.board", "Board.spots", lambda original: lambda *asked: list(reversed(original(*asked))))

@@ -1,0 +1,89 @@
+"""Planted in what decides where a pod may go: conditions, taints, labels, ports, neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from unit.placement.faults.fault import Ground, caught_by
+
+
+@caught_by()
+def a_cordoned_node_is_capacity(ground: Ground) -> None:
+    def blind(original: Any) -> Any:
+        return lambda tolerations, taints, unschedulable, ready: original(tolerations, taints, False, ready)
+
+    ground.swap("inventory.filters", "condition", blind)
+
+
+@caught_by()
+def a_node_that_is_not_ready_is_capacity(ground: Ground) -> None:
+    def blind(original: Any) -> Any:
+        return lambda tolerations, taints, unschedulable, ready: original(tolerations, taints, unschedulable, True)
+
+    ground.swap("inventory.filters", "condition", blind)
+
+
+@caught_by()
+def a_taint_keeps_nobody_out(ground: Ground) -> None:
+    def blind(original: Any) -> Any:
+        return lambda tolerations, taints, unschedulable, ready: original(tolerations, (), unschedulable, ready)
+
+    ground.swap("inventory.filters", "condition", blind)
+
+
+@caught_by()
+def a_toleration_holds_for_every_value(ground: Ground) -> None:
+    def lax(_: Any) -> Any:
+        return lambda toleration, taint: toleration.key in ("", taint.key)
+
+    ground.swap("inventory.filters", "_tolerates", lax)
+
+
+@caught_by()
+def not_in_is_taken_for_in(ground: Ground) -> None:
+    def confused(original: Any) -> Any:
+        return lambda term, value: value in term.values if term.operator == "NotIn" else original(term, value)
+
+    ground.swap("inventory.filters", "holds", confused)
+
+
+@caught_by()
+def not_in_is_taken_for_in_over_all_nodes(ground: Ground) -> None:
+    def confused(original: Any) -> Any:
+        return lambda self, wish: ~original(self, wish) if wish.operator == "NotIn" else original(self, wish)
+
+    ground.swap("inventory.masks", "Masks._label", confused)
+
+
+@caught_by()
+def what_pods_prefer_is_not_asked(ground: Ground) -> None:
+    ground.answer("inventory.filters", "preference", (0, 0))
+
+
+@caught_by()
+def pods_share_a_host_port(ground: Ground) -> None:
+    def shared(original: Any) -> Any:
+        return lambda board, leaf: replace(original(board, leaf), ports=frozenset())
+
+    ground.swap("placement.board", "Board._type", shared)
+
+
+@caught_by()
+def ports_in_use_are_not_seen(ground: Ground) -> None:
+    ground.answer("inventory.ports", "Ports.used", frozenset())
+
+
+@caught_by()
+def anti_affinity_is_not_asked(ground: Ground) -> None:
+    ground.answer("placement.board", "Board._values", {})
+
+
+@caught_by()
+def anti_affinity_keeps_apart_on_nodes_only(ground: Ground) -> None:
+    """Two nodes that carry the same value of the key are taken for two places."""
+
+    def near(original: Any) -> Any:
+        return lambda self, key: {node: node for node in original(self, key)}
+
+    ground.swap("placement.board", "Board._values", near)

@@ -1,0 +1,148 @@
+"""Planted in the search: what it leaves out, forgets or gives up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from unit.placement.faults.fault import Ground, caught_by
+
+
+@caught_by()
+def siblings_are_never_revisited(ground: Ground) -> None:
+    """Once the next part has been looked at, the domain of the part before it stays."""
+
+    def forward(original: Any) -> Any:
+        looked: Counter[int] = Counter()
+
+        def options(self: Any, now: Any, *rest: Any) -> Iterator[Any]:
+            looked[id(now)] += 1
+            before = looked[id(now)]
+            for option in original(self, now, *rest):
+                yield option
+                if looked[id(now)] != before:
+                    return
+
+        return options
+
+    ground.swap("placement.search", "Search._options", forward)
+
+
+@caught_by()
+def only_the_first_candidate_domain_is_tried(ground: Ground) -> None:
+    ground.swap("placement.search", "Search._candidates", lambda original: lambda *asked: original(*asked)[:1])
+
+
+@caught_by()
+def all_domains_look_alike(ground: Ground) -> None:
+    """What is skipped as equal to what was tried is not equal at all."""
+    ground.answer("placement.search", "Search._signature_of", 0)
+
+
+@caught_by()
+def domains_look_alike_whatever_is_below_them(ground: Ground) -> None:
+    """The look of a node leaves out what is free on it."""
+    ground.answer("placement.search", "Search._node_signature", 0)
+
+
+@caught_by()
+def a_remembered_failure_forgets_what_was_placed(ground: Ground) -> None:
+    """Failed states are told apart by the domains in use, not by what is in them."""
+
+    def forgetful(original: Any) -> Any:
+        def state(self: Any, placed: Any, contents: Any) -> object:
+            number, looks = original(self, placed, contents)
+            return number, tuple([look for look, _ in looks])
+
+        return state
+
+    ground.swap("placement.search", "Search._state", forgetful)
+
+
+@caught_by()
+def a_budget_that_ends_is_taken_for_a_proof(ground: Ground) -> None:
+    ground.swap(
+        "placement.engine", "Attempt.exhausted", lambda _: property(lambda self: False, lambda self, value: None)
+    )
+
+
+@caught_by()
+def what_is_to_come_must_find_more_than_it_needs(ground: Ground) -> None:
+    """The look ahead counts the next part twice."""
+
+    def strict(original: Any) -> Any:
+        def enough(self: Any, now: Any, choices: Any, placed: Any, contents: Any) -> bool:
+            verdict: bool = original(self, [*now, now[-1]], [*choices, choices[-1]], placed, contents)
+            return verdict
+
+        return enough
+
+    ground.swap("placement.search", "Search._leaves_enough", strict)
+
+
+@caught_by()
+def what_shares_nodes_is_solved_apart(ground: Ground) -> None:
+    ground.swap("placement.search", "_pieces", lambda _: lambda entries: [[entry] for entry in entries])
+
+
+@caught_by()
+def a_required_level_is_not_asked(ground: Ground) -> None:
+    """Only wishes bind a part to a domain."""
+
+    def free(_: Any) -> Any:
+        return lambda self, entry: not entry.settled and entry.part.index in self.caps
+
+    ground.swap("placement.search", "Search._is_bound", free)
+
+
+@caught_by()
+def only_the_tightest_field_is_searched(ground: Ground) -> None:
+    def first(original: Any) -> Any:
+        def fields(*asked: Any) -> Iterator[Any]:
+            yield next(original(*asked))
+
+        return fields
+
+    ground.swap("placement.fields", "fields", first)
+
+
+@caught_by()
+def nodes_on_which_the_first_pods_do_not_fit_are_left_out(ground: Ground) -> None:
+    """A field holds the nodes for one kind of pods only."""
+
+    def narrow(original: Any) -> Any:
+        def promising(counting: Any, asked: Any, waiting: bool) -> Any:
+            from dataclasses import replace
+
+            one = frozenset(sorted(asked.all_shapes, key=lambda shape: shape.request)[-1:])
+            return original(counting, replace(asked, all_shapes=one), waiting)
+
+        return promising
+
+    ground.swap("placement.fields", "_promising", narrow)
+
+
+@caught_by()
+def fewer_children_than_asked_are_enough(ground: Ground) -> None:
+    def lax(original: Any) -> Any:
+        return lambda group, kids, path: max(0, original(group, kids, path) - (group.min_groups is not None))
+
+    ground.swap("placement.parts", "_needed_kids", lax)
+
+
+@caught_by()
+def only_the_first_choice_of_children_is_tried(ground: Ground) -> None:
+    def first(original: Any) -> Any:
+        def choices(*asked: Any) -> Iterator[Any]:
+            yield next(original(*asked))
+
+        return choices
+
+    ground.swap("placement.choices", "choices", first)
+
+
+@caught_by()
+def the_first_children_that_fit_are_kept(ground: Ground) -> None:
+    """Whatever the other choices are worth."""
+    ground.answer("placement.engine", "_better", False)
