@@ -1,6 +1,7 @@
 """The Philly jobs on the Lingjun network, in simulated time: the engine and the baseline on the same arrivals.
 
-A job that is not placed when it comes is lost. Free GPUs are *stranded* when their host cannot take a pod of eight.
+A job that is not placed when it comes is lost. Free GPUs are *stranded* when their host cannot take a pod of eight, and
+*scattered* when their tor has no room for four such pods that they could belong to.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ SEEDS = (1, 2, 3)
 MIXES = {"Philly": 1, "Philly x 8": 8}
 GOAL = "at least as many gangs placed, and as near, as greedy on the same arrivals; no rule broken"
 SAMPLES = 40
+FOUR = 4
 
 
 @dataclass(slots=True)
@@ -40,6 +42,7 @@ class Diary:
     wide_tors: int = 0
     used: list[float] = field(default_factory=list)
     stranded: list[float] = field(default_factory=list)
+    scattered: list[float] = field(default_factory=list)
     largest: list[int] = field(default_factory=list)
 
 
@@ -63,6 +66,8 @@ class World:
         free = sum(self.free.values())
         diary.used.append(1 - free / self.capacity)
         diary.stranded.append(1 - GPUS_PER_HOST * sum(whole.values()) / free if free else 0.0)
+        fours = sum(hosts // FOUR for hosts in whole.values())
+        diary.scattered.append(1 - GPUS_PER_HOST * FOUR * fours / free if free else 0.0)
         diary.largest.append(GPUS_PER_HOST * max(whole.values()))
 
     def note(self, diary: Diary, job: Job, members: Members) -> None:
@@ -137,6 +142,8 @@ def _figures(diaries: Sequence[Diary]) -> dict[str, Any]:
         "tors_per_wide_gang": round(sum(diary.wide_tors for diary in diaries) / wide, 2) if wide else "-",
         "stranded": f"{_mean([share for diary in diaries for share in diary.stranded]):.1%}",
         "stranded_by_quarter": _quarters([diary.stranded for diary in diaries]),
+        "scattered": f"{_mean([share for diary in diaries for share in diary.scattered]):.1%}",
+        "scattered_by_quarter": _quarters([diary.scattered for diary in diaries]),
         "largest_gang_in_a_tor": round(_mean([float(gpus) for diary in diaries for gpus in diary.largest]), 1),
         "per_cpu_s": round(decided / sum(sum(diary.series.cpu_s) for diary in diaries)),
         "per_wall_s": round(decided / sum(sum(diary.series.wall_s) for diary in diaries)),

@@ -52,7 +52,7 @@ def run(say: Say, gangs: int = 300, repeats: int = REPEATS, most_nodes: int = 10
         if number <= most_nodes:
             rows += _one_gang(say, number, goal, min(gangs, 100), repeats)
     if most_nodes >= 100_000:
-        rows += [_new_shape(say, 100_000, repeats * 4)]
+        rows += [_new_shape(say, 100_000, repeats)]
     for cluster in (empty(min(5_000, most_nodes)), full(min(5_000, most_nodes))):
         templates = [one for one in TEMPLATES if cluster.name == "empty" or not _needs_empty_nodes(one.root)]
         rows += _streams(say, cluster, templates, gangs, repeats)
@@ -77,11 +77,11 @@ def _one_gang(say: Say, number: int, goal: str, times: int, repeats: int) -> lis
     return rows
 
 
-def _new_shape(say: Say, number: int, shapes: int) -> Row:
+def _new_shape(say: Say, number: int, repeats: int) -> Row:
     say(f"shapes never seen, {number:,} nodes ...")
-    roots = [flat(cpu_m=4_001 + at) for at in range(shapes)]
+    roots = [flat(cpu_m=4_001 + at) for at in range(4 * repeats)]
     gangs = [Gang(f"new-{at}", root) for at, root in enumerate(roots)]
-    figures = duel(full(number), [gangs], milliseconds, window=0)
+    figures = duel(full(number), [gangs[at::repeats] for at in range(repeats)], milliseconds, window=0)
     return f"a shape never seen, {number:,} nodes, full", figures, "<= 5 ms"
 
 

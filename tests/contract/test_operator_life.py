@@ -187,3 +187,28 @@ def test_live1_a_settled_stack_does_not_write(up: Spinney) -> None:
         return before == versions()
 
     eventually(unchanged, "two looks show the same versions", DEADLINE_S)
+
+
+def test_g3_the_three_level_example_of_the_design_is_admitted_and_runs(up: Spinney) -> None:
+    """Disaggregated inference: the set in a zone, groups in blocks and racks, cliques in racks."""
+
+    def rack(name: str, replicas: int = 1) -> dict[str, Any]:
+        return clique(name, replicas, topologyConstraint=RACK)
+
+    cliques = [clique("router", topologyConstraint={"packDomain": "block"})]
+    cliques += [rack("p-leader"), rack("p-worker", 4), rack("d-leader"), rack("d-worker", 2)]
+    groups = [
+        group("prefill", ["p-worker", "p-leader"], replicas=2, topologyConstraint={"packDomain": "block"}),
+        group("decode", ["d-worker", "d-leader"], replicas=2, topologyConstraint=RACK),
+    ]
+    zone = {"packDomain": "zone"}
+    _apply(up, podcliqueset("disagg", cliques, groups, topologyConstraint=zone))
+    _running(up, "disagg", 17)
+    _available(up, "disagg")
+    base = up.get("podgangs.scheduler.grove.io", "disagg-0")["spec"]
+    configs = {each["name"]: each["topologyConstraint"] for each in base["topologyConstraintGroupConfigs"]}
+    required = {name: each["packConstraint"]["required"] for name, each in configs.items()}
+    assert required == {
+        "disagg-0-prefill-0": "topology.kubernetes.io/block",
+        "disagg-0-decode-0": "topology.kubernetes.io/rack",
+    }

@@ -230,7 +230,7 @@ def test_broken_rules_of_all_rows_are_added_up(monkeypatch: pytest.MonkeyPatch) 
         ("two", {"violations": "3 (greedy 4)"}, "0"),
         ("three", {}, "0"),
     ]
-    monkeypatch.setitem(engine.PARTS, "speed", lambda say: rows)
+    monkeypatch.setattr(speed, "run", lambda say: rows)
     assert engine.run(silent, ["speed"])[-1][1] == {"violations": 9}
 
 

@@ -23,6 +23,7 @@ from spinney.drive.client.errors import ClientError, NotFound, Policy
 from spinney.drive.client.paths import Ref, ResourcePath
 
 _SUFFIXES = (".json", ".yaml", ".yml")
+_REFERRED_TO = ("CustomResourceDefinition", "Namespace", "PriorityClass", "ClusterTopology")
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SERVED_WITHIN_S = 10.0
 _POLL_S = 0.1
@@ -114,8 +115,8 @@ def _require_text(part: dict[str, Any], field: str, where: str, path: str = "") 
 
 
 async def apply_all(client: ApiClient, door: Door, manifests: Sequence[Manifest]) -> int:
-    """Server-side apply, one after the other; how many there were."""
-    for manifest in manifests:
+    """Server-side apply, one after the other, what others refer to first; how many there were."""
+    for manifest in sorted(manifests, key=lambda manifest: manifest.kind not in _REFERRED_TO):
         ref = await _where(client, manifest)
         try:
             written(await door.apply(ref, manifest.content, ANY))

@@ -25,8 +25,8 @@ _INTERRUPTED = 130
 @click.command(
     epilog="""\b
 Examples:
-  spinney place examples/problem.yaml
-  spinney place examples/problem.yaml -o table
+  spinney place examples/place/problem.yaml
+  spinney place examples/place/problem.yaml -o table
   generate-problems | spinney place --jsonl      # one problem per line in, one result per line out
 
 \b

@@ -203,7 +203,7 @@ def test_usage_is_told_with_status_2() -> None:
 def test_help_has_examples_and_the_exit_status() -> None:
     ran = run("--help")
     assert ran.exit_code == 0
-    assert "spinney place examples/problem.yaml" in ran.stdout
+    assert "spinney place examples/place/problem.yaml" in ran.stdout
     assert "Exit status" in ran.stdout
     assert "place" in CliRunner().invoke(cli, ["--help"]).stdout
 
@@ -225,7 +225,7 @@ def test_the_example_and_the_page_say_what_the_engine_says() -> None:
     page = (ROOT / "docs" / "placement.md").read_text()
     problem, result = re.findall(r"^```yaml\n# (?:problem|result)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert yaml.safe_load(run("-", stdin=problem).stdout) == yaml.safe_load(result)
-    gangs = json.loads(run(str(ROOT / "examples" / "problem.yaml")).stdout)["gangs"]
+    gangs = json.loads(run(str(ROOT / "examples" / "place" / "problem.yaml")).stdout)["gangs"]
     assert [one["outcome"] for one in gangs] == ["placed", "infeasible"]
 
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
+from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.meta import ObjectMeta
@@ -273,8 +274,6 @@ def test_t1_levels_are_taken_broad_to_narrow_however_they_are_stored() -> None:
 
 
 def test_member_of_finds_the_template_by_labels_and_exact_name() -> None:
-    from spinney.api.kinds.podclique import PodClique
-
     labels = {
         "grove.io/podcliqueset-replica-index": "0",
         "grove.io/podcliquescalinggroup": "d-0-prefill",

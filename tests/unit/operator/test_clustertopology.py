@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from spinney.drive.apply.write import ANY
@@ -14,7 +17,7 @@ FINALIZER = "grove.io/clustertopology"
 USER = podcliqueset("d", [clique("w")], clusterTopologyName="a", topologyConstraint=packed("block"))
 
 
-def _keys(twin: dict | None) -> list[str]:
+def _keys(twin: dict[str, Any] | None) -> list[str]:
     return [level["nodeLabel"] for level in (twin or {})["spec"]["levels"]]
 
 
@@ -141,8 +144,6 @@ def test_c4_off_deletes_only_the_default_topology_of_ours() -> None:
 
 
 def test_c6_a_configured_topology_must_exist_at_start() -> None:
-    from dataclasses import replace
-
     admin_made = replace(settings(), levels=(), default_topology="mine")
 
     async def scenario(world: World) -> None:

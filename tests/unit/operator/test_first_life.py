@@ -7,6 +7,7 @@ from typing import Any
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, in_world, names, podcliqueset, writes_at_rest
 
+_GATE = b"podgang-pending-creation"
 SET = podcliqueset("d", [clique("fe", 2, labels={"team": "a"}, annotations={"note": "b"}), clique("be", 3, 2)])
 
 
@@ -61,22 +62,30 @@ def test_g1_a_pod_carries_the_names_labels_and_environment_of_its_place() -> Non
 
 
 def test_g1_a_pod_is_gated_until_its_gang_lists_it() -> None:
-    seen: list[tuple[str, bool]] = []
+    made: dict[str, bool] = {}
+    freed: dict[str, bool] = {}
 
     async def scenario(world: World) -> None:
+        gang = [b""]
+
         def note(collection: str, event: Any) -> None:
-            if collection == "/pods" and event.new is not None and event.old is None:
-                seen.append((event.new.name, b"podgang-pending-creation" in event.new.body))
+            if event.new is None:
+                return
+            gated = _GATE in event.new.body
+            if collection == "scheduler.grove.io/podgangs":
+                gang[0] = event.new.body
+            elif collection == "/pods" and event.old is None:
+                made[event.new.name] = gated
+            elif collection == "/pods" and _GATE in event.old.body and not gated:
+                freed[event.new.name] = event.new.name.encode() in gang[0]
 
         world.on_write(note)
         await _settled(world)
-        (gang,) = await world.list("PodGang")
-        listed = {ref["name"] for group in gang["spec"]["podgroups"] for ref in group["podReferences"]}
-        assert listed == {name for name, _ in seen}
 
     in_world(scenario)
-    assert len(seen) == 5
-    assert all(gated for _, gated in seen)
+    assert list(made.values()) == [True] * 5
+    assert freed.keys() == made.keys()
+    assert all(freed.values())
 
 
 def test_g1_the_status_of_set_clique_and_gang_tells_what_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spinney.drive.apply.write import ANY
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, group, in_world, names, podcliqueset, writes_at_rest
 
@@ -57,8 +58,6 @@ def test_g1_a_claim_goes_with_its_replica() -> None:
     async def scenario(world: World) -> None:
         await world.apply(SET)
         await world.settle()
-        from spinney.drive.apply.write import ANY
-
         found = await world.get("PodCliqueScalingGroup", "d-0-g") or {}
         await world.door.scale(world.ref(found), 1, ANY)
         await world.settle()

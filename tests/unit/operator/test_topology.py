@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spinney.drive.apply.write import ANY
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, group, in_world, podcliqueset, writes_at_rest
 from unit.operator.topologies import (
@@ -199,8 +200,6 @@ def test_g9_s1_a_topology_removed_by_force_strips_all_and_its_return_restores_al
         await world.settle()
         await world.delete("ClusterTopology", "a")
         ref = world.ref(topology("a", LEVELS))
-        from spinney.drive.apply.write import ANY
-
         await world.door.merge_patch(ref, {"metadata": {"finalizers": None}}, ANY)
         await world.settle()
         assert await world.get("ClusterTopology", "a") is None
@@ -243,8 +242,6 @@ def test_g11_what_the_scheduler_writes_on_a_podgroup_stays() -> None:
         await world.apply(SET)
         await world.settle()
         podgroup = await world.get("PodGroup", "d-0") or {}
-        from spinney.drive.apply.write import ANY
-
         theirs = {
             "metadata": {"annotations": {"spinney.dev/plan": "x"}},
             "spec": {"queue": "q", "schedulingBackoff": 1},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
 from copy import deepcopy
 from typing import Any
 
+import msgspec
+
+from spinney.drive.apply.write import ANY
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, group, in_world, podcliqueset, writes_at_rest
 
@@ -23,20 +26,6 @@ def _with_image(whole: Json, image: str, only: str = "") -> Json:
 async def _images(world: World, labels: str = "") -> list[str]:
     pods = await world.list("Pod", labels=labels)
     return sorted(each["spec"]["containers"][0]["image"] for each in pods)
-
-
-def _lowest_ready(world: World, clique_name: str, note: Callable[[int], None]) -> None:
-    """Tell the number of ready pods of a clique at every write."""
-
-    def seen(collection: str, event: Any) -> None:
-        if collection == "/pods":
-            ready = 0
-            for record in world.server.kernel.store.collection("/pods").items.values():
-                mine = record.labels.get("grove.io/podclique") == clique_name
-                ready += mine and b'"type":"Ready","status":"True"' in record.body.replace(b" ", b"")
-            note(ready)
-
-    world.on_write(seen)
 
 
 def test_g1_rolling_recreate_replaces_one_ready_pod_after_another() -> None:
@@ -145,8 +134,6 @@ def test_g1_a_group_is_replaced_replica_by_replica_under_its_minimum() -> None:
 
         def seen(collection: str, event: Any) -> None:
             if collection == "grove.io/podcliquescalinggroups" and event.new is not None:
-                import msgspec
-
                 status = msgspec.json.decode(event.new.body).get("status") or {}
                 available.append(status.get("availableReplicas", 0))
 
@@ -183,8 +170,6 @@ def test_g1_a_second_change_on_the_way_wins() -> None:
         await world.apply(whole)
         await world.settle()
         await world.apply(_with_image(whole, "v2"))
-        import asyncio
-
         await asyncio.sleep(1.0)
         await world.apply(_with_image(whole, "v3"))
         await world.settle()
@@ -250,8 +235,6 @@ def test_g1_scaling_in_gives_up_outdated_pods_first() -> None:
         oldest = sorted(await world.list("Pod"), key=lambda each: each["metadata"]["name"])[0]
         await world.delete("Pod", oldest["metadata"]["name"])
         await world.settle()
-        from spinney.drive.apply.write import ANY
-
         found = await world.get("PodClique", "d-0-w") or {}
         await world.door.scale(world.ref(found), 1, ANY)
         await world.settle()

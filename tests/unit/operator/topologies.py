@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from spinney.api.kinds.clustertopology import TopologyLevel
@@ -53,8 +54,6 @@ async def events(world: World, kind: str) -> list[tuple[str, str]]:
 
 async def restarted(world: World, settings: Settings) -> None:
     """The operator begins anew, told something else."""
-    from dataclasses import replace
-
     world._parts = replace(world._parts, operator=settings)
     await world.restart()
     await world.settle()

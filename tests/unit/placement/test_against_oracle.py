@@ -8,7 +8,7 @@ from placement_oracle.instances import Profile
 from unit.placement.engine_kit import judged
 
 CHUNK = 20
-SHARES: dict[Profile, int] = {"core": 200, "hard": 100, "full": 120, "tiny": 80}
+SHARES: dict[Profile, int] = {"core": 200, "hard": 100, "full": 120, "tiny": 80, "preempt": 40}
 CHUNKS = [(profile, start) for profile, count in SHARES.items() for start in range(0, count, CHUNK)]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from spinney.api.placement.problem import Gang, Group, Options, Topology
-from spinney.api.placement.result import Decision, Explanation, Outcome
+from spinney.api.placement.result import Decision, Explanation, Outcome, Victim
 from spinney.core.inventory.state import Inventory
 from spinney.core.placement.board import Board, Solution, minimum
 from spinney.core.placement.budget import Budget, Exhausted
@@ -23,6 +23,7 @@ from spinney.core.placement.extras import add_extras
 from spinney.core.placement.fields import Field, fields
 from spinney.core.placement.holders import pod_sets
 from spinney.core.placement.parts import Invalid, Part, Parts, read_parts
+from spinney.core.placement.preemption import cheapest_victims
 from spinney.core.placement.quick import Quick
 from spinney.core.placement.scoring import domains, number, score
 from spinney.core.placement.search import Search
@@ -30,6 +31,7 @@ from spinney.core.placement.ties import Untied, tied_slots
 from spinney.core.placement.wishes import IDEAL, Found, fulfil
 
 _TEMPLATES = 256
+_AFTERTHOUGHT = 2_000  # steps for finding out who could have made room for a gang that was refused
 
 
 @dataclass(slots=True)
@@ -167,23 +169,30 @@ class Engine:
         return any(any(self.inventory.releasing[slot]) for slot in slots)
 
     def _refuse(self, parts: Parts, asked: Profile, scope: list[int] | None, attempt: Attempt) -> Decision:
-        """Others may have to make room; where that does not help either, say why."""
-        exhausted = attempt.exhausted
+        """Others make room, but only for a gang that is proved not to fit; where that does not help, say why."""
+        outcome: Outcome = "exhausted" if attempt.exhausted else "infeasible"
         try:
-            made = make_room(self, parts, asked, scope)
+            made = make_room(self, parts, asked, scope) if outcome == "infeasible" else None
         except Exhausted:
-            made, exhausted = None, True
+            made, outcome = None, "exhausted"
         if made is not None:
             decision = self._place(parts, made.attempt)
             return msgspec.structs.replace(
                 decision,
                 waits=decision.waits or bool(made.victims or made.moves),
-                proved=decision.proved and made.proved and not exhausted,
+                proved=decision.proved and made.proved,
                 victims=made.victims,
                 moves=made.moves,
             )
-        outcome: Outcome = "exhausted" if exhausted else "infeasible"
-        return _unplaced(parts.gang, outcome, explain(self, parts, asked, scope, outcome))
+
+        def victims() -> tuple[Victim, ...]:
+            try:
+                prey = cheapest_victims(self, parts, scope, _AFTERTHOUGHT)
+            except Exhausted:
+                return ()
+            return prey.victims if prey is not None and prey.proved else ()
+
+        return _unplaced(parts.gang, outcome, explain(self, parts, asked, scope, outcome, victims))
 
     def _place(self, parts: Parts, attempt: Attempt) -> Decision:
         found = attempt.found

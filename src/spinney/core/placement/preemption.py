@@ -67,7 +67,9 @@ def preempt(engine: Engine, parts: Parts, asked: Profile, scope: list[int] | Non
     return Preemption(attempt, prey.victims, prey.proved and attempt.found.proved)
 
 
-def cheapest_victims(engine: Engine, parts: Parts, scope: Sequence[int] | None) -> Prey | None:
+def cheapest_victims(
+    engine: Engine, parts: Parts, scope: Sequence[int] | None, budget: int | None = None
+) -> Prey | None:
     """Who would have to go; nothing is changed. None and Exhausted as for `preempt`."""
     gang = parts.gang
     standings = [standing for name, standing in engine.standings.items() if name != gang.name]
@@ -76,8 +78,8 @@ def cheapest_victims(engine: Engine, parts: Parts, scope: Sequence[int] | None) 
         return None
     kept = frozenset([gang.tied_to.gang]) if gang.tied_to is not None else frozenset()
     with engine.inventory.trial():
-        chase = _Chase(list(grounds(engine.inventory, parts, scope, weaker)), weaker, kept, engine.options.budget)
-        return chase.run()
+        steps = engine.options.budget if budget is None else budget
+        return _Chase(list(grounds(engine.inventory, parts, scope, weaker)), weaker, kept, steps).run()
 
 
 class _Chase:

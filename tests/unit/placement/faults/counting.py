@@ -7,10 +7,16 @@ from typing import Any
 
 import msgspec
 
+from unit.inventory import test_inventory
+from unit.placement import test_rules
 from unit.placement.faults.fault import Ground, caught_by
+from unit.placement.faults.judges import judged, rule
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k14_elastic_pods_stay_near_and_the_rack_that_holds_them_beats_a_tighter_one),
+    judged("violations", "core", 1, 8),
+)
 def one_pod_more_fits_than_there_is_room_for(ground: Ground) -> None:
     def generous(original: Any) -> Any:
         def capacity(board: Any, kind: int, node: int) -> int:
@@ -22,12 +28,15 @@ def one_pod_more_fits_than_there_is_room_for(ground: Ground) -> None:
     ground.swap("placement.board", "Board.capacity", generous)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k5_pods_of_different_sizes_are_counted_as_what_they_are),
+    judged("false infeasible", "core", 2, 57),
+)
 def one_pod_less_fits_than_there_is_room_for(ground: Ground) -> None:
     ground.swap("inventory.counts", "Counts._count_all", lambda original: lambda self: (original(self) - 1).clip(0))
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_pods_are_a_resource), judged("violations", "core", 169, 170))
 def pods_are_no_resource(ground: Ground) -> None:
     """The number of pods a node may have is left out where all nodes are counted."""
 
@@ -42,7 +51,7 @@ def pods_are_no_resource(ground: Ground) -> None:
     ground.swap("inventory.counts", "Counts.__init__", forgetful)
 
 
-@caught_by()
+@caught_by(judged("violations", "core", 4, 37, 59))
 def only_the_last_resource_is_looked_at(ground: Ground) -> None:
     def narrow(original: Any) -> Any:
         def of(board: Any, leaf: Any) -> Any:
@@ -54,12 +63,14 @@ def only_the_last_resource_is_looked_at(ground: Ground) -> None:
     ground.swap("placement.board", "Board._type", narrow)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_a_gang_waits_for_releasing_room_when_there_is_no_other), judged("violations", "core", 1, 7)
+)
 def allocatable_counts_as_free(ground: Ground) -> None:
     ground.swap("inventory.state", "_capacity", lambda _: lambda node: list(node.allocatable))
 
 
-@caught_by()
+@caught_by(judged("violations", "full", 17, 19, 37))
 def releasing_room_counts_as_idle(ground: Ground) -> None:
     def early(original: Any) -> Any:
         return lambda self, slot, waiting: original(self, slot, True)
@@ -67,7 +78,10 @@ def releasing_room_counts_as_idle(ground: Ground) -> None:
     ground.swap("inventory.state", "Inventory.free", early)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_idle_room_is_taken_before_a_domain_that_is_still_releasing),
+    judged("violations", "full", 13, 108),
+)
 def releasing_room_is_counted_as_idle(ground: Ground) -> None:
     def early(original: Any) -> Any:
         return lambda self, shape, waiting, inventory: original(self, shape, True, inventory)
@@ -75,7 +89,10 @@ def releasing_room_is_counted_as_idle(ground: Ground) -> None:
     ground.swap("inventory.counts", "Counts.__init__", early)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_gangs_are_decided_in_order_each_after_what_the_others_took),
+    judged("violations", "core", 61, 104),
+)
 def counts_do_not_follow_what_is_taken(ground: Ground) -> None:
     """A shape is counted once; what is taken later does not reach it."""
 
@@ -85,7 +102,9 @@ def counts_do_not_follow_what_is_taken(ground: Ground) -> None:
     ground.swap("inventory.counts", "Counts.refresh", stale)
 
 
-@caught_by()
+@caught_by(
+    rule(test_inventory.test_k4_rollback_restores_fold_and_takes_alike), judged("false infeasible", "hard", 25, 55, 84)
+)
 def a_rollback_leaves_a_trace(ground: Ground) -> None:
     """The change that was made first is not taken back."""
 
@@ -99,7 +118,7 @@ def a_rollback_leaves_a_trace(ground: Ground) -> None:
     ground.swap("inventory.undo", "UndoLog.rollback", sloppy)
 
 
-@caught_by()
+@caught_by(judged("violations", "full", 21, 23, 39))
 def members_that_run_take_no_room(ground: Ground) -> None:
     """They are known, and their nodes are as free as before."""
 
@@ -114,7 +133,7 @@ def members_that_run_take_no_room(ground: Ground) -> None:
     ground.swap("placement.engine", "Engine.admit_running", weightless)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_k14_running_members_pin_the_domain), judged("violations", "full", 5, 100))
 def counting_answers_what_needs_a_search(ground: Ground) -> None:
     """Every gang is taken for a simple one."""
 
@@ -124,7 +143,10 @@ def counting_answers_what_needs_a_search(ground: Ground) -> None:
     ground.swap("placement.counting", "profile", rash)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_a_gang_waits_for_releasing_room_when_there_is_no_other),
+    judged("false infeasible", "core", 2, 77),
+)
 def a_domain_must_hold_one_pod_more_than_needed(ground: Ground) -> None:
     """The proof by counting that a gang cannot be placed asks for too much."""
 

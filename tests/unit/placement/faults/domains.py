@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from unit.placement import test_fault_gaps, test_rules
 from unit.placement.faults.fault import Ground, caught_by
+from unit.placement.faults.judges import judged, promise, rule
 
 
 def _seat_by(ground: Ground, name: Callable[[list[str]], str]) -> None:
@@ -30,17 +32,17 @@ def _seat_by(ground: Ground, name: Callable[[list[str]], str]) -> None:
     ground.swap("inventory.trees", "Tree.enter", confused)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_equal_rack_names_in_different_blocks_stay_apart), judged("violations", "core", 0, 14))
 def a_domain_is_its_own_value_alone(ground: Ground) -> None:
     _seat_by(ground, lambda path: path[-1])
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_dotted_label_values_do_not_collide), judged("violations", "core", 68, 75))
 def a_domain_is_its_path_joined_by_dots(ground: Ground) -> None:
     _seat_by(ground, ".".join)
 
 
-@caught_by()
+@caught_by(judged("violations", "core", 119, 136))
 def a_missing_broader_label_is_overlooked(ground: Ground) -> None:
     """A node takes part in a level although it does not carry all broader ones."""
 
@@ -50,7 +52,7 @@ def a_missing_broader_label_is_overlooked(ground: Ground) -> None:
     ground.swap("inventory.trees", "Tree.locate", lax)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_k6_preferred_falls_back_level_by_level), judged("violations", "core", 2, 7))
 def a_domain_is_named_one_level_too_broad(ground: Ground) -> None:
     def broad(original: Any) -> Any:
         def domains(parts: Any, inventory: Any, live: Any) -> tuple[Any, ...]:
@@ -62,7 +64,7 @@ def a_domain_is_named_one_level_too_broad(ground: Ground) -> None:
     ground.swap("placement.scoring", "domains", broad)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_g12_a_tied_gang_shares_the_domain_of_the_other))
 def a_tie_to_another_gang_is_ignored(ground: Ground) -> None:
     def free(original: Any) -> Any:
         def anywhere(parts: Any, inventory: Any, standings: Any) -> None:
@@ -73,7 +75,10 @@ def a_tie_to_another_gang_is_ignored(ground: Ground) -> None:
     ground.swap("placement.ties", "tied_slots", free)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_g12_a_gang_tied_to_one_that_is_not_placed_waits_with_that_reason),
+    judged("violations", "full", 16, 68),
+)
 def a_tie_to_a_gang_that_is_not_there_is_dropped(ground: Ground) -> None:
     def lax(original: Any) -> Any:
         def slots(parts: Any, inventory: Any, standings: Any) -> Any:
@@ -85,12 +90,12 @@ def a_tie_to_a_gang_that_is_not_there_is_dropped(ground: Ground) -> None:
     ground.swap("placement.ties", "tied_slots", lax)
 
 
-@caught_by()
+@caught_by(judged("violations", "full", 15, 19, 61))
 def running_members_pin_nothing(ground: Ground) -> None:
     ground.answer("placement.board", "Board.running_mask", 0)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_best_fit_takes_the_least_or_the_most_room_as_configured))
 def best_fit_takes_the_most_room_in_the_search(ground: Ground) -> None:
     def reversed_(original: Any) -> Any:
         return lambda board, mask: tuple([-amount for amount in original(board, mask)])
@@ -98,12 +103,12 @@ def best_fit_takes_the_most_room_in_the_search(ground: Ground) -> None:
     ground.swap("placement.board", "Board.room", reversed_)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_best_fit_takes_the_least_or_the_most_room_as_configured))
 def best_fit_takes_the_most_room_by_counting(ground: Ground) -> None:
     ground.swap("inventory.rooms", "Room.at", lambda original: lambda self, *where: -original(self, *where))
 
 
-@caught_by()
+@caught_by(rule(test_fault_gaps.test_equal_nodes_are_taken_by_name_whatever_order_they_came_in))
 def equal_nodes_are_taken_as_they_came(ground: Ground) -> None:
     """The nodes of a domain are sorted by slot, not by name."""
 
@@ -117,12 +122,15 @@ def equal_nodes_are_taken_as_they_came(ground: Ground) -> None:
     ground.swap("inventory.tiers", "Tier._tidy", untidy)
 
 
-@caught_by()
+@caught_by(
+    rule(test_fault_gaps.test_equal_domains_are_taken_by_path_whatever_order_they_came_in),
+    promise("shuffled nodes", 10076),
+)
 def equal_domains_are_taken_as_they_came(ground: Ground) -> None:
     """Domains are sorted by id, not by path."""
     ground.swap("inventory.trees", "Tree.order", lambda _: lambda tree, depth: list(range(tree.domains(depth))))
 
 
-@caught_by()
+@caught_by(rule(test_fault_gaps.test_equal_domains_are_taken_by_path_whatever_order_they_came_in))
 def equal_domains_of_the_search_are_taken_backwards(ground: Ground) -> None:
     ground.swap("placement.board", "Board.spots", lambda original: lambda *asked: list(reversed(original(*asked))))

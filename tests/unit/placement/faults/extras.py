@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from unit.placement import test_fault_gaps, test_rules
 from unit.placement.faults.fault import Ground, caught_by
+from unit.placement.faults.judges import judged, rule
 
 
-@caught_by()
+@caught_by(judged("violations", "full", 15, 19, 33))
 def extras_leave_the_required_domain(ground: Ground) -> None:
     ground.swap("placement.extras", "_allowed", lambda _: lambda board, part, mask: mask)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k14_elastic_pods_stay_near_and_the_rack_that_holds_them_beats_a_tighter_one),
+    judged("violations", "full", 5, 12),
+)
 def extras_go_beyond_the_count(ground: Ground) -> None:
     def one_more(original: Any) -> Any:
         def fill(board: Any, leaf: Any, kind: int, scope: int, extra: int, spread: bool) -> Any:
@@ -23,18 +28,21 @@ def extras_go_beyond_the_count(ground: Ground) -> None:
     ground.swap("placement.extras", "_fill_scope", one_more)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k14_min_groups_lets_the_rest_out_in_the_order_of_the_problem),
+    judged("missed extras", "full", 5, 33),
+)
 def extras_are_forgotten(ground: Ground) -> None:
     ground.answer("placement.extras", "add_extras", {})
 
 
-@caught_by()
+@caught_by(rule(test_fault_gaps.test_k14_extras_that_do_not_fit_beside_the_minimum_stay_in_the_next_broader_domain))
 def extras_go_anywhere(ground: Ground) -> None:
     """All that is allowed is as near as anything."""
     ground.swap("placement.extras", "_around", lambda _: lambda *_: iter(()))
 
 
-@caught_by()
+@caught_by(judged("violations", "full", 33, 75, 110))
 def extras_use_room_that_is_still_releasing(ground: Ground) -> None:
     """Although the minimum does not wait."""
 
@@ -51,7 +59,7 @@ def extras_use_room_that_is_still_releasing(ground: Ground) -> None:
     ground.swap("placement.extras", "add_extras", early)
 
 
-@caught_by()
+@caught_by(rule(test_fault_gaps.test_k14_an_optional_child_is_placed_whole))
 def an_optional_child_is_placed_by_halves(ground: Ground) -> None:
     def half(original: Any) -> Any:
         def add(*asked: Any) -> Any:
@@ -65,23 +73,7 @@ def an_optional_child_is_placed_by_halves(ground: Ground) -> None:
     ground.swap("placement.extras", "_add_child", half)
 
 
-@caught_by()
-def an_optional_child_stays_below_its_minimum(ground: Ground) -> None:
-    """One of its pods is lost."""
-
-    def short(original: Any) -> Any:
-        def add(*asked: Any) -> Any:
-            found = original(*asked)
-            for where in (found or {}).values():
-                where.pop(min(where, default=0), None)
-            return found
-
-        return add
-
-    ground.swap("placement.extras", "_add_child", short)
-
-
-@caught_by()
+@caught_by(rule(test_fault_gaps.test_k14_optional_children_come_in_the_order_of_the_problem))
 def optional_children_are_taken_backwards(ground: Ground) -> None:
     """Not in the order of the problem."""
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from unit.inventory import test_filters
+from unit.placement import test_fault_gaps, test_rules
 from unit.placement.faults.fault import Ground, caught_by
+from unit.placement.faults.judges import judged, rule
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k8_cordoned_not_ready_and_untolerated_nodes_are_no_capacity),
+    judged("violations", "full", 32, 75),
+)
 def a_cordoned_node_is_capacity(ground: Ground) -> None:
     def blind(original: Any) -> Any:
         return lambda tolerations, taints, unschedulable, ready: original(tolerations, taints, False, ready)
@@ -16,7 +22,10 @@ def a_cordoned_node_is_capacity(ground: Ground) -> None:
     ground.swap("inventory.filters", "condition", blind)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k8_cordoned_not_ready_and_untolerated_nodes_are_no_capacity),
+    judged("violations", "full", 8, 96),
+)
 def a_node_that_is_not_ready_is_capacity(ground: Ground) -> None:
     def blind(original: Any) -> Any:
         return lambda tolerations, taints, unschedulable, ready: original(tolerations, taints, unschedulable, True)
@@ -24,7 +33,10 @@ def a_node_that_is_not_ready_is_capacity(ground: Ground) -> None:
     ground.swap("inventory.filters", "condition", blind)
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k8_cordoned_not_ready_and_untolerated_nodes_are_no_capacity),
+    judged("violations", "full", 5, 7),
+)
 def a_taint_keeps_nobody_out(ground: Ground) -> None:
     def blind(original: Any) -> Any:
         return lambda tolerations, taints, unschedulable, ready: original(tolerations, (), unschedulable, ready)
@@ -32,7 +44,10 @@ def a_taint_keeps_nobody_out(ground: Ground) -> None:
     ground.swap("inventory.filters", "condition", blind)
 
 
-@caught_by()
+@caught_by(
+    rule(test_filters.test_k8_a_taint_is_tolerated_as_in_kubernetes),
+    rule(test_fault_gaps.test_k8_a_toleration_of_another_value_lets_nobody_in),
+)
 def a_toleration_holds_for_every_value(ground: Ground) -> None:
     def lax(_: Any) -> Any:
         return lambda toleration, taint: toleration.key in ("", taint.key)
@@ -40,7 +55,9 @@ def a_toleration_holds_for_every_value(ground: Ground) -> None:
     ground.swap("inventory.filters", "_tolerates", lax)
 
 
-@caught_by()
+@caught_by(
+    rule(test_filters.test_k8_a_required_term_matches_as_in_kubernetes), judged("violations", "full", 62, 87, 91)
+)
 def not_in_is_taken_for_in(ground: Ground) -> None:
     def confused(original: Any) -> Any:
         return lambda term, value: value in term.values if term.operator == "NotIn" else original(term, value)
@@ -48,7 +65,10 @@ def not_in_is_taken_for_in(ground: Ground) -> None:
     ground.swap("inventory.filters", "holds", confused)
 
 
-@caught_by()
+@caught_by(
+    rule(test_filters.test_k8_one_node_and_all_nodes_at_once_are_judged_alike),
+    rule(test_fault_gaps.test_k8_not_in_keeps_a_gang_off_where_nothing_has_to_be_searched),
+)
 def not_in_is_taken_for_in_over_all_nodes(ground: Ground) -> None:
     def confused(original: Any) -> Any:
         return lambda self, wish: ~original(self, wish) if wish.operator == "NotIn" else original(self, wish)
@@ -56,12 +76,14 @@ def not_in_is_taken_for_in_over_all_nodes(ground: Ground) -> None:
     ground.swap("inventory.masks", "Masks._label", confused)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_k8_preferred_affinity_and_soft_taints_decide_inside_the_chosen_domain_only))
 def what_pods_prefer_is_not_asked(ground: Ground) -> None:
     ground.answer("inventory.filters", "preference", (0, 0))
 
 
-@caught_by()
+@caught_by(
+    rule(test_rules.test_k8_two_pods_with_one_host_port_never_share_a_node), judged("violations", "full", 20, 38)
+)
 def pods_share_a_host_port(ground: Ground) -> None:
     def shared(original: Any) -> Any:
         return lambda board, leaf: replace(original(board, leaf), ports=frozenset())
@@ -69,17 +91,17 @@ def pods_share_a_host_port(ground: Ground) -> None:
     ground.swap("placement.board", "Board._type", shared)
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_k8_two_pods_with_one_host_port_never_share_a_node), judged("violations", "full", 5, 38))
 def ports_in_use_are_not_seen(ground: Ground) -> None:
     ground.answer("inventory.ports", "Ports.used", frozenset())
 
 
-@caught_by()
+@caught_by(rule(test_rules.test_anti_affinity_keeps_pods_of_a_set_on_different_hosts), judged("violations", "full", 5))
 def anti_affinity_is_not_asked(ground: Ground) -> None:
     ground.answer("placement.board", "Board._values", {})
 
 
-@caught_by()
+@caught_by(judged("violations", "full", 48, 100))
 def anti_affinity_keeps_apart_on_nodes_only(ground: Ground) -> None:
     """Two nodes that carry the same value of the key are taken for two places."""
 

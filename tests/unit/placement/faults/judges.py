@@ -17,11 +17,15 @@ from placement_oracle.judging import judge
 from unit.placement.engine_kit import decided
 from unit.placement.metamorphic_kit import broken_promises
 
-
 ENGINE = str(Path(spinney.__file__).parent)
 
 
 class Judge(Protocol):
+    @property
+    def figure(self) -> str:
+        """What at least one complaint of the fault has to say; empty: whatever it says."""
+        ...
+
     def complaints(self) -> list[str]:
         """Sentences; empty when all is well."""
         ...
@@ -32,6 +36,7 @@ class Rule:
     """A test that states one rule; it complains by failing, in any of its rows, in its own words."""
 
     test: Callable[..., None]
+    figure: str = ""
 
     def complaints(self) -> list[str]:
         return [f"{self}: {said}" for row in self._rows() if (said := self._says(row))]
@@ -69,7 +74,6 @@ class Judged:
             for seed in self.seeds
             for problem in [instance(seed, self.profile)]
             for sentence in judge(problem, decided(problem)).wrong
-            if sentence.startswith(f"{self.figure}:")
         ]
 
     def __str__(self) -> str:
@@ -82,6 +86,7 @@ class Promise:
 
     check: str
     seeds: tuple[int, ...]
+    figure: str = ""
 
     def complaints(self) -> list[str]:
         return [f"{self.check} {sentence}" for seed in self.seeds for sentence in broken_promises(self.check, seed)]

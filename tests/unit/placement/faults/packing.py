@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from unit.placement import test_fault_gaps
 from unit.placement.faults.fault import Ground, caught_by
+from unit.placement.faults.judges import judged, rule
 
 
-@caught_by()
+@caught_by(
+    rule(test_fault_gaps.test_k5_pods_that_fill_nodes_to_the_last_are_found_though_the_largest_must_not_go_first),
+    judged("false infeasible", "core", 183, 196),
+)
 def packing_is_greedy_only(ground: Ground) -> None:
     ground.answer("placement.packing", "_Fillings.search", None)
 
 
-@caught_by()
+@caught_by(
+    rule(test_fault_gaps.test_k5_pods_that_fill_nodes_to_the_last_are_found_though_the_largest_must_not_go_first),
+    judged("false infeasible", "core", 183),
+)
 def only_the_fullest_filling_of_a_node_is_tried(ground: Ground) -> None:
     def first(original: Any) -> Any:
         def fillings(*asked: Any) -> Iterator[Any]:
@@ -26,7 +34,7 @@ def only_the_fullest_filling_of_a_node_is_tried(ground: Ground) -> None:
     ground.swap("placement.packing", "_Fillings._fillings", first)
 
 
-@caught_by()
+@caught_by(judged("false infeasible", "core", 196))
 def a_filling_is_full_too_early(ground: Ground) -> None:
     """Only fillings that leave nothing of the first resource are taken."""
 
@@ -39,7 +47,7 @@ def a_filling_is_full_too_early(ground: Ground) -> None:
     ground.swap("placement.packing", "_Fillings._is_full", strict)
 
 
-@caught_by()
+@caught_by(judged("false infeasible", "core", 21, 46, 77))
 def sums_count_the_first_pods_twice(ground: Ground) -> None:
     def strict(original: Any) -> Any:
         return lambda board, jobs: original(board, [*jobs, jobs[0]])
@@ -47,7 +55,7 @@ def sums_count_the_first_pods_twice(ground: Ground) -> None:
     ground.swap("placement.packing", "_sums_suffice", strict)
 
 
-@caught_by()
+@caught_by(rule(test_fault_gaps.test_k5_nodes_that_cannot_take_the_rest_are_tried_again_with_another_rest))
 def a_failed_packing_is_remembered_by_its_node_alone(ground: Ground) -> None:
     """What was still waiting is forgotten."""
 
@@ -68,7 +76,7 @@ def a_failed_packing_is_remembered_by_its_node_alone(ground: Ground) -> None:
     ground.swap("placement.packing", "_Fillings.__init__", forgetful)
 
 
-@caught_by()
+@caught_by(judged("violations", "core", 12, 15, 25))
 def merged_pods_all_go_to_the_first_pod_set(ground: Ground) -> None:
     """Equal pods of two pod sets are dealt out wrongly."""
 
