@@ -279,7 +279,8 @@ def test_k15_children_that_may_be_left_out_are_not_blamed_while_others_would_do(
 @pytest.mark.parametrize(("profile", "seed"), CASES)
 def test_k15_what_would_fit_does_fit_and_who_is_blamed_is_to_blame(profile: Profile, seed: int) -> None:
     asked = read_problem(instance(seed, profile))
-    asked = msgspec.structs.replace(asked, options=msgspec.structs.replace(asked.options, budget=DEFAULT_BUDGET))
+    undisturbed = msgspec.structs.replace(asked.options, budget=DEFAULT_BUDGET, preempt=False, consolidate=None)
+    asked = msgspec.structs.replace(asked, options=undisturbed)
     topologies = {topology.name: topology for topology in asked.topologies}
     for at, decision in enumerate(place(asked).gangs):
         said = decision.explanation

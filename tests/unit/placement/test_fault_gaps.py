@@ -133,3 +133,9 @@ def test_k14_children_that_fit_are_chosen_where_the_first_ones_do_not() -> None:
     nodes = [node("a", "z/b/r0", 4), node("b", "z/b/r1", 4)]
     groups = [{"name": name, "required": RACK, "pods": [pods("w", count, 3)]} for name, count in (("x", 2), ("y", 1))]
     assert _placed(answer(nodes, gang(groups=groups, minGroups=1))) == ["y/w"]
+
+
+def test_k5_a_node_may_keep_room_that_none_of_the_pods_can_use() -> None:
+    nodes = [node("a", gpus=10), node("b", gpus=11)]
+    sets = [pods("s5", 1, 5), pods("s4", 2, 4), pods("s7", 1, 7)]
+    assert nodes_of(answer(nodes, gang(*sets, required=RACK))) == {"a": 2, "b": 2}

@@ -124,9 +124,8 @@ def members_that_run_take_no_room(ground: Ground) -> None:
 
     def weightless(original: Any) -> Any:
         def admit(self: Any, gang: Any) -> None:
-            original(self, gang)
-            for _, slot in self.standings[gang.name].live:
-                self.inventory.idle[slot] = list(self.inventory.node(slot).allocatable)
+            with self.inventory.trial():
+                original(self, gang)
 
         return admit
 

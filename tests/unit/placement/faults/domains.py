@@ -44,7 +44,7 @@ def a_domain_is_its_path_joined_by_dots(ground: Ground) -> None:
 
 @caught_by(judged("violations", "core", 119, 136))
 def a_missing_broader_label_is_overlooked(ground: Ground) -> None:
-    """A node takes part in a level although it does not carry all broader ones."""
+    """A node without a label sits where that label is empty, instead of outside the levels from there on."""
 
     def lax(_: Any) -> Any:
         return lambda tree, labels: [labels.get(level, "") for level in tree.levels] if labels else []

@@ -75,7 +75,7 @@ def a_budget_that_ends_is_taken_for_a_proof(ground: Ground) -> None:
 
 @caught_by(rule(test_rules.test_k14_running_members_pin_the_domain), judged("false infeasible", "core", 2, 8, 19))
 def what_is_to_come_must_find_more_than_it_needs(ground: Ground) -> None:
-    """The look ahead counts the next part twice."""
+    """The look ahead counts the last part twice."""
 
     def strict(original: Any) -> Any:
         def enough(self: Any, now: Any, choices: Any, placed: Any, contents: Any) -> bool:
@@ -114,7 +114,7 @@ def only_the_tightest_field_is_searched(ground: Ground) -> None:
 
 
 @caught_by(rule(test_fault_gaps.test_k9_a_large_cluster_keeps_every_node_that_some_pod_can_use))
-def nodes_on_which_the_first_pods_do_not_fit_are_left_out(ground: Ground) -> None:
+def nodes_on_which_the_largest_pods_do_not_fit_are_left_out(ground: Ground) -> None:
     """A field holds the nodes for one kind of pods only."""
 
     def narrow(original: Any) -> Any:
