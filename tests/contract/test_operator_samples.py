@@ -85,6 +85,7 @@ def test_g1_the_sample_is_admitted_and_becomes_ready(stage: Stage, file: str) ->
         return True
 
     stage.eventually(gangs_run, f"the gangs of {name} run")
+    stage.delete("PodCliqueSet", name)
 
 
 @pytest.mark.parametrize("hardware", ["h100", "gb200"])
@@ -96,6 +97,7 @@ def test_t5_t6_each_of_two_topologies_keeps_its_sets_on_its_nodes(stage: Stage, 
     keys = [level["key"] for level in example(f"topologies/{hardware}.yaml")["spec"]["levels"]]
     assert {tuple(affinity_keys(pod)) for pod in pods} == {tuple(keys)}
     assert all(pod["spec"]["nodeName"].startswith(f"{hardware}-") for pod in pods)
+    stage.delete("PodCliqueSet", name)
 
 
 @pytest.mark.parametrize(("hardware", "domains"), [("h100", [2, 4, 32]), ("gb200", [2, 1, 2, 32])])

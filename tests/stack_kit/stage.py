@@ -39,7 +39,9 @@ from spinney.serve.webhook.running import serving
 from spinney.serve.webhook.serving import Webhook
 from spinney.sim.kubernetes.assets import Assets
 from spinney.sim.kubernetes.control_plane import ControlPlane, Settings
+from spinney.sim.kubernetes.flags import controller_manager_flags
 from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
+from spinney.sim.kubernetes.processes import Program
 from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.nodes.life import Timing
 from spinney.sim.nodes.simulated import Habits
@@ -219,6 +221,7 @@ def stage_on(assets: Assets | None, directory: Path, nodes: str) -> Iterator[Sta
         for definition in all_crds():
             cluster.established(definition["metadata"]["name"])
         if assets is not None:
+            held.callback(_collector(assets, server, directory).stop)
             held.enter_context(_behind_webhook(server, rules))
         transport = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
         parts = Parts(load_nodes(nodes), Habits(timing=_QUICK), controllers=(), binds=lambda scheduler: True)
@@ -258,9 +261,16 @@ def _embedded(directory: Path, rules: Rules) -> Iterator[Server]:
 
 @contextmanager
 def _real(directory: Path, assets: Assets) -> Iterator[Server]:
-    settings = Settings(assets, directory / "plane", users={OPERATOR: ("system:masters",)})
+    settings = Settings(assets, directory / "plane", (), {OPERATOR: ("system:masters",)})
     with ControlPlane(settings) as plane:
         yield _server("real", plane.url, plane.kubeconfig, plane.authority, plane.tokens, directory)
+
+
+def _collector(assets: Assets, server: Server, directory: Path) -> Program:
+    """The garbage collector looks for new kinds every half minute only: it is started when ours are there."""
+    flags = controller_manager_flags(server.kubeconfig, ("garbage-collector-controller", "namespace-controller"))
+    arguments = [str(assets.kube_controller_manager), *flags]
+    return Program("kube-controller-manager", arguments, directory / "controller-manager.log")
 
 
 def _server(

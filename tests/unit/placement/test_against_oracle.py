@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placement_oracle.instances import Profile
+from spinney.core.placement import fields
 from unit.placement.engine_kit import judged
 
 CHUNK = 20
@@ -16,3 +17,13 @@ CHUNKS = [(profile, start) for profile, count in SHARES.items() for start in ran
 def test_r1_every_answer_is_lawful_true_and_optimal_where_proved(profile: Profile, start: int) -> None:
     _, wrong = judged(profile, range(start, start + CHUNK))
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("start", range(0, 120, CHUNK))
+def test_r1_the_same_holds_when_a_cluster_is_searched_field_by_field(
+    start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fields, "SMALL", 0)
+    for profile in ("core", "full"):
+        _, wrong = judged(profile, range(start, start + CHUNK))
+        assert not wrong, "\n".join(wrong)

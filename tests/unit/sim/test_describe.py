@@ -13,7 +13,14 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "nodes"
 
 
 @pytest.mark.parametrize(
-    ("file", "count"), [("laptop.yaml", 16), ("gb200.yaml", 2 * 8 * 18 + 8), ("h100.yaml", 46), ("mixed.yaml", 7)]
+    ("file", "count"),
+    [
+        ("laptop.yaml", 16),
+        ("gb200.yaml", 2 * 8 * 18 + 8),
+        ("h100.yaml", 46),
+        ("mixed.yaml", 7),
+        ("two-halls.yaml", 16),
+    ],
 )
 def test_every_example_can_be_loaded(file: str, count: int) -> None:
     nodes = load_nodes(EXAMPLES / file)

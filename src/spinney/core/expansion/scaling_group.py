@@ -25,6 +25,7 @@ from spinney.core.expansion.objects import (
     delete,
     owner_reference,
     report,
+    seconds,
     stamp,
     with_finalizer,
     without_finalizer,
@@ -201,9 +202,15 @@ def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence
         if all(replica.scheduled for replica in replicas[: group.spec.min_available]):
             reason = "SufficientAvailablePodCliqueScalingGroupReplicas"
             findings.append(Finding(termination.FIRST_AVAILABLE, TRUE, reason, message))
-    gone = [termination.TERMINATING] if healthy else []
+    gone = [termination.TERMINATING] if healthy and not _is_going_down(group, observed) else []
     status["conditions"] = conditions(before.conditions, findings, observed.now_s, group.metadata.generation, gone)
     return report(SCALING_GROUPS, group.metadata, before, status)
+
+
+def _is_going_down(group: PodCliqueScalingGroup, observed: Observed) -> bool:
+    """Whether a termination was announced of which PodCliques are left: a group may be well when its set is not."""
+    told = condition(group.status.conditions, termination.TERMINATING)
+    return told is not None and bool(termination.doomed(observed.cliques, seconds(told.last_transition_time)))
 
 
 def _breach(group: PodCliqueScalingGroup, replicas: Sequence[Replica], running: bool) -> Finding:

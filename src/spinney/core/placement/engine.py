@@ -148,7 +148,7 @@ class Engine:
                 budget.spend()
                 with budget.share():
                     search = Search(board, budget, needs, kids, self.options.strategy == "spread")
-                    search.extras = extras
+                    search.candidates.extras = extras
                     found = fulfil(search, mask)
             except Exhausted:
                 attempt.exhausted = True
@@ -251,7 +251,9 @@ class Engine:
         everything = Search(board, Budget(self.options.budget // 10), wanted, all_kids(board.parts), spread)
         mask = attempt.mask
         try:
-            whole = everything.solve(mask, found.caps) if everything.could_hold(board.parts.all[0], mask) else None
+            whole = (
+                everything.solve(mask, found.caps) if everything.measures.could_hold(board.parts.all[0], mask) else None
+            )
         except Exhausted:
             whole = None
         if whole is not None:

@@ -62,11 +62,11 @@ def _add_child(board: Board, part: Part, mask: int, budget: Budget, spread: bool
         assert leaf.pods is not None
         needs[leaf.index] = max(0, leaf.pods.min - len(board.running.get(leaf.index, ())))
     search = Search(board, budget, needs, all_kids(board.parts), spread)
-    if not any(search.demand(part)):
+    if not any(search.measures.demand(part)):
         return {}
     try:
         for scope in scopes(board, part, mask):
-            found = search.solve(scope, {}, part) if search.could_hold(part, scope) else None
+            found = search.solve(scope, {}, part) if search.measures.could_hold(part, scope) else None
             if found is not None:
                 board.settle(found)
                 return found

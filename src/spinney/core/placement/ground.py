@@ -169,7 +169,7 @@ class Ground:
     def _conditions(self) -> Iterator[Row]:
         board = self.board
         search = Search(board, Budget(0), self.needs, all_kids(board.parts), spread=False)
-        demand = search.demand(board.parts.all[0])
+        demand = search.measures.demand(board.parts.all[0])
         for kind, asked in enumerate(board.types):
             for resource, amount in asked.request:
                 yield Row(kind, resource, amount, demand[kind] * amount)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from spinney.core.placement.board import Board, Solution
 from spinney.core.placement.budget import Exhausted
+from spinney.core.placement.candidates import Cap
 from spinney.core.placement.parts import Part
-from spinney.core.placement.search import Cap, Search
+from spinney.core.placement.search import Search
 from spinney.core.placement.unions import apart
 
 
@@ -75,7 +76,7 @@ def fulfil(search: Search, mask: int) -> Found | None:
 
     Raises Exhausted only when the budget ends before any placement is found.
     """
-    wishes = [part for part in search.board.parts.wishes if any(search.demand(part))]
+    wishes = [part for part in search.board.parts.wishes if any(search.measures.demand(part))]
     if not wishes:
         solution = search.solve(mask, {})
         return Found(solution, {}) if solution is not None else None
@@ -128,7 +129,7 @@ def _better_level(search: Search, mask: int, wish: Part, found: Found | None) ->
     ):
         if found is not None and _meets(worth(search.board, wish, found.solution), wish, cap):
             break
-        if not any(search.could_hold(wish, scope & mask) for scope in search.scopes_of(wish, cap)):
+        if not any(search.measures.could_hold(wish, scope & mask) for scope in search.candidates.scopes_of(wish, cap)):
             continue
         solution = search.solve(mask, {**(found.caps if found else {}), wish.index: cap})
         if solution is not None:
@@ -178,16 +179,20 @@ def fewest_domains(search: Search, wish: Part, mask: int, got: Worth) -> int:
     """At least so many wished-level domains does a part need inside one domain of the level reached, by counting."""
     assert wish.preferred is not None
     cap = Cap(wish.preferred.depth - got.short)
-    scopes = [scope & mask for scope in search.scopes_of(wish, cap) if search.could_hold(wish, scope & mask)]
+    scopes = [
+        scope & mask
+        for scope in search.candidates.scopes_of(wish, cap)
+        if search.measures.could_hold(wish, scope & mask)
+    ]
     return min((_fewest_inside(search, wish, scope) for scope in scopes), default=1)
 
 
 def _fewest_inside(search: Search, wish: Part, scope: int) -> int:
-    demand = search.demand(wish)
+    demand = search.measures.demand(wish)
     pins = search.board.running_mask(wish)
-    spots = search.spots_of_wish(wish, scope)
-    pinned = [search.measure(spot.mask) for spot in spots if spot.mask & pins]
-    others = [search.measure(spot.mask) for spot in spots if not spot.mask & pins]
+    spots = search.candidates.spots_of_wish(wish, scope)
+    pinned = [search.measures.measure(spot.mask) for spot in spots if spot.mask & pins]
+    others = [search.measures.measure(spot.mask) for spot in spots if not spot.mask & pins]
     least = max(1, len(pinned))
     for at, want in enumerate(demand):
         have = sum(measure[at] for measure in pinned)
@@ -209,10 +214,7 @@ def least_distance(search: Search, wish: Part, mask: int, got: Worth) -> int:
     pairs = got.domains * (got.domains - 1) // 2
     reached = level.depth - got.short
     bound = pairs  # two different domains never share the wished level itself
-    spots = [spot for spot in search.spots_of_wish(wish, mask) if search.measure(spot.mask) and spot.mask]
-    demand = search.demand(wish)
-    pins = search.board.running_mask(wish)
-    spots = [spot for spot in spots if spot.mask & pins or search._useful(demand, spot.mask)]
+    spots = search.candidates.useful_spots(wish, mask, search.board.running_mask(wish))
     for depth in range(1, level.depth):
         if depth <= reached:
             continue

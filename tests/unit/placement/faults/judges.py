@@ -62,7 +62,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Random problems before the checker and the exact solver; those of the everyday test against the oracle."""
+    """Random problems before the checker and the exact solver; their seeds are those of the everyday tests."""
 
     figure: str
     profile: Profile

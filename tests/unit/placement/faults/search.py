@@ -37,19 +37,19 @@ def siblings_are_never_revisited(ground: Ground) -> None:
 
 @caught_by(judged("false infeasible", "core", 20, 40, 101, 119))
 def only_the_first_candidate_domain_is_tried(ground: Ground) -> None:
-    ground.swap("placement.search", "Search._candidates", lambda original: lambda *asked: original(*asked)[:1])
+    ground.swap("placement.candidates", "Candidates.single", lambda original: lambda *asked: original(*asked)[:1])
 
 
 @caught_by(judged("false infeasible", "core", 1, 40, 119, 155))
 def all_domains_look_alike(ground: Ground) -> None:
     """What is skipped as equal to what was tried is not equal at all."""
-    ground.answer("placement.search", "Search._signature_of", 0)
+    ground.answer("placement.candidates", "Candidates.look", 0)
 
 
 @caught_by(judged("optimum missed", "full", 10, 96))
 def domains_look_alike_whatever_is_below_them(ground: Ground) -> None:
     """The look of a node leaves out what is free on it."""
-    ground.answer("placement.search", "Search._node_signature", 0)
+    ground.answer("placement.looks", "Looks._node_signature", 0)
 
 
 @caught_by(rule(test_fault_gaps.test_k9_racks_that_look_alike_differ_by_what_is_in_them))
@@ -97,7 +97,7 @@ def a_required_level_is_not_asked(ground: Ground) -> None:
     """Only wishes bind a part to a domain."""
 
     def free(_: Any) -> Any:
-        return lambda self, entry: not entry.settled and entry.part.index in self.caps
+        return lambda self, entry: not entry.settled and entry.part.index in self.candidates.caps
 
     ground.swap("placement.search", "Search._is_bound", free)
 

@@ -57,7 +57,7 @@ def a_wish_that_fails_is_given_up_at_once(ground: Ground) -> None:
 
         return scopes
 
-    ground.swap("placement.search", "Search.scopes_of", hasty)
+    ground.swap("placement.candidates", "Candidates.scopes_of", hasty)
 
 
 @caught_by(rule(test_fault_gaps.test_k6_a_later_wish_never_undoes_an_earlier_one))
