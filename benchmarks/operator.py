@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import cProfile
 import json
+import logging
 import os
 import pstats
 import sys
@@ -21,6 +22,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import structlog
 import uvloop
 
 from spinney.api.crds import all_crds
@@ -40,7 +42,6 @@ from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.sim.kubernetes.assets import find_assets
 from spinney.sim.kubernetes.control_plane import ControlPlane
 from spinney.sim.kubernetes.control_plane import Settings as PlaneSettings
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 from spinney.sim.transport import InProcessTransport
 
 Json = dict[str, Any]
@@ -139,7 +140,7 @@ def _controllers() -> Iterator[list[Controller[Any]]]:
         made.append(plain(shop, *given))
         return made[-1]
 
-    Workshop.controller = kept  # type: ignore[method-assign]
+    Workshop.controller = kept  # type: ignore[method-assign,assignment]
     try:
         yield made
     finally:
@@ -165,7 +166,8 @@ async def _operating(transport: Transport, settings: Settings) -> AsyncIterator[
 async def _quiet(controllers: list[Controller[Any]], counted: Counted) -> None:
     """Until nothing waits, nothing is delayed by less than minutes, and nothing is written."""
     seen = -1
-    while seen != (seen := sum(counted.writes.values())) or not all(each.queue.idle for each in controllers):
+    while seen != sum(counted.writes.values()) or not all(each.queue.idle for each in controllers):
+        seen = sum(counted.writes.values())
         await asyncio.sleep(0.3)
 
 
@@ -339,17 +341,19 @@ async def on_real(kubeconfig: Path, sets: int, say: Callable[[str], None] = lamb
 
 
 def _real(sets: int, say: Callable[[str], None]) -> Row:
-    try:
-        assets = find_assets()
-    except AssetsUnavailable as unavailable:
-        return ("real API server", {"skipped": str(unavailable)}, "times_plain <= 1.5")
-    with tempfile.TemporaryDirectory(prefix="spinney-bench-") as scratch:
-        with ControlPlane(PlaneSettings(assets, Path(scratch, "plane"), ())) as plane:
-            return uvloop.run(on_real(plane.kubeconfig, sets, say))
+    assets = find_assets()
+    if assets is None:
+        return ("real API server", {"skipped": "its programs have not been built"}, "times_plain <= 1.5")
+    with (
+        tempfile.TemporaryDirectory(prefix="spinney-bench-") as scratch,
+        ControlPlane(PlaneSettings(assets, Path(scratch, "plane"), ())) as plane,
+    ):
+        return uvloop.run(on_real(plane.kubeconfig, sets, say))
 
 
 def run(progress: Callable[[str], None], sets: int = SETS, real_sets: int = REAL_SETS) -> list[Row]:
     """Every figure with the goal that stands beside it."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     machine = {"cores": os.cpu_count(), "load_average": load}
     progress(f"embedded, {sets:,} sets ...")

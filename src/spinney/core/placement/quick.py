@@ -5,7 +5,7 @@ Takes only gangs for which counting gives the same answer as the search; everyth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,13 @@ Taken = list[tuple[Part, int, int]]
 """(pod set, slot, pods) in the order they were taken."""
 
 Ids = npt.NDArray[np.intp]
+
+
+Scope = tuple[int, int]
+"""A domain: its depth and id."""
+
+CLUSTER: Scope = (0, 0)
+TRIES = 40  # dead ends of one gang before it is left to the search
 
 
 class TooHard(Exception):
@@ -50,7 +57,7 @@ class Quick:
 
 
 class _Attempt:
-    """One gang, first choice everywhere: where that does not work out, counting was not enough."""
+    """One gang, first choices first: where they do not work out in a few tries, counting was not enough."""
 
     def __init__(self, quick: Quick, parts: Parts, asked: Profile, extras: bool) -> None:
         self.counting = quick.counting
@@ -59,12 +66,13 @@ class _Attempt:
         self.asked = asked
         self.extras = extras
         self.taken: Taken = []
+        self.tries = TRIES
         self.topology = asked.topology
 
     def place(self) -> None:
         leaf = self.parts.leaves[0]
         if len(self.parts.leaves) > 1:
-            self._place_part(self.parts.all[0], 0, 0)
+            self._place_parts()
         elif self.asked.wish is not None:
             self._place_wish(leaf, self.asked.wish)
         else:
@@ -119,30 +127,82 @@ class _Attempt:
 
     # --- several pod sets ---
 
-    def _place_part(self, part: Part, depth: int, domain: int) -> None:
-        """Put a part into a domain: narrow it to what the part asks for, then its children hardest first."""
-        if part.required is not None and part.required.depth > depth:
-            domain = self._choose(part, part.required.depth, depth, domain)
-            depth = part.required.depth
-        if part.pods is None:
-            for kid in self.asked.order[part.index]:
-                self._place_part(self.parts.all[kid], depth, domain)
-            return
-        counts = self._counts(part)
-        held = counts.at(self.topology, depth)[domain] if depth else counts.total
-        if held < part.pods.min:
-            raise TooHard
-        self._fill(part, counts, part.pods.min, depth, domain)
+    def _place_parts(self) -> None:
+        """Parts before their children, hardest first; a dead end goes back a few times before it is too hard."""
+        order = self._order()
+        scopes: dict[int, Scope] = {-1: CLUSTER}
+        trail: list[tuple[Iterator[Scope], int, int]] = []
+        options = self._options(order[0], CLUSTER)
+        while True:
+            scope = next(options, None)
+            if scope is None:
+                if not trail:
+                    raise TooHard
+                options, mark, taken = trail.pop()
+                self._undo(mark, taken)
+                continue
+            part = order[len(trail)]
+            mark, taken = self.inventory.checkpoint(), len(self.taken)
+            scopes[part.index] = scope
+            if part.pods is not None and not self._fits(part, part.pods.min, scope):
+                self._undo(mark, taken)
+                continue
+            trail.append((options, mark, taken))
+            if len(trail) == len(order):
+                return
+            following = order[len(trail)]
+            options = self._options(following, scopes[following.parent])
 
-    def _choose(self, part: Part, depth: int, above: int, within: int) -> int:
-        """The tightest domain of a level that could hold everything below a part, by count."""
-        if above == depth - 1 and above and part.pods is not None:
-            kids = np.array(self._tree().children(above, within), np.intp)
-            return self._tightest(kids[self._counts(part).at(self.topology, depth)[kids] >= part.pods.min], depth)
-        fits = np.flatnonzero(self.counting.could_hold(self.parts, self.asked, part, depth, waiting=False))
-        if above:
-            fits = fits[self._up(depth, above)[fits] == within]
-        return self._tightest(fits, depth)
+    def _order(self) -> list[Part]:
+        order: list[Part] = []
+        stack = [0]
+        while stack:
+            part = self.parts.all[stack.pop()]
+            order.append(part)
+            stack.extend(reversed(self.asked.order[part.index]))
+        return order
+
+    def _undo(self, mark: int, taken: int) -> None:
+        self.inventory.rollback(mark)
+        del self.taken[taken:]
+        self.tries -= 1
+        if self.tries < 0:
+            raise TooHard
+
+    def _fits(self, leaf: Part, need: int, scope: Scope) -> bool:
+        counts = self._counts(leaf)
+        depth, domain = scope
+        held = counts.at(self.topology, depth)[domain] if depth else counts.total
+        if held < need:
+            return False
+        self._fill(leaf, counts, need, depth, domain)
+        return True
+
+    def _options(self, part: Part, scope: Scope) -> Iterator[Scope]:
+        """The domains of a part inside a scope, tightest first; of those that count the same one is enough."""
+        above, within = scope
+        if part.required is None or part.required.depth <= above:
+            yield scope
+            return
+        depth = part.required.depth
+        ids = self._could_hold(part, depth, above, within)
+        while len(ids):
+            chosen = self._tightest(ids, depth)
+            yield depth, chosen
+            same = np.ones(len(ids), np.bool_)
+            for shape, _ in self.asked.shapes[part.index]:
+                held = self.inventory.counts(shape).at(self.topology, depth)
+                same &= held[ids] == held[chosen]
+            ids = ids[~same]
+
+    def _could_hold(self, part: Part, depth: int, above: int, within: int) -> Ids:
+        if above and above == depth - 1:
+            ids = np.array(self._tree().children(above, within), np.intp)
+            for shape, need in self.asked.shapes[part.index]:
+                ids = ids[self.inventory.counts(shape).at(self.topology, depth)[ids] >= need]
+            return ids
+        ids = np.flatnonzero(self.counting.could_hold(self.parts, self.asked, part, depth, waiting=False))
+        return ids[self._up(depth, above)[ids] == within] if above else ids
 
     # --- domains and nodes ---
 

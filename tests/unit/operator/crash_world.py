@@ -1,0 +1,164 @@
+"""A world whose operator crashes at chosen writes, and what must be the same in the end however often it did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from spinney.core.expansion.settings import Settings
+from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule
+from spinney.sim.loop import Sim, run
+from spinney.sim.nodes.describe import load_nodes
+from spinney.sim.nodes.simulated import Habits
+from spinney.sim.stack import Parts
+from spinney.sim.world import World
+from unit.operator.operator_world import CRDS
+
+KINDS = (
+    "PodCliqueSet",
+    "PodClique",
+    "PodCliqueScalingGroup",
+    "PodGang",
+    "PodGroup",
+    "Pod",
+    "Service",
+    "HorizontalPodAutoscaler",
+    "ClusterTopology",
+    "Topology",
+)
+Step = Callable[[World], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What is done to a world at rest; the operator may crash from then on."""
+
+    before: Step
+    step: Step
+    settings: Settings
+    nodes: str
+    binds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Objects made and removed, and how everything looks; `crashes` is how many of the planned ones came about."""
+
+    counts: Counter[str]
+    state: list[Any]
+    writes: int
+    crashes: int
+
+
+class OperatorOnly:
+    """Faults for the operator; what others in the same process write passes."""
+
+    def __init__(self, inner: Any, faulty: FaultyTransport) -> None:
+        self._inner = inner
+        self._faulty = faulty
+        self.stream = faulty.stream
+        self.close = inner.close
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        by = (rest.get("query") or {}).get("fieldManager")
+        deletes = method == "DELETE" and b'"Background"' in (rest.get("body") or b"")
+        chosen = self._faulty if by == "grove-operator" or deletes else self._inner
+        return await chosen.request(method, path, **rest)
+
+
+def outcome(play: Play, crashes: Sequence[CrashPoint] = ()) -> Outcome:
+    """The first crash counts writes from the step on, each further one from the start of the next operator."""
+
+    async def main(sim: Sim) -> Outcome:
+        parts = Parts(
+            nodes=load_nodes(play.nodes),
+            habits=Habits(heartbeat_s=0),
+            controllers=(),
+            binds=(lambda scheduler_name: True) if play.binds else None,
+            operator=play.settings,
+        )
+        transports: list[FaultyTransport] = []
+
+        def wrap(inner: Any) -> Any:
+            transports.append(FaultyTransport(inner, sim.dice))
+            return OperatorOnly(inner, transports[-1])
+
+        counts: Counter[str] = Counter()
+
+        def seen(collection: str, event: Any) -> None:
+            if event.old is None or event.new is None:
+                counts[f"{'create' if event.old is None else 'delete'} {collection}"] += 1
+
+        async with World(sim.clock, sim.dice, parts, wrap=wrap) as world:
+            await world.apply(CRDS)
+            await play.before(world)
+            await world.settle(quiet_s=10)
+            world.on_write(seen)
+            start = transports[0].writes
+            happened = await _played(world, play.step, wrap, transports, crashes)
+            state = [shape(each) for kind in KINDS for each in await world.list(kind)]
+            return Outcome(counts, sorted(state, key=str), transports[0].writes - start, happened)
+
+    return run(main, limit_s=20_000)
+
+
+async def _played(
+    world: World, step: Step, wrap: Any, transports: list[FaultyTransport], crashes: Sequence[CrashPoint]
+) -> int:
+    """How many crashes there were until the world was at rest."""
+    left = list(crashes)
+
+    def arm() -> None:
+        if left:
+            point, faulty = left.pop(0), transports[-1]
+            faulty.schedule = Schedule(crash=CrashPoint(faulty.writes + point.write, point.when))
+
+    def next_wrap(inner: Any) -> Any:
+        wrapped = wrap(inner)
+        arm()
+        return wrapped
+
+    arm()
+    await step(world)
+    happened = 0
+    while True:
+        try:
+            await world.settle(quiet_s=10)
+            return happened
+        except BaseExceptionGroup as group:
+            assert group.split(Crash)[1] is None
+            happened += 1
+            await world.restart(next_wrap)
+
+
+def shape(obj: dict[str, Any]) -> Any:
+    """What must be the same in the end, however it came about: no uids, versions, times and generated names."""
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    pod = obj["kind"] == "Pod"
+    conditions = sorted((each["type"], each["status"]) for each in status.get("conditions") or [])
+    numbers = {
+        key: value for key, value in status.items() if isinstance(value, (int, bool)) and key != "observedGeneration"
+    }
+    spec = {} if pod else deepcopy(obj["spec"])
+    for part in spec.get("podgroups") or []:
+        part["podReferences"] = len(part["podReferences"])
+    for part in ("clusterIP", "clusterIPs"):
+        spec.pop(part, None)
+    name = metadata["labels"]["grove.io/podclique-pod-index"] if pod else metadata["name"]
+    gates = len(obj["spec"].get("schedulingGates") or []) if pod else 0
+    affinity = obj["spec"].get("affinity") if pod else None
+    image = obj["spec"]["containers"][0]["image"] if pod else ""
+    return (
+        obj["kind"],
+        name,
+        metadata.get("labels") or {},
+        sorted(metadata.get("finalizers") or []),
+        conditions,
+        numbers,
+        spec,
+        status.get("phase"),
+        (gates, affinity, image),
+    )
