@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pytest
 
 from docs.session_kit import ROOT
+from spinney.api.domains import DOMAINS
+from spinney.api.kinds.clustertopology import LevelStatus
+from spinney.api.labels import FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR
+from spinney.api.naming import DEFAULT_TOPOLOGY
+from spinney.core.expansion import translation
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
 COUNTS = {"T": 7, "C": 9, "L": 6, "P": 10, "G": 12, "S": 4, "D": 13, "K": 16, "B": 7, "INV": 13, "LIVE": 4, "R": 14}
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`[^`\n]*`")
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
-def contract_table() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("contract_table", ROOT / "tools" / "contract_table.py")
+def tool_named(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # data classes look for the module they are in
     spec.loader.exec_module(module)
     return module
 
 
+def test_the_tables_of_refusals_know_every_refusal_and_are_up_to_date() -> None:
+    tool = tool_named("error_table")
+    page = tool.PAGE.read_text(encoding="utf-8")
+    assert page == tool.with_tables(page, tool.tables()), "run: python tools/error_table.py --write"
+
+
+def test_a_refusal_that_no_case_reaches_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tool_named("error_table")
+    monkeypatch.setattr(tool, "sites", lambda: {("spinney.core.admission.name_rules", 1): "invalid(path, name, text)"})
+    with pytest.raises(SystemExit, match="no case in error_cases.yaml reaches\nspinney.core.admission.name_rules:1"):
+        tool.tables()
+
+
 def test_the_table_of_contract_cases_is_up_to_date() -> None:
-    tool = contract_table()
+    tool = tool_named("contract_table")
     page = tool.PAGE.read_text(encoding="utf-8")
     now = tool.with_table(page, tool.table(tool.collect()))
     assert page == now, "run: python tools/contract_table.py --write"
@@ -41,6 +64,15 @@ def test_every_known_difference_of_the_contract_is_told() -> None:
     assert len(held) == differences[1].count("[embedded")
 
 
+def test_c9_the_guide_for_administrators_knows_all_domains_reasons_and_names() -> None:
+    guide = (ROOT / "docs" / "topologies.md").read_text()
+    reasons = re.findall(r'"((?:AllC|C|TopologyA)\w+)"', inspect.getsource(translation))
+    assert len(reasons) == 4
+    names = (DEFAULT_TOPOLOGY, FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR, translation.TOPOLOGY_LEVELS_UNAVAILABLE)
+    fields = [field.encode_name for field in msgspec.structs.fields(LevelStatus)]
+    assert not [word for word in (*DOMAINS, *reasons, *names, *fields) if word not in guide]
+
+
 def anchors(page: Path) -> set[str]:
     """The headings of a page as links spell them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
@@ -49,7 +81,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
-    for link in _LINK.findall(page.read_text()):
+    for link in _LINK.findall(_CODE.sub("", page.read_text())):
         if link.startswith(("http://", "https://")):
             continue
         path, _, anchor = link.partition("#")

@@ -187,7 +187,7 @@ def test_the_order_of_cliques_is_fixed_where_it_means_something(kind: str) -> No
     startup = f"CliqueStartupType{kind}"
     old = stored(pcs(clique("a"), clique("b"), cliqueStartupType=startup))
     turned = pcs(clique("b"), clique("a"), cliqueStartupType=startup)
-    text = f"spec.template.cliques: Forbidden: not allowed to change the order of cliques with {startup}"
+    text = f"spec.template.cliques: Forbidden: not allowed to change the order of cliques with {startup}, it was [a b]"
     assert errors(turned, old) == ([] if kind == "AnyOrder" else [text])
 
 

@@ -115,7 +115,7 @@ ROWS: dict[str, tuple[Json, list[str]]] = {
         pcs(groups=(group("g", "w"), group("h", "w"))),
         [
             'spec.template.podCliqueScalingGroups[1].cliqueNames[0]: Invalid value: "w": '
-            "clique is already in PodCliqueScalingGroup 'g'"
+            "clique is already in PodCliqueScalingGroup 'g', and may be in one only"
         ],
     ),
     "a group twice": (
@@ -147,7 +147,7 @@ ROWS: dict[str, tuple[Json, list[str]]] = {
     ),
     "a container without a name": (
         pcs(clique(pod={"containers": [{"image": "i"}]})),
-        [f"{CLIQUE}.spec.podSpec.containers[0].name: Required value"],
+        [f"{CLIQUE}.spec.podSpec.containers[0].name: Required value: must name the container"],
     ),
     "a container name twice": (
         pcs(clique(pod={"initContainers": [{"name": "main"}]})),
@@ -166,7 +166,7 @@ ROWS: dict[str, tuple[Json, list[str]]] = {
     ),
     "a variable without a name": (
         pcs(clique(pod=env(""))),
-        [f"{CLIQUE}.spec.podSpec.containers[0].env[0].name: Required value"],
+        [f"{CLIQUE}.spec.podSpec.containers[0].env[0].name: Required value: must name the variable"],
     ),
     "a start after itself": (
         pcs(clique("w", startsAfter=["w"]), **EXPLICIT),
@@ -424,7 +424,7 @@ def test_g10_a_preferred_constraint_that_is_ignored_is_warned_of() -> None:
 
 def test_g10_k12_numa_needs_a_scheduler_that_sees_below_the_host() -> None:
     above = backends(required_topology=True, preferred_topology=True)
-    text = "kai-scheduler scheduler backend cannot honour domain 'numa'"
+    text = "kai-scheduler scheduler backend cannot honour domain 'numa'; it sees nothing below 'host'"
     assert errors(pcs(constraint={"packDomain": "numa"}), settings=above) == [
         f'spec.template.topologyConstraint.packDomain: Invalid value: "numa": {text}'
     ]

@@ -173,7 +173,8 @@ def test_t5_p5_an_explicit_topology_must_exist() -> None:
 
 def test_g8_without_a_name_the_default_topology_is_meant() -> None:
     assert errors(pcs(constraint=pack("rack")), lookup=two_topologies()) == [
-        f'{TEMPLATE}.clusterTopologyName: Invalid value: "grove-topology": ClusterTopology "grove-topology" not found'
+        f'{TEMPLATE}.clusterTopologyName: Invalid value: "grove-topology": ClusterTopology "grove-topology" not found: '
+        "it is the default, and the set names no other"
     ]
     by_name = AdmissionSettings(default_topology="gb200", writes_default=False)
     assert errors(pcs(constraint=pack("block")), lookup=two_topologies(), settings=by_name) == []
@@ -187,7 +188,7 @@ def test_a_topology_that_is_being_deleted_is_warned_of() -> None:
     leaving = topology("rack")
     leaving["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     assert warnings(pcs(constraint=pack("rack")), lookup=view(leaving)) == [
-        'ClusterTopology "grove-topology" is being deleted'
+        'ClusterTopology "grove-topology" is being deleted, and stays only as long as sets use it'
     ]
 
 

@@ -1,6 +1,6 @@
 """Crashes in longer stories than one write: scaling at each level, updates, other topologies, gang termination.
 
-The writes are sampled, each with all three kinds of crash; a crash of whoever comes after is part of it.
+The writes are sampled; whoever comes after may crash as well.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ async def _delete(world: World) -> None:
 
 
 async def _starve(world: World) -> None:
-    """No node takes the replacement of a lost pod."""
+    """A clique loses its pods and no node takes their replacements: its replica goes down, with a group that is well."""
     for node in names(await world.list("Node")):
         await world.nodes.cordon(node)
-    (victim,) = names(await world.list("Pod", labels="grove.io/podclique=d-0-g-0-w"))
-    await world.delete("Pod", victim)
+    for victim in names(await world.list("Pod", labels="grove.io/podclique=d-0-a")):
+        await world.delete("Pod", victim)
 
 
 def _play(before: Step, step: Step, binds: bool = True) -> Play:
@@ -115,10 +115,11 @@ def _sampled(calm: Outcome, sample: int) -> int:
     return 1 + sample * (calm.writes - 1) // (SAMPLES - 1)
 
 
-@pytest.mark.parametrize("when", When, ids=lambda when: when.name.lower())
 @pytest.mark.parametrize("sample", range(SAMPLES))
 @pytest.mark.parametrize("play", PLAYS)
-def test_r5_a_crash_in_any_story_changes_nothing_in_the_end(play: str, sample: int, when: When) -> None:
+def test_r5_a_crash_in_any_story_changes_nothing_in_the_end(play: str, sample: int) -> None:
+    """The three kinds of crash take turns over samples and stories."""
+    when = list(When)[(sample + list(PLAYS).index(play)) % 3]
     calm = _calm(play)
     found = outcome(PLAYS[play], [CrashPoint(_sampled(calm, sample), when)])
     assert found.crashes or when is When.AFTER
@@ -126,12 +127,12 @@ def test_r5_a_crash_in_any_story_changes_nothing_in_the_end(play: str, sample: i
     assert found.state == calm.state
 
 
-@pytest.mark.parametrize("play", PLAYS)
+@pytest.mark.parametrize("play", ["create", "update", "another topology", "gang termination"])
 def test_r5_three_crashes_in_a_row_change_nothing_in_the_end(play: str) -> None:
     """In the middle, then at the first write of the next operator, then at the second of the one after it."""
     calm = _calm(play)
     crashes = [CrashPoint(_sampled(calm, 1), When.UNANSWERED), CrashPoint(1, When.UNANSWERED)]
     found = outcome(PLAYS[play], [*crashes, CrashPoint(2, When.BEFORE)])
-    assert found.crashes
+    assert found.crashes > 1
     assert found.counts == calm.counts
     assert found.state == calm.state

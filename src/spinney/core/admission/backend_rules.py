@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spinney.api.domains import NUMA
+from spinney.api.domains import HOST, NUMA
 from spinney.api.field_errors import OMITTED, FieldError, invalid, not_supported
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import KAI_QUEUE, SCHEDULER_KAI
@@ -56,7 +56,7 @@ def check_capabilities(podcliqueset: PodCliqueSet, settings: AdmissionSettings, 
 
 
 def _check_numa(place: Place, backend: str, found: Findings) -> None:
-    text_ = f"{backend} scheduler backend cannot honour domain '{NUMA}'"
+    text_ = f"{backend} scheduler backend cannot honour domain '{NUMA}'; it sees nothing below '{HOST}'"
     if place.required == NUMA:
         found.refuse(invalid(place.required_path, NUMA, text_))
     else:

@@ -10,6 +10,7 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.admission.name_rules import grouped
 
 _ABOVE_ZERO = "must be greater than 0"
+_UNDEFAULTED = "is filled in by the mutating webhook, which could not be asked: set it, or try again"
 
 
 def count_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
@@ -38,7 +39,7 @@ def _counts(path: str, replicas: int, min_available: int | None) -> Iterator[Fie
     if replicas <= 0:
         yield invalid(f"{path}.replicas", replicas, _ABOVE_ZERO)
     if min_available is None:
-        yield required(f"{path}.minAvailable", "it is filled in on entry, and was not")
+        yield required(f"{path}.minAvailable", _UNDEFAULTED)
     elif min_available <= 0:
         yield invalid(f"{path}.minAvailable", min_available, _ABOVE_ZERO)
     elif min_available > replicas:

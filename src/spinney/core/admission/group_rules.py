@@ -41,7 +41,8 @@ def _members(template: PodCliqueSetTemplate) -> Iterator[FieldError]:
             elif name not in known:
                 yield invalid(where, name, f"no such clique; the cliques are [{shown}]")
             elif name in group_of:
-                yield invalid(where, name, f"clique is already in PodCliqueScalingGroup '{group_of[name]}'")
+                detail = f"clique is already in PodCliqueScalingGroup '{group_of[name]}', and may be in one only"
+                yield invalid(where, name, detail)
             seen.add(name)
             group_of.setdefault(name, group.name)
 

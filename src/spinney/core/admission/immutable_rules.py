@@ -32,7 +32,8 @@ def _cliques(template: PodCliqueSetTemplate, was: PodCliqueSetTemplate) -> Itera
     if set(names) != set(before):
         yield forbidden(path, f"not allowed to change clique composition{_difference(names, before)}")
     elif names != before and template.clique_startup_type in (IN_ORDER, EXPLICIT):
-        yield forbidden(path, f"not allowed to change the order of cliques with {template.clique_startup_type}")
+        what = f"not allowed to change the order of cliques with {template.clique_startup_type}"
+        yield forbidden(path, f"{what}, it was [{' '.join(before)}]")
     by_name = {one.name: one for one in was.cliques}
     for index, clique in enumerate(template.cliques):
         old = by_name.get(clique.name)
@@ -78,9 +79,15 @@ def _same(path: str, value: Any, before: Any) -> Iterator[FieldError]:
 
 
 def _was(before: Any) -> str:
-    return (
-        f", it was {before!r}" if isinstance(before, int) else f', it was "{before}"' if isinstance(before, str) else ""
-    )
+    """What it has to be; parts that are objects themselves are too large to be shown."""
+    match before:
+        case int():
+            return f", it was {before}"
+        case str():
+            return f', it was "{before}"'
+        case tuple() if all(isinstance(one, str) for one in before):
+            return f", it was [{' '.join(before)}]"
+    return ""
 
 
 def _difference(names: list[str], before: list[str]) -> str:

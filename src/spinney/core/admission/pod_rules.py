@@ -36,7 +36,7 @@ def _containers(path: str, spec: dict[str, Any]) -> Iterable[FieldError]:
         for index, container in enumerate(items(spec.get(kind))):
             where = f"{path}.{kind}[{index}]"
             if not isinstance(container, dict):
-                yield invalid(where, OMITTED, "must be a container")
+                yield invalid(where, OMITTED, "must be an object with at least a name")
                 continue
             name = container.get("name")
             yield from _container_name(f"{where}.name", name, names)
@@ -45,7 +45,7 @@ def _containers(path: str, spec: dict[str, Any]) -> Iterable[FieldError]:
 
 def _container_name(path: str, name: Any, names: set[str]) -> Iterator[FieldError]:
     if not isinstance(name, str) or not name:
-        yield required(path)
+        yield required(path, "must name the container")
     elif name in names:
         yield duplicate(path, name)
     else:
@@ -60,7 +60,7 @@ def _env(path: str, env: Any) -> Iterator[FieldError]:
         where = f"{path}[{index}].name"
         name = text(variable.get("name")) if isinstance(variable, dict) else ""
         if not name:
-            yield required(where)
+            yield required(where, "must name the variable")
             continue
         for complaint in env_name(name):
             yield invalid(where, name, complaint)

@@ -31,7 +31,7 @@ def _templates(template: PodCliqueSetTemplate) -> Iterator[FieldError]:
     for index, one in enumerate(template.resource_claim_templates):
         path = f"spec.template.resourceClaimTemplates[{index}]"
         if not one.name:
-            yield required(f"{path}.name")
+            yield required(f"{path}.name", "must name the template")
         elif one.name in seen:
             yield duplicate(f"{path}.name", one.name)
         seen.add(one.name)
@@ -50,7 +50,7 @@ def _list(
     for index, one in enumerate(shared):
         where = f"{path}[{index}]"
         if not one.name:
-            yield required(f"{where}.name")
+            yield required(f"{where}.name", "must name a claim template, of this set or an object")
         elif one.name in seen:
             yield duplicate(f"{where}.name", one.name)
         seen.add(one.name)

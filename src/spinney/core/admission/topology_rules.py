@@ -48,7 +48,7 @@ def check_topology(podcliqueset: PodCliqueSet, settings: AdmissionSettings, look
     for place in limited:
         _warn_of_redundance(place, found)
     if limited or name:
-        _check_domains(limited, path, name or settings.default_topology, lookup, found)
+        _check_domains(limited, path, name, settings.default_topology, lookup, found)
 
 
 def _disabled(podcliqueset: PodCliqueSet, limited: list[Place]) -> Iterable[FieldError]:
@@ -71,14 +71,18 @@ def _conflicting_names(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
             yield invalid(path, name, _NAMES_DIFFER)
 
 
-def _check_domains(limited: list[Place], path: str, name: str, lookup: Lookup, found: Findings) -> None:
+def _check_domains(
+    limited: list[Place], path: str, explicit: str, default: str, lookup: Lookup, found: Findings
+) -> None:
+    name = explicit or default
     obj = lookup(ClusterTopology.GROUP, ClusterTopology.PLURAL, "", name)
     topology = read(obj, ClusterTopology) if obj is not None else None
     if not isinstance(topology, ClusterTopology):
-        found.refuse(invalid(path, name, f'ClusterTopology "{name}" not found'))
+        how = "" if explicit else ": it is the default, and the set names no other"
+        found.refuse(invalid(path, name, f'ClusterTopology "{name}" not found{how}'))
         return
     if topology.metadata.deletion_timestamp:
-        found.warn(f'ClusterTopology "{name}" is being deleted')
+        found.warn(f'ClusterTopology "{name}" is being deleted, and stays only as long as sets use it')
     levels = [level.domain for level in topology.spec.levels]
     for place in limited:
         for domain, where in ((place.required, place.required_path), (place.preferred, place.preferred_path)):
