@@ -295,7 +295,7 @@ def _request(
 ) -> AdmissionRequest:
     return AdmissionRequest(
         uid="",
-        operation=operation,  # type: ignore[arg-type]
+        operation=operation,
         group=kind[0],
         version="v1",
         kind="",

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spinney.api.admission import Object
+from spinney.api.field_errors import FieldError
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.meta import condition
 from spinney.api.naming import DEFAULT_TOPOLOGY
 from spinney.cli.columns import columns, plain
 from spinney.core.admission.constraints import constrained, reference
+from spinney.core.admission.reading import part, read, text
 from spinney.core.expansion.translation import TOPOLOGY_LEVELS_UNAVAILABLE
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ConfigError, NotFound
@@ -38,22 +41,27 @@ class Use:
 
 async def read_usage(client: ApiClient) -> list[Use]:
     try:
-        listing = await client.list(Selection(_SETS), PodCliqueSet)
+        listing = await client.list(Selection(_SETS))
     except NotFound:
         name = f"{PodCliqueSet.PLURAL}.{PodCliqueSet.GROUP}"
         raise ConfigError(f"the cluster does not serve {name}: apply `spinney manifests crds` first") from None
     return uses(listing.items)
 
 
-def uses(sets: Iterable[PodCliqueSet]) -> list[Use]:
+def uses(sets: Iterable[Object]) -> list[Use]:
     """In the order of topology and set, byte by byte."""
     return sorted(map(use_of, sets), key=lambda one: f"{one.topology}\t{one.podcliqueset}".encode())
 
 
-def use_of(podcliqueset: PodCliqueSet) -> Use:
-    metadata = podcliqueset.metadata
-    applies, why = _applies(podcliqueset)
-    return Use(reference(podcliqueset)[1] or IMPLICIT, f"{metadata.namespace}/{metadata.name}", applies, why)
+def use_of(obj: Object) -> Use:
+    """A set that cannot be read has a row all the same: what is missing in a list is taken for unused."""
+    metadata = part(obj, "metadata")
+    title = f"{text(metadata.get('namespace'))}/{text(metadata.get('name'))}"
+    named = text(part(obj, "spec", "template").get("clusterTopologyName"))
+    podcliqueset = read(obj, PodCliqueSet)
+    if isinstance(podcliqueset, FieldError):
+        return Use(named or IMPLICIT, title, False, f"cannot be read: {podcliqueset}")
+    return Use(reference(podcliqueset)[1] or IMPLICIT, title, *_applies(podcliqueset))
 
 
 def _applies(podcliqueset: PodCliqueSet) -> tuple[bool, str]:

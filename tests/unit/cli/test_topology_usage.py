@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from spinney.cli import topology as command
 from spinney.cli.main import cli
-from spinney.cli.topology_usage import Use, read_usage, table
+from spinney.cli.topology_usage import Use, read_usage, table, uses
 from spinney.core.expansion.settings import Settings
 from spinney.drive.client.errors import ConfigError
 from spinney.sim.loop import Sim, run
@@ -87,6 +87,14 @@ def test_rows_are_sorted_byte_by_byte_by_topology_and_set() -> None:
     sets = [podcliqueset(name, [clique("a")]) for name in ("b", "a-b", "a")]
     named = podcliqueset("z", [clique("a")], clusterTopologyName="gb200", topologyConstraint=packed("rack"))
     assert [one.podcliqueset for one in listed(*sets, named)] == ["default/z", "default/a", "default/a-b", "default/b"]
+
+
+def test_a_set_that_cannot_be_read_is_listed_all_the_same() -> None:
+    template = {"clusterTopologyName": "gb200", "cliques": "none"}
+    odd = {"metadata": {"namespace": "a", "name": "odd"}, "spec": {"template": template}}
+    (found,) = uses([odd])
+    assert (found.topology, found.podcliqueset, found.applies) == ("gb200", "a/odd", False)
+    assert found.why.startswith("cannot be read: spec.template.cliques: ")
 
 
 def test_a_cluster_without_our_kinds_is_told_what_to_apply() -> None:
