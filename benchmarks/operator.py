@@ -102,27 +102,35 @@ class Counted:
         self.close = inner.close
         self.writes: Counter[str] = Counter()
         self.kept: list[tuple[str, Json]] = []
+        self._took_s: dict[str, float] = {}
         self._keep = keep
         self._waiting: list[tuple[str, int, asyncio.Event]] = []
 
     async def request(self, method: str, path: str, **rest: Any) -> Response:
+        began = time.perf_counter()
         response = await self._inner.request(method, path, **rest)
         if method != "GET":
-            self._note(method, path, response, rest.get("body"))
+            self._note(method, path, response, rest.get("body"), time.perf_counter() - began)
         return response
+
+    def told(self) -> Iterator[str]:
+        """A line for each kind of write, the most frequent first: how many, and how long one took."""
+        for what, count in self.writes.most_common():
+            yield f"  {count:7d} {what}, {1000 * self._took_s[what] / count:.1f} ms each"
 
     async def reached(self, what: str, count: int) -> None:
         event = asyncio.Event()
         self._waiting.append((what, count, event))
         await event.wait()
 
-    def _note(self, method: str, path: str, response: Response, body: bytes | None) -> None:
+    def _note(self, method: str, path: str, response: Response, body: bytes | None, took_s: float) -> None:
         parts = path.strip("/").split("/")
         plural = parts[-1] if method == "POST" else parts[-3] if parts[-1] == "status" else parts[-2]
         what = f"{method} {plural}{' status' if parts[-1] == 'status' else ''}"
         if response.status >= 300:
             what = f"{response.status} {what}"
         self.writes[what] += 1
+        self._took_s[what] = self._took_s.get(what, 0.0) + took_s
         if self._keep and method == "POST" and response.status == 201 and body is not None:
             self.kept.append((path, json.loads(body)))
         for awaited, count, event in self._waiting:
@@ -260,8 +268,8 @@ async def on_embedded(sets: int, say: Callable[[str], None] = lambda text: None)
     async with _operating(counted, settings_of(configuration)) as controllers:
         filled = await _fill(transport, counted, sets)
         await _quiet(controllers, counted)
-        for what, count in sorted(counted.writes.items(), key=lambda each: -each[1]):
-            say(f"  {count:7d} {what}")
+        for line in counted.told():
+            say(line)
         writes = _write_figures(counted, sets)
         before = sum(counted.writes.values())
         looked = [await _resync(controllers) for _ in range(3)]
@@ -324,8 +332,8 @@ async def on_real(kubeconfig: Path, sets: int, say: Callable[[str], None] = lamb
         async with _operating(counted, settings_of(load_configuration(CONFIGURATION))) as controllers:
             filled = await _fill(transport, counted, sets)
             await _quiet(controllers, counted)
-        for what, count in sorted(counted.writes.items(), key=lambda each: -each[1]):
-            say(f"  {count:7d} {what}")
+        for line in counted.told():
+            say(line)
         plain, plain_s = await _plain_rate(transport, counted.kept, sets)
     finally:
         await transport.close()

@@ -301,7 +301,8 @@ def test_inv8_the_garbage_collector_gets_through_the_protection(rule: Rule) -> N
     ruled.space.create("serviceaccounts", body).ok(201)
     ruled.space.delete("serviceaccounts", "child").refused(403, "Forbidden", "may not be deleted")
     ruled.space.delete(SETS, "p").ok(200)
-    eventually(lambda: not ruled.space.exists("serviceaccounts", "child"), "the child is collected")
+    # A collector looks for new kinds twice a minute.
+    eventually(lambda: not ruled.space.exists("serviceaccounts", "child"), "the child is collected", 90.0)
 
 
 def validate(ruled: Ruled, *documents: Json) -> Result:

@@ -78,6 +78,8 @@ def _judge_waiting(world: World, answers: list[Document], number: int, verdict: 
     answer = answers[number]
     if answer.get("victims"):
         price, least = price_of(world, answers, number), cheapest(world, number, answers[:number])
+        if least is None and world.gangs[number].running:
+            return  # the exact judge refuses members that break a rule by themselves; the checker has judged the rest
         if price != least:
             verdict.add("victims not cheapest", f"{world.gangs[number].name}: {price}, possible {least}")
     elif answer["waits"] and not answer.get("moves") and exact.feasible(world, number, answers[:number]):

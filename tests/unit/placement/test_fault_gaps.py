@@ -89,7 +89,8 @@ def test_k9_a_group_is_moved_when_its_sibling_finds_no_rack() -> None:
 def test_k9_racks_that_look_alike_differ_by_what_is_in_them() -> None:
     """Three equal racks that are filled to the last: what failed with some groups in two of them is no proof."""
     nodes = [node(f"n{at}", f"z/b/r{at}", 11) for at in range(3)]
-    assert sum(nodes_of(answer(nodes, _in_racks([4, 4, 2, 2, 4, 5, 5, 3, 4]))).values()) == 9
+    found = answer(nodes, _in_racks([4, 4, 2, 2, 4, 5, 5, 3, 4]), strategy="spread")  # counting answers bin-packing alone
+    assert sum(nodes_of(found).values()) == 9
 
 
 def test_k5_pods_that_fill_nodes_to_the_last_are_found_though_the_largest_must_not_go_first() -> None:

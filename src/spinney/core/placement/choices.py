@@ -21,10 +21,13 @@ def has_choice(parts: Parts) -> bool:
     return any(part.need < len(part.kids) for part in parts.all)
 
 
-def choices(parts: Parts, needs: Mapping[int, int]) -> Iterator[Kids]:
-    """Every selection of children that satisfies the minimum; a child that has all it needs costs nothing."""
+def choices(parts: Parts, needs: Mapping[int, int], top: Part | None = None) -> Iterator[Kids]:
+    """Every selection of children that satisfies the minimum; a child that has all it needs costs nothing.
+
+    With `top` only groups at or below that part have a choice.
+    """
     free = _satisfied(parts, needs)
-    choosers = [part for part in parts.all if part.pods is None and part.need < len(part.kids)]
+    choosers = [part for part in parts.all if part.need < len(part.kids) and (top is None or top in parts.above(part))]
     start = all_kids(parts)
     if not choosers:
         yield start

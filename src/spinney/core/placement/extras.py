@@ -6,10 +6,11 @@ Works on a board on which the minimum is settled; never moves the minimum and ne
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from spinney.core.placement.board import Board, Solution, bits
 from spinney.core.placement.budget import Budget, Exhausted
-from spinney.core.placement.choices import Kids, all_kids
+from spinney.core.placement.choices import Kids, choices
 from spinney.core.placement.filling import Ladder, fill
 from spinney.core.placement.parts import Level, Part
 from spinney.core.placement.search import Search
@@ -27,8 +28,9 @@ def add_extras(board: Board, mask: int, active: Kids, budget: Budget, spread: bo
                 continue
             found = _add_child(board, board.parts.all[kid], mask, budget, spread)
             if found is not None:
+                kids |= found.kids
                 kids[part.index] = (*kids[part.index], kid)
-                _merge(added, found)
+                _merge(added, found.solution)
     leaves = [leaf for leaf in board.parts.leaves if _is_counted(board, leaf, kids)]
     for leaf in sorted(leaves, key=lambda leaf: (_size(board, leaf), leaf.index)):
         _merge(added, _add_pods(board, leaf, mask, spread))
@@ -37,7 +39,7 @@ def add_extras(board: Board, mask: int, active: Kids, budget: Budget, spread: bo
 
 def _is_counted(board: Board, part: Part, kids: Kids) -> bool:
     while part.parent >= 0:
-        if part.index not in kids[part.parent] and not board.running_mask(part):
+        if part.index not in kids[part.parent]:
             return False
         part = board.parts.all[part.parent]
     return True
@@ -55,21 +57,28 @@ def _merge(into: Solution, found: Solution) -> None:
             mine[node] = mine.get(node, 0) + count
 
 
-def _add_child(board: Board, part: Part, mask: int, budget: Budget, spread: bool) -> Solution | None:
-    """A whole optional child with its own minimum, nearest first."""
+class _Child(NamedTuple):
+    """An optional child that found room, and which of its own children it needed for that."""
+
+    solution: Solution
+    kids: Kids
+
+
+def _add_child(board: Board, part: Part, mask: int, budget: Budget, spread: bool) -> _Child | None:
+    """An optional child with its own minimum, nearest first."""
     needs = {}
     for leaf in board.parts.below(part):
         assert leaf.pods is not None
         needs[leaf.index] = max(0, leaf.pods.min - len(board.running.get(leaf.index, ())))
-    search = Search(board, budget, needs, all_kids(board.parts), spread)
-    if not any(search.measures.demand(part)):
-        return {}
+    below = [each.index for each in board.parts.all if part in board.parts.above(each) and each.pods is None]
     try:
-        for scope in scopes(board, part, mask):
-            found = search.solve(scope, {}, part) if search.measures.could_hold(part, scope) else None
-            if found is not None:
-                board.settle(found)
-                return found
+        for kids in choices(board.parts, needs, part):
+            search = Search(board, budget, needs, kids, spread)
+            for scope in scopes(board, part, mask):
+                found = search.solve(scope, {}, part) if search.measures.could_hold(part, scope) else None
+                if found is not None:
+                    board.settle(found)
+                    return _Child(found, {group: kids[group] for group in below})
     except Exhausted:
         return None
     return None

@@ -64,8 +64,8 @@ def an_optional_child_is_placed_by_halves(ground: Ground) -> None:
     def half(original: Any) -> Any:
         def add(*asked: Any) -> Any:
             found = original(*asked)
-            if found and len(found) > 1:
-                del found[max(found)]
+            if found and len(found.solution) > 1:
+                del found.solution[max(found.solution)]
             return found
 
         return add
