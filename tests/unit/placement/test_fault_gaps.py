@@ -89,7 +89,7 @@ def test_k9_a_group_is_moved_when_its_sibling_finds_no_rack() -> None:
 def test_k9_racks_that_look_alike_differ_by_what_is_in_them() -> None:
     """Three equal racks that are filled to the last: what failed with some groups in two of them is no proof."""
     nodes = [node(f"n{at}", f"z/b/r{at}", 11) for at in range(3)]
-    found = answer(nodes, _in_racks([4, 4, 2, 2, 4, 5, 5, 3, 4]), strategy="spread")  # counting answers bin-packing alone
+    found = answer(nodes, _in_racks([4, 4, 2, 2, 4, 5, 5, 3, 4]), strategy="spread")  # left to the search
     assert sum(nodes_of(found).values()) == 9
 
 
