@@ -241,7 +241,7 @@ class Server:
 
 
 def eventually(check: Callable[[], Any], what: str = "", deadline_s: float = DEADLINE_S) -> Any:
-    """The first true value of `check`; assertion errors inside it count as not yet."""
+    """The first true value of `check`; assertion errors and fields that are missing inside it count as not yet."""
     until = time.monotonic() + deadline_s
     while True:
         last: object = None
@@ -250,7 +250,7 @@ def eventually(check: Callable[[], Any], what: str = "", deadline_s: float = DEA
             if value:
                 return value
             last = value
-        except AssertionError as error:
+        except (AssertionError, KeyError) as error:
             last = error
         assert time.monotonic() < until, f"not within {deadline_s} s: {what or 'the condition'} ({last!r})"
         time.sleep(0.03)

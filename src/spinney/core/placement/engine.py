@@ -291,20 +291,24 @@ def _is_ideal(found: Found) -> bool:
 
 
 def _needs_releasing(board: Board, solution: Solution) -> bool:
+    """Whether a placement takes room or ports that others have not left yet."""
+    asked: dict[int, set[int]] = {}
+    for leaf, where in solution.items():
+        resources = {resource for resource, _ in board.types[board.type_of[leaf]].request}
+        for node in where:
+            asked.setdefault(node, set()).update(resources)
     board.put(solution)
     try:
-        for node in {node for where in solution.values() for node in where}:
-            held = board.inventory.releasing[board.slots[node]]
-            if any(free < soon for free, soon in zip(board.free[node], held, strict=True)):
-                return True
-            if board.ports[node] & (
-                set(board.inventory.ports(board.slots[node], False))
-                - set(board.inventory.ports(board.slots[node], True))
-            ):
-                return True
+        return any(_takes_releasing(board, node, resources) for node, resources in asked.items())
     finally:
         board.put(solution, -1)
-    return False
+
+
+def _takes_releasing(board: Board, node: int, resources: set[int]) -> bool:
+    slot = board.slots[node]
+    held = board.inventory.releasing[slot]
+    leaving = set(board.inventory.ports(slot, False)) - set(board.inventory.ports(slot, True))
+    return bool(board.ports[node] & leaving) or any(board.free[node][r] < held[r] for r in resources)
 
 
 def _mask(board: Board, inside: frozenset[int]) -> int:
