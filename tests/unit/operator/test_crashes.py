@@ -18,6 +18,7 @@ from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.nodes.simulated import Habits
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from unit.operator.crash_world import OperatorOnly
 from unit.operator.operator_world import clique, group, podcliqueset
 from unit.operator.topologies import packed, settings, topology
 
@@ -43,22 +44,6 @@ WHOLE = podcliqueset(
 SMALL = podcliqueset("d", [clique("a"), clique("w")], [group("g", ["w"], replicas=2)])
 CRDS = [each for each in all_crds() if each["spec"]["group"] != "nvidia.com"]
 Step = Callable[[World], Awaitable[None]]
-
-
-class OperatorOnly:
-    """Faults for the operator; what others in the same process write passes."""
-
-    def __init__(self, inner: Any, faulty: FaultyTransport) -> None:
-        self._inner = inner
-        self._faulty = faulty
-        self.stream = faulty.stream
-        self.close = inner.close
-
-    async def request(self, method: str, path: str, **rest: Any) -> Any:
-        by = (rest.get("query") or {}).get("fieldManager")
-        deletes = method == "DELETE" and b'"Background"' in (rest.get("body") or b"")
-        chosen = self._faulty if by == "grove-operator" or deletes else self._inner
-        return await chosen.request(method, path, **rest)
 
 
 @dataclass(frozen=True, slots=True)

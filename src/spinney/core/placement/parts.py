@@ -44,10 +44,6 @@ class Part:
     preferred: Level | None = None
     kind: int = 0  # equal kinds ask for the same
 
-    @property
-    def constrained(self) -> bool:
-        return self.required is not None
-
 
 @dataclass(slots=True)
 class Parts:

@@ -5,14 +5,10 @@ Never shares a part of an owner with a child: what is changed is copied.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
+from spinney.core.expansion.objects import digest
 from spinney.sim.words import Json, Pod
-
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def owner_reference(owner: Json) -> Json:
@@ -53,13 +49,7 @@ def pod_for(
 
 def template_hash(template: Json, collisions: int = 0) -> str:
     """A short name for a template, the same for the same template."""
-    encoded = msgspec.json.encode([template, collisions], order="deterministic")
-    number = int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big")
-    letters = []
-    for _ in range(10):
-        number, index = divmod(number, len(_SAFE))
-        letters.append(_SAFE[index])
-    return "".join(letters)
+    return digest([template, collisions])
 
 
 def owned(pods: Iterable[Pod], owner: Json) -> list[Pod]:
