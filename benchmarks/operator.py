@@ -144,8 +144,8 @@ def _controllers() -> Iterator[list[Controller[Any]]]:
     made: list[Controller[Any]] = []
     plain = Workshop.controller
 
-    def kept(shop: Workshop, *given: Any) -> Controller[Any]:
-        made.append(plain(shop, *given))
+    def kept(shop: Workshop, *given: Any, **named: Any) -> Controller[Any]:
+        made.append(plain(shop, *given, **named))
         return made[-1]
 
     Workshop.controller = kept  # type: ignore[method-assign,assignment]

@@ -233,6 +233,8 @@ class Desk:
                 obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
             if not case.get("fresh"):
                 cluster.objects["clustertopologies", name] = obj
+                twin = {"metadata": {"name": name}, "spec": {"levels": [{"nodeLabel": key} for key in levels.values()]}}
+                cluster.objects["topologies", name] = twin
         if case.get("scheduled"):
             users = copy.deepcopy(self._base["set"])
             users["spec"]["template"]["topologyConstraint"] = {"packDomain": "rack"}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spinney.api.roles import ROLES
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable
 from stack_kit.stage import Stage, stage_on
@@ -55,11 +56,12 @@ def configured(levels: dict[str, str] | None = None) -> Json:
 
 
 CONFIGURATION = configured(GB200)
+OPERATOR_RIGHTS = ROLES["operator"].cluster
 
 
 @contextmanager
 def staged(kind: str, directory: Path) -> Iterator[Stage]:
-    """A stage with an operator at work."""
+    """A stage with an operator at work, which has exactly the rights that are shipped for it and needs no others."""
     assets = None
     if kind == "real":
         try:
@@ -69,6 +71,8 @@ def staged(kind: str, directory: Path) -> Iterator[Stage]:
     with stage_on(assets, directory, NODES) as stage:
         stage.operate(CONFIGURATION)
         yield stage
+    lacking = stage.record.differences(*OPERATOR_RIGHTS)["used and not granted"]
+    assert (lacking, stage.record.forbidden) == ([], []), (lacking, stage.record.forbidden)
 
 
 def topology(name: str, levels: dict[str, str]) -> Json:

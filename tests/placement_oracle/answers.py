@@ -37,7 +37,7 @@ def placed(world: World, gang: Gang, running: list[Member], new: list[Member], *
     seen: Counter[str] = Counter()
     placements = []
     for path, node in new:
-        placements.append({"pods": path, "index": seen[path], "node": node})
+        placements.append({"pods": path, "index": seen[path], **world.where(node)})
         seen[path] += 1
     domains = domains_of(world, gang, running + new)
     return {

@@ -82,7 +82,8 @@ def _handed_out(state: State, todo: list[tuple[TreeNode, int]], releasing: bool)
 
 
 def _room(state: State, host: str, resource: str, releasing: bool) -> int:
-    return state.coming(host, resource) if releasing else state.idle(host, resource)
+    room = state.coming if releasing else state.idle
+    return min(room(each, resource) for each in {host, state.world.home(host)})
 
 
 def _shares(number: int, hosts: int) -> Iterator[tuple[int, ...]]:

@@ -107,9 +107,10 @@ def _add_minimum(
 
 def _add_staying(model: Model, stay: list[tuple[Gang, Member, cp_model.IntVar]]) -> None:
     """Pods that stay keep their room and their ports."""
-    for name in sorted({node for _, (_, node), _ in stay}):
-        here = [(other.leaf[path], kept) for other, (path, node), kept in stay if node == name]
-        new = [(model.gang.leaf[path], count) for (path, node), count in model.count.items() if node == name]
+    charged = model.state.world.charged
+    for name in sorted({each for _, (_, node), _ in stay for each in charged(node)}):
+        here = [(other.leaf[path], kept) for other, (path, node), kept in stay if name in charged(node)]
+        new = [(model.gang.leaf[path], count) for (path, node), count in model.count.items() if name in charged(node)]
         for resource in model.state.world.resources:
             asked = [leaf.request[resource] * count for leaf, count in new if leaf.request[resource]]
             if asked:

@@ -54,6 +54,8 @@ def _unreadable(world: World, gang: Gang, answer: Document) -> Iterator[str]:
             yield f"unknown pod set {placement.get('pods')!r}"
         if placement.get("node") not in world.nodes:
             yield f"unknown node {placement.get('node')!r}"
+        elif placement.get("zone") != world.where(world.seat(placement)).get("zone"):
+            yield f"unknown zone {placement.get('zone')!r} of node {placement['node']!r}"
 
 
 def _wrong(world: World, gang: Gang, answers: list[Document], number: int) -> Iterator[str]:
@@ -73,7 +75,7 @@ def _wrong(world: World, gang: Gang, answers: list[Document], number: int) -> It
     except (ValueError, AssertionError):
         yield "evicts or moves a pod that is not running"
         return
-    new = _new_members(answer)
+    new = _new_members(world, answer)
     yield from _indices(gang, answer)
     yield from _counts(gang, state, new)
     if new:
@@ -94,8 +96,8 @@ def _not_silent(answer: Document) -> Iterator[str]:
             yield f"outcome {answer['outcome']} with {name}"
 
 
-def _new_members(answer: Document) -> list[Member]:
-    return [(placement["pods"], placement["node"]) for placement in answer.get("placements") or []]
+def _new_members(world: World, answer: Document) -> list[Member]:
+    return [(placement["pods"], world.seat(placement)) for placement in answer.get("placements") or []]
 
 
 def _indices(gang: Gang, answer: Document) -> Iterator[str]:

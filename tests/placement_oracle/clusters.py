@@ -42,6 +42,9 @@ class Cluster:
         levels = self.topologies[topology][:depth]
         domains: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for node in self.nodes:
+            if len(levels) == depth and depth and all(level in node["labels"] for level in levels[:-1]):
+                for zone in node.get("zones") or [] if levels[-1] not in node["labels"] else []:
+                    domains[node["name"], zone["name"]].append(self.free_of(zone))
             if all(level in node["labels"] for level in levels):
                 domains[tuple(node["labels"][level] for level in levels)].append(self.free_of(node))
         return list(domains.values()) or [[0]]

@@ -26,7 +26,7 @@ def unlawful_victims(world: World, answers: list[Document], number: int) -> Iter
     preemptor, before = world.gangs[number], state_after(world, answers[:number])
     by_gang: dict[str, list[Member]] = {}
     for victim in victims:
-        by_gang.setdefault(victim["gang"], []).append((victim["pods"], victim["node"]))
+        by_gang.setdefault(victim["gang"], []).append((victim["pods"], world.seat(victim)))
     wrong = [each for name, evicted in by_gang.items() for each in _unlawful(world, before, preemptor, name, evicted)]
     yield from wrong or _needless(world, answers, number, by_gang, before)
 
@@ -58,7 +58,9 @@ def _needless(
     for name, evicted in by_gang.items():
         for kept in _lawful_rests(world, before, name, evicted):
             rest = {**by_gang, name: kept}
-            fewer = [{"gang": who, "pods": path, "node": node} for who, pods in rest.items() for path, node in pods]
+            fewer = [
+                {"gang": who, "pods": path, **world.where(seat)} for who, pods in rest.items() for path, seat in pods
+            ]
             if feasible(world, number, decided, releasing=True, victims=fewer):
                 spared = list((Counter(evicted) - Counter(kept)).elements())
                 yield f"victims {spared} of {name} can be spared"
@@ -91,12 +93,14 @@ def unlawful_moves(world: World, answers: list[Document], number: int) -> Iterat
     before, after = state_after(world, answers[:number]), state_after(world, answers[:number])
     for move in moves:
         gang = world.gang(move["gang"])
-        if gang is None or (move["pods"], move["from"]) not in before.running[move["gang"]]:
+        if gang is None or (move["pods"], world.seat(move, "from", "fromZone")) not in before.running[move["gang"]]:
             yield f"moves a pod that is not running: {move}"
             return
         if not gang.preemptible or gang is world.gangs[number]:
             yield f"{gang.name} may not be moved"
-        if move["to"] not in world.nodes or not may_use(gang.leaf[move["pods"]], world.nodes[move["to"]]):
+        if move["to"] not in world.nodes or not may_use(
+            gang.leaf[move["pods"]], world.nodes[world.seat(move, "to", "toZone")]
+        ):
             yield f"{move['pods']} may not use node {move['to']}"
             return
     after.make_way(answers[number])

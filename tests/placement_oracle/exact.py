@@ -169,7 +169,8 @@ class Model:
                 self.cp.add(count == 0)
 
     def _most(self, leaf: TreeNode, node: str) -> int:
-        fits = [self._room(node, name) // amount for name, amount in leaf.request.items() if amount]
+        here = {node, self.state.world.home(node)}
+        fits = [self._room(each, name) // amount for each in here for name, amount in leaf.request.items() if amount]
         return min(fits, default=self.need[leaf.path])
 
     def _room(self, node: str, resource: str) -> int:
@@ -189,6 +190,15 @@ class Model:
     def _add_room(self) -> None:
         for node in self.state.world.nodes:
             self.cap(list(self.gang.leaf), [node], 1)
+            self._cap_zones(node)
+
+    def _cap_zones(self, home: str) -> None:
+        """Zones hold no more together than their node has room."""
+        zones = set(self.state.world.zones(home))
+        for weights, room in self.cuts if zones else []:
+            terms = [weights[path] * count for (path, name), count in self.count.items() if name in zones]
+            if terms:
+                self.cp.add(sum(terms) <= room[home])
 
     def cap(self, paths: list[str], names: list[str], opened: cp_model.IntVar | int) -> None:
         """These nodes hold no more of these pod sets than they have room, and nothing unless opened."""
@@ -210,7 +220,7 @@ class Model:
             leaf = self.gang.leaf[path]
             busy = self.state.busy_ports(name, waiting=self.releasing)
             for port in ports_of(leaf):
-                alike["port", name, str(port)].append(count)
+                alike["port", self.state.world.home(name), str(port)].append(count)
                 if port in busy:
                     self.cp.add(count == 0)
             for key in anti_affinity_of(leaf):

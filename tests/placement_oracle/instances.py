@@ -2,7 +2,8 @@
 
 `core`: one gang, required and preferred, mixed sizes, tight; min equals count. `hard`: cut to fit exactly, then perhaps
 a hair too much. `tiny`: small enough for brute force. `full`: everything the format can say. `preempt`: a cluster full
-of running gangs, and one that is worth more.
+of running gangs, and one that is worth more. `zones`: nodes with zones; `small-zones`: few enough for brute force;
+`hard-zones`: a gang cut to fit zones and nodes exactly, then perhaps a hair too much.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from random import Random
 from typing import Literal, get_args
 
 from placement_oracle.clusters import GPU, HOST, Cluster, random_cluster
+from placement_oracle.divided import NUMA, cut_zones, divide, release_in_zones, settle_running
 from placement_oracle.oddities import add_oddities
 from placement_oracle.reading import Document
 
-Profile = Literal["core", "hard", "tiny", "full", "preempt"]
+Profile = Literal["core", "hard", "tiny", "full", "preempt", "zones", "small-zones", "hard-zones"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 SIZES = (1, 2, 3, 4, 5, 6, 8)
@@ -41,17 +43,36 @@ def instance(seed: int, profile: Profile = "core") -> Document:
             cluster = random_cluster(random, random.choice((4, 6, 10)))
             gangs = [_tight_gang(random, cluster, "ns/gang-0", 10, 3), *_running_gangs(random, cluster)]
             gangs[0]["priority"] = 100
+        case "zones":
+            cluster = random_cluster(random, random.choice((2, 4, 6, 10, 16)))
+            divide(random, cluster)
+            number = random.choice((1, 1, 2))
+            gangs = [_tight_gang(random, cluster, f"ns/gang-{index}", 24 // number, 5) for index in range(number)]
+        case "hard-zones":
+            cluster, gangs = cut_zones(random)
+        case "small-zones":
+            cluster = random_cluster(random, random.randint(1, 2))
+            divide(random, cluster)
+            gangs = [_tight_gang(random, cluster, "ns/gang-0", 5, 2)]
     problem: Document = {
         "version": 1,
         "resources": cluster.resources,
-        "topologies": [{"name": name, "levels": levels} for name, levels in cluster.topologies.items()],
+        "topologies": [_topology(name, levels) for name, levels in cluster.topologies.items()],
         "nodes": cluster.nodes,
         "gangs": gangs,
         "options": {"preempt": True, "extras": random.choice(("place", "skip"))} if profile == "preempt" else {},
     }
     if profile == "full" or (profile == "tiny" and random.random() < 0.5):
         add_oddities(random, problem, preempt=profile == "full" and random.random() < 0.25)
+    if profile in ("zones", "small-zones") and random.random() < 0.5:
+        add_oddities(random, problem, preempt=profile == "zones" and random.random() < 0.25)
+        settle_running(random, problem)
+        release_in_zones(random, problem)
     return problem
+
+
+def _topology(name: str, levels: list[str]) -> Document:
+    return {"name": name, "levels": levels} | ({"zones": True} if levels[-1] == NUMA else {})
 
 
 def _levels(random: Random, cluster: Cluster, above: int) -> tuple[int, Document]:

@@ -94,7 +94,7 @@ def _judge_values(world: World, answers: list[Document], number: int, verdict: V
     if not answer["proved"]:
         return
     verdict.figures["proved"] += 1
-    members = [(placement["pods"], placement["node"]) for placement in answer["placements"]]
+    members = [(placement["pods"], world.seat(placement)) for placement in answer["placements"]]
     state = state_after(world, answers[:number])
     reached = values_of(world, gang, state.running[gang.name] + members)
     if all(value == IDEAL for _, value in reached):

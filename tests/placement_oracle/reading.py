@@ -13,8 +13,13 @@ Amounts = dict[str, int]
 Path = tuple[str, ...]
 
 
+SINGLE = "single-numa-node"
+
+
 @dataclass(slots=True)
 class Node:
+    """A node, or a zone of one: then `home` is where the node itself is found."""
+
     name: str
     labels: dict[str, str]
     allocatable: Amounts
@@ -23,6 +28,8 @@ class Node:
     taints: list[Document]
     schedulable: bool
     ports: frozenset[int]
+    home: str = ""
+    zone: str = ""
 
 
 @dataclass(slots=True)
@@ -76,19 +83,57 @@ class Gang:
 
 @dataclass(slots=True)
 class World:
+    """`nodes` are the seats of pods: nodes, and the zones of those where one zone has to hold a pod."""
+
     resources: list[str]
     topologies: dict[str, list[str]]
     nodes: dict[str, Node]
     gangs: list[Gang]
     options: Document
+    of_zones: frozenset[str] = frozenset()
     _paths: dict[tuple[str, str], Path] = field(default_factory=dict)
+    _zones: dict[str, list[str]] | None = None
+
+    def home(self, seat: str) -> str:
+        return self.nodes[seat].home or seat
+
+    def charged(self, seat: str) -> list[str]:
+        """Every seat that a pod takes room from: its zone and the node; all zones where its own is not known."""
+        if self.nodes[seat].home:
+            return [seat, self.nodes[seat].home]
+        return [seat, *self.zones(seat)]
+
+    def zones(self, home: str) -> list[str]:
+        if self._zones is None:
+            self._zones = {}
+            for name, node in self.nodes.items():
+                self._zones.setdefault(node.home, []).append(name)
+        return self._zones.get(home, [])
+
+    def seat(self, where: Document, node: str = "node", zone: str = "zone") -> str:
+        """The seat that a document names."""
+        return _seat(self.nodes, where[node], where.get(zone))
+
+    def where(self, seat: str) -> Document:
+        """How a document names a seat."""
+        node = self.nodes[seat]
+        return {"node": node.name, "zone": node.zone} if node.zone else {"node": node.name}
 
     def path(self, topology: str, node: str) -> Path:
         """The node's label values, broad to narrow, as far as it takes part."""
         key = (topology, node)
         if key not in self._paths:
-            self._paths[key] = _path(self.topologies[topology], self.nodes[node].labels)
+            self._paths[key] = self._path(topology, self.nodes[node])
         return self._paths[key]
+
+    def _path(self, topology: str, node: Node) -> Path:
+        levels = self.topologies[topology]
+        if topology not in self.of_zones:
+            return _path(levels, node.labels)
+        path = _path(levels[:-1], node.labels)
+        if len(path) < len(levels) - 1 or not node.zone:
+            return path
+        return (*path, node.zone if path and path[-1] == node.name else f"{node.name}/{node.zone}")
 
     def depth(self, tree_node: TreeNode, level: str) -> int:
         """How many levels there are from the broadest down to this one."""
@@ -103,13 +148,41 @@ def read(problem: Document | World) -> World:
     if isinstance(problem, World):
         return problem
     resources = list(problem["resources"])
+    topologies = problem.get("topologies") or []
+    nodes = {seat: found for node in problem["nodes"] for seat, found in _seats(node, resources)}
     return World(
         resources,
-        {topology["name"]: list(topology.get("levels") or []) for topology in problem.get("topologies") or []},
-        {node["name"]: _node(node, resources) for node in problem["nodes"]},
-        [_gang(gang, resources) for gang in problem["gangs"]],
+        {topology["name"]: list(topology.get("levels") or []) for topology in topologies},
+        nodes,
+        [_gang(gang, resources, nodes) for gang in problem["gangs"]],
         problem.get("options") or {},
+        frozenset(topology["name"] for topology in topologies if topology.get("zones")),
     )
+
+
+def _seat(nodes: dict[str, Node], node: str, zone: str | None) -> str:
+    return f"{node} {zone}" if zone and f"{node} {zone}" in nodes else node
+
+
+def _seats(node: Document, resources: list[str]) -> Iterator[tuple[str, Node]]:
+    whole = _node(node, resources)
+    zones = (node.get("zones") or []) if node.get("zonePolicy") == SINGLE else []
+    known = [
+        resource for resource in resources if any(base_units_of(zone, "allocatable", resource) > 0 for zone in zones)
+    ]
+    for zone in zones:
+        part = _node({**node, **zone, "used": zone.get("used"), "releasing": zone.get("releasing")}, resources)
+        part.name, part.home, part.zone, part.ports = node["name"], node["name"], zone["name"], frozenset()
+        for resource in set(resources) - set(known):
+            part.allocatable[resource] = whole.allocatable[resource]
+            part.used[resource] = part.releasing[resource] = 0
+        yield f"{node['name']} {zone['name']}", part
+    whole.schedulable = whole.schedulable and not zones
+    yield node["name"], whole
+
+
+def base_units_of(holder: Document, part: str, resource: str) -> int:
+    return base_units(resource, (holder.get(part) or {}).get(resource, 0), up=False)
 
 
 def _path(levels: list[str], labels: dict[str, str]) -> Path:
@@ -138,7 +211,7 @@ def _node(node: Document, resources: list[str]) -> Node:
     )
 
 
-def _gang(gang: Document, resources: list[str]) -> Gang:
+def _gang(gang: Document, resources: list[str], nodes: dict[str, Node]) -> Gang:
     root = _tree(gang, "", 0, None, resources)
     leaf: dict[str, TreeNode] = {}
     for node in root.leaves():
@@ -149,7 +222,7 @@ def _gang(gang: Document, resources: list[str]) -> Gang:
         gang.get("priority") or 0,
         gang.get("preemptible", True),
         gang.get("tiedTo"),
-        [(member["pods"], member["node"]) for member in gang.get("running") or []],
+        [(member["pods"], _seat(nodes, member["node"], member.get("zone"))) for member in gang.get("running") or []],
         leaf,
     )
 

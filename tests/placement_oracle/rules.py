@@ -29,9 +29,10 @@ def misplaced(state: State, gang: Gang, new: list[Member], *, waiting: bool, nar
 
 def _over_capacity(state: State, gang: Gang, new: list[Member], waiting: bool, narrow: bool) -> Iterator[str]:
     asked: dict[tuple[str, str], int] = Counter()
-    for path, node in new:
+    for path, seat in new:
         for resource, amount in gang.leaf[path].request.items():
-            asked[node, resource] += amount
+            for node in state.world.charged(seat):
+                asked[node, resource] += amount
     for (node, resource), amount in asked.items():
         idle = state.idle if narrow else state.idle_at_most
         room = state.coming(node, resource) if waiting else idle(node, resource)
@@ -42,7 +43,7 @@ def _over_capacity(state: State, gang: Gang, new: list[Member], waiting: bool, n
 def _shared_ports(state: State, gang: Gang, new: list[Member], waiting: bool) -> Iterator[str]:
     opened: dict[str, Counter[int]] = defaultdict(Counter)
     for path, node in new:
-        opened[node].update(ports_of(gang.leaf[path]))
+        opened[state.world.home(node)].update(ports_of(gang.leaf[path]))
     for node, ports in opened.items():
         busy = state.busy_ports(node, waiting=waiting)
         for port, times in ports.items():

@@ -37,7 +37,7 @@ class Spread:
         places: dict[Place, list[str]] = defaultdict(list)
         for host in sorted({*hosts, *running}):
             path = world.path(node.topology, host)
-            places[(path[: self.depth], "") if len(path) >= self.depth else (path, host)].append(host)
+            places[(path[: self.depth], "") if len(path) >= self.depth else (path, world.home(host))].append(host)
         self.used = {place: self._in_use(names, hosts, running) for place, names in places.items()}
         self.opened = [(places[place], used) for place, used in self.used.items()]
         self.number = sum(self.used.values())

@@ -41,6 +41,7 @@ class State:
         return self.idle(node, resource) + self.releasing[node][resource]
 
     def busy_ports(self, node: str, *, waiting: bool) -> set[int]:
+        node = self.world.home(node)
         busy = set(+self.ports[node])
         return busy if waiting else busy | set(+self.leaving_ports[node])
 
@@ -48,31 +49,33 @@ class State:
         return self.running.get(gang, []) + self.placed[gang]
 
     def take(self, gang: Gang, member: Member, *, waiting: bool = False) -> None:
-        leaf, node = gang.leaf[member[0]], member[1]
+        leaf, seat = gang.leaf[member[0]], member[1]
         for resource, amount in leaf.request.items():
-            if waiting:
-                self.taken_later[node][resource] += amount
-            else:
-                self.free[node][resource] -= amount
-        self.ports[node].update(ports_of(leaf))
+            for node in self.world.charged(seat):
+                if waiting:
+                    self.taken_later[node][resource] += amount
+                else:
+                    self.free[node][resource] -= amount
+        self.ports[self.world.home(seat)].update(ports_of(leaf))
 
     def evict(self, gang: Gang, member: Member) -> None:
         """The pod is terminating from now on: its room and ports are releasing."""
-        leaf, node = gang.leaf[member[0]], member[1]
+        leaf, node = gang.leaf[member[0]], self.world.home(member[1])
         self.running[gang.name].remove(member)
         for resource, amount in leaf.request.items():
-            self.releasing[node][resource] += amount
+            for each in self.world.charged(member[1]):
+                self.releasing[each][resource] += amount
         self.ports[node].subtract(ports_of(leaf))
         self.leaving_ports[node].update(ports_of(leaf))
 
     def make_way(self, answer: Document) -> None:
         """Carry out the victims and moves of a decision."""
         for victim in answer.get("victims") or []:
-            self.evict(self._gang(victim["gang"]), (victim["pods"], victim["node"]))
+            self.evict(self._gang(victim["gang"]), (victim["pods"], self.world.seat(victim)))
         for move in answer.get("moves") or []:
-            self.evict(self._gang(move["gang"]), (move["pods"], move["from"]))
+            self.evict(self._gang(move["gang"]), (move["pods"], self.world.seat(move, "from", "fromZone")))
         for move in answer.get("moves") or []:
-            arriving = (move["pods"], move["to"])
+            arriving = (move["pods"], self.world.seat(move, "to", "toZone"))
             self.take(self._gang(move["gang"]), arriving, waiting=True)
             self.running[move["gang"]].append(arriving)
 
@@ -80,7 +83,7 @@ class State:
         """The whole decision of one gang."""
         self.make_way(answer)
         for placement in answer.get("placements") or []:
-            member = (placement["pods"], placement["node"])
+            member = (placement["pods"], self.world.seat(placement))
             self.take(gang, member, waiting=bool(answer.get("waits")))
             self.placed[gang.name].append(member)
 

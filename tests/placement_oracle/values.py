@@ -21,7 +21,7 @@ def preference_values(problem: Document | World, gang: Document, placements: Ite
     world = read(problem)
     found = world.gang(gang["name"])
     assert found is not None
-    members = found.running + [(placement["pods"], placement["node"]) for placement in placements]
+    members = found.running + [(placement["pods"], world.seat(placement)) for placement in placements]
     return values_of(world, found, members)
 
 
@@ -69,5 +69,5 @@ def _places(world: World, node: TreeNode, hosts: list[str]) -> tuple[int, list[t
     found = set()
     for host in hosts:
         path = world.path(node.topology, host)
-        found.add((path[:depth], "") if len(path) >= depth else (path, host))
+        found.add((path[:depth], "") if len(path) >= depth else (path, world.home(host)))
     return depth, sorted(found)

@@ -18,20 +18,24 @@ from typing import Any
 
 from cluster_kit.admission import LiveReader
 from cluster_kit.loops import running
+from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Reply, Server, eventually
 from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
 from spinney.api.admission import AdmissionRequest, Lookup, Verdict
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
+from spinney.api.roles import NAMESPACE, rbac_objects, user_of
 from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.drive.client.connect import connect, find_connection
+from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.drive.loop.operator.configured import settings_of
 from spinney.drive.loop.operator.running import Operator
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 from spinney.serve import tls
-from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity
+from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity, role_identity
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.serve.apiserver.running import Listen, listening
 from spinney.serve.webhook.configurations import Address, webhook_configurations
@@ -50,9 +54,10 @@ from spinney.sim.stack import Parts, Stack
 Json = dict[str, Any]
 
 DEADLINE_S = 60.0
-OPERATOR = "operator"
+OPERATOR = user_of("operator")
 COLLECTIONS = {
     "ClusterTopology": "grove.io/v1alpha1/clustertopologies",
+    "ComputeDomain": "resource.nvidia.com/v1beta1/computedomains",
     "Event": "events",
     "Node": "nodes",
     "Pod": "pods",
@@ -89,20 +94,22 @@ class Rules:
 
 
 class Stage:
-    """One cluster. `operate` begins, or begins anew with another configuration."""
+    """One cluster. `operate` begins, or begins anew with another configuration; `record` is what operators did."""
 
     def __init__(self, server: Server, rules: Rules) -> None:
         self.server = server
+        self.record = Record()
         self._rules = rules
         self._space, self._cluster = Space(server, "default"), Space(server, "")
         self._operator = contextlib.ExitStack()
 
-    def operate(self, configuration: Json) -> None:
+    def operate(self, configuration: Json, wrap: Callable[[Transport], Transport] = lambda inner: inner) -> None:
         self.halt()
         told = load_configuration(json.dumps(configuration))
         self._rules.put(OperatorAdmission(admission_settings_of(told, frozenset({OPERATOR}))))
         kubeconfig = self.server.kubeconfig_of(OPERATOR)
-        transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
+        connected = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
+        transport = wrap(RecordingTransport(connected, self.record))
         operator = Operator(transport, SystemClock(), system_dice(), settings_of(told))
         self._operator.enter_context(running(_while(operator.run, operator.ready, transport.close)))
         self.eventually(self._is_judged, "the rules are asked")
@@ -168,10 +175,11 @@ class Stage:
         space.delete(collection, name).ok(200, 202)
 
     def events(self, kind: str, name: str) -> list[tuple[str, str]]:
-        """Reason and message of the events about an object, in the order they came."""
+        """Reason and message of the events about an object, in the order they came; not what came and went for it."""
         found = self.find("Event", fieldSelector=f"involvedObject.kind={kind},involvedObject.name={name}")
         by_age = sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
-        return [(each["reason"], each["message"]) for each in by_age]
+        told = [each for each in by_age if not each["reason"].endswith("Successful")]
+        return [(each["reason"], each["message"]) for each in told]
 
     def uids(self, kind: str, name: str) -> dict[str, str]:
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in self.part_of(kind, name)}
@@ -206,8 +214,13 @@ def is_ready(pod: Json) -> bool:
 
 
 @contextmanager
-def stage_on(assets: Assets | None, directory: Path, nodes: str) -> Iterator[Stage]:
-    """On a real control plane of these programs, or on the embedded server; nobody operates yet."""
+def stage_on(
+    assets: Assets | None, directory: Path, nodes: str, scheduler: SchedulerSettings | None = None
+) -> Iterator[Stage]:
+    """On a real control plane of these programs, or on the embedded server; nobody operates yet.
+
+    Without a scheduler pods are bound first fit.
+    """
     rules = Rules()
     with contextlib.ExitStack() as held:
         if assets is None:
@@ -220,16 +233,26 @@ def stage_on(assets: Assets | None, directory: Path, nodes: str) -> Iterator[Sta
             cluster.apply("customresourcedefinitions", definition, force="true").ok(200, 201)
         for definition in all_crds():
             cluster.established(definition["metadata"]["name"])
+        install_rights(server)
         if assets is not None:
             held.callback(_collector(assets, server, directory).stop)
             held.enter_context(_behind_webhook(server, rules))
         transport = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
-        parts = Parts(load_nodes(nodes), Habits(timing=_QUICK), controllers=(), binds=lambda scheduler: True)
+        binds = None if scheduler is not None else lambda name: True
+        parts = Parts(load_nodes(nodes), Habits(timing=_QUICK), controllers=(), binds=binds, scheduler=scheduler)
         stack = Stack(transport, SystemClock(), system_dice(), parts)
         held.enter_context(running(_while(stack.run, stack.registered, transport.close)))
         stage = Stage(server, rules)
         held.callback(stage.halt)
         yield stage
+
+
+def install_rights(server: Server) -> None:
+    """The roles' accounts and rights, as they are shipped."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    for obj in (namespace, *rbac_objects()):
+        space = Space(server, obj["metadata"].get("namespace", ""))
+        space.apply(f"{obj['kind'].lower()}s", obj, force="true").ok(200, 201)
 
 
 @asynccontextmanager
@@ -252,7 +275,8 @@ async def _while(run: Callable[[], Any], ready: asyncio.Event, close: Callable[[
 @contextmanager
 def _embedded(directory: Path, rules: Rules) -> Iterator[Server]:
     tokens = {name: secrets.token_urlsafe(24) for name in ("admin", OPERATOR)}
-    known = {token: Identity(name, groups=(MASTERS, AUTHENTICATED)) for name, token in tokens.items()}
+    known = {tokens["admin"]: Identity("admin", groups=(MASTERS, AUTHENTICATED))}
+    known[tokens[OPERATOR]] = role_identity("operator")
     with running(listening(build(Embedded(tokens=known, plugins=(rules,))), Listen())) as url:
         kubeconfig = directory / "kubeconfig"
         write_kubeconfig(kubeconfig, name="embedded", url=url, authority=None, user="admin", token=tokens["admin"])
@@ -261,7 +285,7 @@ def _embedded(directory: Path, rules: Rules) -> Iterator[Server]:
 
 @contextmanager
 def _real(directory: Path, assets: Assets) -> Iterator[Server]:
-    settings = Settings(assets, directory / "plane", (), {OPERATOR: ("system:masters",)})
+    settings = Settings(assets, directory / "plane", (), {OPERATOR: role_identity("operator").groups})
     with ControlPlane(settings) as plane:
         yield _server("real", plane.url, plane.kubeconfig, plane.authority, plane.tokens, directory)
 

@@ -48,8 +48,12 @@ class Verdict:
     warnings: tuple[str, ...] = ()
 
 
+class Unreadable(Exception):
+    """Something that a rule has to look at cannot be read; the text says why."""
+
+
 class Lookup(Protocol):
-    """Read-only view for rules. What it gives must not be changed."""
+    """Read-only view for rules. What it gives must not be changed. It raises `Unreadable` where it cannot tell."""
 
     def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Object | None:
         """One object, or None where there is none."""

@@ -101,7 +101,17 @@ class Notify:
     warning: bool = False
 
 
-Change = Create | Amend | SetStatus | Delete | Notify
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The number of replicas, changed where an object is scaled."""
+
+    target: Target
+    replicas: int
+    uid: str
+    version: str
+
+
+Change = Create | Amend | SetStatus | Scale | Delete | Notify
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,24 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spinney.api.admission import AdmissionPlugin
 from spinney.api.dynamo_conversion import convert
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.api.roles import NAMESPACE, ROLES, rbac_objects, user_of
 from spinney.cli.addresses import certificate_hosts, reachable_host
+from spinney.cli.manifest_files import apply_all, manifests_of
 from spinney.cli.stack_options import StackOptions
+from spinney.cli.webhook_beside import judging
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
 from spinney.drive.client.connect import connect, find_connection
+from spinney.drive.client.credentials import Fixed, Grant
 from spinney.drive.client.transport import Transport
-from spinney.drive.loop.clock import SystemClock
+from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.serve import tls
 from spinney.serve.apiserver.access.identity import ADMIN, AUTHENTICATED, MASTERS, Identity, Nobody, role_identity
 from spinney.serve.apiserver.embedded import Embedded, build
@@ -34,19 +41,30 @@ from spinney.sim.kubernetes.errors import StartFailed
 from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 from spinney.sim.transport import InProcessTransport
 
-ROLES = ("operator", "scheduler", "dynamo", "webhook", "dashboard")
 CONVERTERS = {("nvidia.com", "DynamoGraphDeployment"): convert}
 """Kinds whose versions the embedded server converts in process, whatever their definition says of conversion."""
 
 
+async def _at_once() -> None:
+    """Rules in process need no introduction."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A running API server: where it is, a way in for our own parts, and what of it has ended by itself."""
+    """A running API server: where it is, ways in for our own parts, and what of it has ended by itself.
+
+    `as_role` gives a way in with the rights of a role. `judged` waits until admission rules are asked.
+    """
 
     url: str
     transport: Transport
     ended: Callable[[], str | None]
-    operator: Transport
+    as_role: Callable[[str], Transport]
+    judged: Callable[[], Awaitable[None]] = _at_once
+
+    @property
+    def operator(self) -> Transport:
+        return self.as_role("operator")
 
 
 @contextlib.asynccontextmanager
@@ -66,9 +84,17 @@ async def embedded(options: StackOptions, plugins: Sequence[AdmissionPlugin] = (
             write_kubeconfig(
                 options.kubeconfig, name="spinney", url=shown, authority=authority, user="admin", token=token
             )
-            as_operator = replace(role_identity("operator"), groups=(MASTERS, AUTHENTICATED))
-            operator = InProcessTransport(server, as_operator)
-            yield Api(shown, InProcessTransport(server, ADMIN), lambda: None, operator)
+            transport = InProcessTransport(server, ADMIN)
+            await install_rights(transport)
+            yield Api(shown, transport, lambda: None, lambda role: InProcessTransport(server, role_identity(role)))
+
+
+async def install_rights(transport: Transport) -> None:
+    """Our roles' accounts and rights, as they are shipped."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    manifests = manifests_of([namespace, *rbac_objects()], "our own rights")
+    door = Door(transport, system_dice(), field_manager="spinney-up")
+    await apply_all(ApiClient(transport, system_dice()), door, manifests)
 
 
 def _admin_token(data_dir: Path | None) -> str:
@@ -104,19 +130,29 @@ def _directory(kept: Path | None) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def real(options: StackOptions, assets: Assets) -> AsyncIterator[Api]:
+async def real(options: StackOptions, assets: Assets, configuration: OperatorConfiguration) -> AsyncIterator[Api]:
     _check_port(options.port)
     with _directory(options.data_dir) as parent:
         controllers = DEFAULT_CONTROLLERS + WORKLOAD_CONTROLLERS
-        plane = ControlPlane(Settings(assets, parent / "control-plane", controllers, port=options.port))
+        users = {user_of(role): role_identity(role).groups for role in ROLES}
+        plane = ControlPlane(Settings(assets, parent / "control-plane", controllers, users, options.port))
         try:
             await _to_the_end(plane.start)
             shutil.copyfile(plane.kubeconfig, options.kubeconfig)
-            transport = connect(find_connection(SystemClock(), kubeconfig=plane.kubeconfig))
-            try:
-                yield Api(plane.url, transport, plane.ended, transport)
-            finally:
-                await transport.close()
+            async with contextlib.AsyncExitStack() as held:
+                admin = find_connection(SystemClock(), kubeconfig=plane.kubeconfig)
+                transport = connect(admin)
+                held.push_async_callback(transport.close)
+
+                def as_role(role: str) -> Transport:
+                    token = Grant({"authorization": f"Bearer {plane.tokens[user_of(role)]}"})
+                    found = connect(replace(admin, credentials=Fixed(token)))
+                    held.push_async_callback(found.close)
+                    return found
+
+                await install_rights(transport)
+                judged = await held.enter_async_context(judging(configuration, admin, transport, as_role("webhook")))
+                yield Api(plane.url, transport, plane.ended, as_role, judged)
         finally:
             await _to_the_end(plane.stop)
 

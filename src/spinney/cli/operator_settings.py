@@ -6,9 +6,11 @@ from pathlib import Path
 
 from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
 from spinney.cli.stack_options import ConfigurationError as OptionError
+from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import settings_of
-from spinney.drive.loop.operator.configured import third_party_backends
+from spinney.drive.loop.operator.configured import capabilities_of, third_party_backends
 from spinney.serve.apiserver.access.identity import role_identity
 
 _FOR_ONE_MACHINE = """
@@ -42,4 +44,13 @@ def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> 
 
 def admission_of(configuration: OperatorConfiguration) -> OperatorAdmission:
     """The rules for an embedded server; the operator's own start-up write passes them."""
-    return OperatorAdmission(settings_of(configuration, frozenset({role_identity("operator").name})))
+    users = frozenset({role_identity("operator").name})
+    return OperatorAdmission(settings_of(configuration, users, capabilities_of(configuration)))
+
+
+def dynamo_admission_of(configuration: OperatorConfiguration) -> DynamoAdmission:
+    """The rules for deployments; the Dynamo part itself may change replicas that an adapter owns."""
+    users = frozenset({role_identity("dynamo").name})
+    return DynamoAdmission(
+        DynamoAdmissionSettings(default_topology=configuration.default_topology, operator_users=users)
+    )

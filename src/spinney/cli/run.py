@@ -1,10 +1,19 @@
-"""`spinney run`: a role against a cluster."""
+"""`spinney run`: roles against a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EXIT = (
+    "Exit status: 0 stopped by a signal, 1 leadership lost or a failure, 2 configuration, 3 start-up synchronisation."
+)
 
 
 @click.group()
@@ -12,28 +21,145 @@ def run() -> None:
     """Run a role against a cluster, in the foreground."""
 
 
+def cluster_options(command: F) -> F:
+    """What every role is told: which cluster, and how it is configured."""
+    config = click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="OperatorConfiguration, read once at the start. "
+        "Default: topology aware scheduling off, only the default scheduler.",
+    )
+    kubeconfig = click.option(
+        "--kubeconfig",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Cluster to work on. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
+    )
+    return kubeconfig(config(command))
+
+
+def webhook_options(command: F) -> F:
+    """What only the webhook is told."""
+    options = (
+        click.option(
+            "--bind-address",
+            default="",
+            metavar="ADDRESS",
+            help="Where the webhook listens. Default: server.webhooks.bindAddress of the configuration, or 127.0.0.1.",
+        ),
+        click.option(
+            "--webhook-port",
+            type=click.IntRange(0, 65535),
+            help="Port of the webhook; 0 picks a free one. Default: server.webhooks.port of the configuration.",
+        ),
+        click.option(
+            "--cert-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Take tls.crt, tls.key and ca.crt from here. Default: certificates made and replaced by the webhook.",
+        ),
+        click.option(
+            "--service",
+            default="",
+            metavar="NAMESPACE/NAME",
+            help="The Service that the configurations of `spinney manifests webhooks` name. "
+            "Without it configurations are made that name the address of this process.",
+        ),
+        click.option(
+            "--operator-user",
+            default="",
+            metavar="NAME",
+            help="Who may write the default topology. Default: the service account of the operator.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @run.command(
-    epilog="""\b
+    epilog=f"""\b
 Examples:
   spinney run operator --kubeconfig ~/.kube/config --config operator.yaml
 
-Exit status: 0 stopped by a signal, 1 leadership lost or a failure, 2 configuration, 3 start-up synchronisation.
+{_EXIT}
 """
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Cluster to work on. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
-)
-@click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="OperatorConfiguration. Default: topology aware scheduling off, only the default scheduler.",
-)
+@cluster_options
 def operator(kubeconfig: Path | None, config: Path | None) -> None:
     """Turn PodCliqueSets into PodCliques, PodGangs and pods, and keep ClusterTopologies."""
-    from spinney.cli.run_operator import run_operator
+    from spinney.cli.role_running import run_roles
 
-    raise SystemExit(run_operator(kubeconfig, config))
+    raise SystemExit(run_roles(["operator"], kubeconfig, config))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run webhook --kubeconfig ~/.kube/config --config operator.yaml
+  spinney run webhook --service spinney-system/spinney-webhook --bind-address 0.0.0.0
+
+{_EXIT}
+"""
+)
+@cluster_options
+@webhook_options
+def webhook(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
+    """Fill in and judge PodCliqueSets and ClusterTopologies for an API server, over HTTPS."""
+    from spinney.cli.role_running import run_roles
+
+    raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(told)))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run scheduler --kubeconfig ~/.kube/config
+  spinney run scheduler --scheduler-name kai-scheduler --scheduler-name default-scheduler --strategy spread
+
+{_EXIT}
+"""
+)
+@cluster_options
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Whose pods it schedules; may be given several times. Default: kai-scheduler.",
+)
+@click.option(
+    "--strategy", type=click.Choice(["binpack", "spread"]), default="binpack", help="Fill domains, or keep them even."
+)
+@click.option("--node-pool", default="", metavar="NAME", help="Only nodes of this pool. Default: nodes of no pool.")
+def scheduler(
+    kubeconfig: Path | None, config: Path | None, names: tuple[str, ...], strategy: str, node_pool: str
+) -> None:
+    """Place gangs of pods on nodes, topology first, and group pods that are in no gang."""
+    from spinney.cli.role_running import run_roles
+    from spinney.drive.loop.scheduler.settings import Settings
+
+    told = Settings(strategy=strategy, node_pool=node_pool)
+    if names:
+        told = replace(told, names=frozenset(names))
+    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=told))
+
+
+@run.command("all", epilog=_EXIT)
+@cluster_options
+@webhook_options
+def everything(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
+    """Run every role in one process."""
+    from spinney.cli.role_running import run_roles
+    from spinney.cli.roles import MODULES
+
+    raise SystemExit(run_roles(list(MODULES), kubeconfig, config, _webhook(told)))
+
+
+def _webhook(told: dict[str, Any]) -> Any:
+    from spinney.cli.roles import WebhookOptions
+
+    return WebhookOptions(
+        told["bind_address"], told["webhook_port"], told["cert_dir"], told["service"], told["operator_user"]
+    )

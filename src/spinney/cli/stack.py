@@ -16,13 +16,15 @@ import click
 import structlog
 
 from spinney.api.crds import all_crds
+from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.cli.api_servers import CONVERTERS, Api, embedded, real
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
 from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, manifests_of, read_manifests
-from spinney.cli.operator_settings import admission_of, read_configuration
+from spinney.cli.operator_settings import admission_of, dynamo_admission_of, read_configuration
 from spinney.cli.stack_options import ConfigurationError, StackOptions, only_user_of
+from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
@@ -31,6 +33,7 @@ from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.drive.loop.operator.configured import settings_of
 from spinney.drive.loop.operator.start_up import StartUpFailed
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable, StartFailed
 from spinney.sim.nodes.describe import NodesError, load_nodes
@@ -53,8 +56,8 @@ def run(options: StackOptions) -> int:
         nodes = load_nodes(options.nodes_file)
         manifests = read_manifests(options.manifests)
         configuration = read_configuration(options.config)
-        rules = (admission_of(configuration),)
-        server = real(options, find_or_build_assets()) if options.real else embedded(options, rules)
+        rules = (admission_of(configuration), dynamo_admission_of(configuration))
+        server = real(options, find_or_build_assets(), configuration) if options.real else embedded(options, rules)
         factory = loop_factory()
         on_signal(note)
         with only_user_of(options.data_dir), asyncio.Runner(loop_factory=factory) as runner:
@@ -94,17 +97,21 @@ async def _up(
     settings: Settings,
 ) -> None:
     started = time.monotonic()
-    parts = Parts(nodes=nodes, binds=lambda scheduler: True, operator=settings)
+    names = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
+    parts = Parts(nodes=nodes, operator=settings, scheduler=SchedulerSettings(names=names), dynamo=DynamoSettings())
     if options.real:
         parts = replace(parts, controllers=())
     async with server as api:
         await _apply(api.transport, manifests_of(_definitions(options), "our own kinds"))
-        stack = Stack(api.transport, SystemClock(), system_dice(), parts, operator=api.operator)
+        roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
+        stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
         async with asyncio.TaskGroup() as group:
             group.create_task(stack.run(), name="stack")
             group.create_task(_watch_over(api), name="server")
             await stack.registered.wait()
             await stack.operating.wait()
+            await stack.scheduling.wait()
+            await api.judged()
             applied = await _apply(api.transport, manifests)
             _announce(options, api, len(nodes), applied, time.monotonic() - started)
 

@@ -71,11 +71,12 @@ def validate(
     from spinney.api.operator_configuration import ConfigurationError
     from spinney.cli.manifest_files import ManifestError
     from spinney.drive.client.errors import ClientError
+    from spinney.drive.loop.operator.start_up import StartUpFailed
 
     try:
         configuration = _configuration(config)
         judgements = asyncio.run(_judged(manifests, topologies, kubeconfig, configuration))
-    except (ManifestError, ConfigurationError, ClientError, OSError) as error:
+    except (ManifestError, ConfigurationError, ClientError, StartUpFailed, OSError) as error:
         about = f"{config}: " if isinstance(error, ConfigurationError) else ""
         click.echo(f"spinney validate: {about}{error}", err=True)
         raise SystemExit(USAGE) from None
@@ -85,9 +86,12 @@ def validate(
 
 
 def _configuration(path: Path | None) -> OperatorConfiguration | None:
-    from spinney.api.operator_configuration import load_configuration
+    from spinney.api.operator_configuration import BACKENDS, load_configuration
+    from spinney.drive.loop.operator.configured import third_party_backends
 
-    return load_configuration(path.read_text(encoding="utf-8")) if path is not None else None
+    if path is None:
+        return None
+    return load_configuration(path.read_text(encoding="utf-8"), (*BACKENDS, *third_party_backends()))
 
 
 async def _judged(
@@ -103,10 +107,13 @@ async def _judged(
     from spinney.drive.client.api import ApiClient
     from spinney.drive.client.connect import connect, find_connection
     from spinney.drive.loop.clock import SystemClock, system_dice
+    from spinney.drive.loop.operator.configured import capabilities_of
 
     given = read_manifests(manifests)
     known = read_manifests(topologies)
-    settings = settings_of(configuration) if configuration is not None else AdmissionSettings()
+    settings = AdmissionSettings()
+    if configuration is not None:
+        settings = settings_of(configuration, capabilities=capabilities_of(configuration))
     transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig)) if kubeconfig is not None else None
     try:
         reader = ClusterReader(ApiClient(transport, system_dice())) if transport is not None else None

@@ -1,4 +1,4 @@
-"""Certificates for our own listeners: an authority, leaves signed by it, and the steps that replace an authority.
+"""Certificates for our own listeners: an authority, and leaves signed by it.
 
 Never reads a clock (callers give the time) and never writes a key that others can read.
 """
@@ -10,11 +10,12 @@ import os
 import ssl
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -32,6 +33,11 @@ class Certificate:
     @property
     def expires_s(self) -> float:
         return _parse(self.certificate_pem).not_valid_after_utc.timestamp()
+
+    @property
+    def made_s(self) -> float:
+        """When it was made, to the second."""
+        return (_parse(self.certificate_pem).not_valid_before_utc + _BACKDATED).timestamp()
 
 
 def create_authority(name: str, *, now_s: float, days: int = 3650) -> Certificate:
@@ -99,35 +105,20 @@ def client_context(bundle_pem: bytes | None) -> ssl.SSLContext:
     return context
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """What clients trust (`bundle`), who signs now, and what the server shows.
-
-    An authority is replaced in three steps, and clients must have seen the result of each before the next:
-    `with_new_authority`, `with_new_leaf`, `without_old_authorities`.
-    """
-
-    authorities: tuple[Certificate, ...]  # oldest first; the last one signs
-    leaf: Certificate
-
-    @property
-    def bundle(self) -> bytes:
-        return b"".join(authority.certificate_pem for authority in self.authorities)
+def is_issued_by(leaf: Certificate, authority: Certificate) -> bool:
+    """Whether the authority's own key signed the leaf."""
+    try:
+        _parse(leaf.certificate_pem).verify_directly_issued_by(_parse(authority.certificate_pem))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
-def with_new_authority(trust: Trust, authority: Certificate) -> Trust:
-    return replace(trust, authorities=(*trust.authorities, authority))
-
-
-def with_new_leaf(trust: Trust, hosts: Sequence[str], *, now_s: float, days: int = 365) -> Trust:
-    return replace(trust, leaf=issue(trust.authorities[-1], hosts, now_s=now_s, days=days))
-
-
-def without_old_authorities(trust: Trust) -> Trust:
-    """Only the signer stays; refused while the leaf still needs an older one."""
-    signer = trust.authorities[-1]
-    _parse(trust.leaf.certificate_pem).verify_directly_issued_by(_parse(signer.certificate_pem))
-    return replace(trust, authorities=(signer,))
+def joined(*bundles: bytes) -> bytes:
+    """Every certificate of the bundles once, in the order in which they come first."""
+    found = [one for bundle in bundles if bundle for one in x509.load_pem_x509_certificates(bundle)]
+    pems = [one.public_bytes(serialization.Encoding.PEM) for one in found]
+    return b"".join(dict.fromkeys(pems))
 
 
 def is_due(certificate: Certificate, now_s: float, margin_s: float) -> bool:

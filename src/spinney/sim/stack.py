@@ -11,13 +11,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from spinney.api.clock import Clock, Dice
+from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.settings import Settings
+from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
+from spinney.drive.loop.dynamo.running import Dynamo
+from spinney.drive.loop.grouper.running import Grouper
 from spinney.drive.loop.operator.running import Operator
+from spinney.drive.loop.scheduler.running import Scheduler
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 from spinney.sim.binder import Binder
 from spinney.sim.controllers.running import ALL, Controllers
 from spinney.sim.nodes.simulated import Habits, SimulatedNodes
@@ -29,7 +35,8 @@ from spinney.sim.words import Json
 class Parts:
     """What runs. `binds`: which scheduler names the first-fit binder takes; None: there is no binder.
 
-    `operator`: what the operator was told; None: there is no operator.
+    `operator`: what the operator was told; None: there is no operator. `scheduler`: what the scheduler was told, and
+    with it the pod-grouper; None: there is neither. `dynamo`: what the Dynamo part was told; None: there is none.
     """
 
     nodes: Sequence[Json] = ()
@@ -37,13 +44,26 @@ class Parts:
     controllers: Sequence[str] = ALL
     binds: Callable[[str], bool] | None = None
     operator: Settings | None = None
+    scheduler: SchedulerSettings | None = None
+    dynamo: DynamoSettings | None = None
 
 
 class Stack:
-    """Build it on a transport, `run` it. The operator may have a transport, and so an identity, of its own."""
+    """Build it on a transport, `run` it. Operator and scheduler may have transports, and so identities, of their own.
+
+    The pod-grouper goes in as the scheduler.
+    """
 
     def __init__(
-        self, transport: Transport, clock: Clock, dice: Dice, parts: Parts, *, operator: Transport | None = None
+        self,
+        transport: Transport,
+        clock: Clock,
+        dice: Dice,
+        parts: Parts,
+        *,
+        operator: Transport | None = None,
+        scheduler: Transport | None = None,
+        dynamo: Transport | None = None,
     ) -> None:
         own_writes = OwnWrites()
         self.client = ApiClient(transport, dice)
@@ -58,10 +78,21 @@ class Stack:
         told = parts.operator
         self.operator = Operator(operator or transport, clock, dice, told) if told is not None else None
         self.operating = self.operator.ready if self.operator is not None else _set()
+        self.scheduler: Scheduler | None = None
+        self.grouper: Grouper | None = None
+        if parts.scheduler is not None:
+            names = GrouperSettings(scheduler_names=parts.scheduler.names)
+            self.scheduler = Scheduler(scheduler or transport, clock, dice, parts.scheduler)
+            self.grouper = Grouper(scheduler or transport, clock, dice, names)
+        self.scheduling = self.scheduler.ready if self.scheduler is not None else _set()
+        graphs = parts.dynamo
+        self.dynamo = Dynamo(dynamo or transport, clock, dice, graphs) if graphs is not None else None
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled. `registered` is set when the nodes of the file are there, `operating` with the operator."""
+        """Until cancelled. `registered` is set when the nodes of the file are there, `operating` with the operator,
+        `scheduling` with the scheduler.
+        """
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="watches")
             group.create_task(self.nodes.run(), name="nodes")
@@ -70,6 +101,12 @@ class Stack:
                 group.create_task(self._binder.controller.run(), name="binder")
             if self.operator is not None:
                 group.create_task(self.operator.run(), name="operator")
+            if self.scheduler is not None:
+                group.create_task(self.scheduler.run(), name="scheduler")
+            if self.grouper is not None:
+                group.create_task(self.grouper.run(), name="pod-grouper")
+            if self.dynamo is not None:
+                group.create_task(self.dynamo.run(), name="dynamo")
             await self.nodes.register(self._parts.nodes)
             self.registered.set()
 

@@ -234,22 +234,23 @@ async def test_it_listens_by_tls_only_and_changes_its_certificate_without_a_fail
 ADDRESS = Address(b"pem", service_namespace="spinney-system", service_name="spinney-webhook")
 
 
+_SERVED = {"podgroups": (["scheduling.run.ai"], ["v2alpha2"]), "queues": (["scheduling.run.ai"], ["v2"])}
+
+
 def test_the_api_server_is_told_to_ask_about_our_kinds_only() -> None:
     mutating, validating = webhook_configurations(ADDRESS, ["spinney-system"])
     assert (mutating["kind"], validating["kind"]) == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     for hook in (*mutating["webhooks"], *validating["webhooks"]):
         (rule,) = hook["rules"]
-        assert (rule["apiGroups"], rule["apiVersions"], rule["operations"]) == (
-            ["grove.io"],
-            ["v1alpha1"],
-            ["CREATE", "UPDATE"],
+        assert (rule["apiGroups"], rule["apiVersions"]) == _SERVED.get(
+            rule["resources"][0], (["grove.io"], ["v1alpha1"])
         )
+        assert rule["operations"] == ["CREATE", "UPDATE"]
         assert (hook["sideEffects"], hook["admissionReviewVersions"]) == ("None", ["v1"])
         assert hook["clientConfig"]["caBundle"] == base64.b64encode(b"pem").decode()
-    assert [hook["rules"][0]["resources"] for hook in validating["webhooks"]] == [
-        ["clustertopologies"],
-        ["podcliquesets"],
-    ]
+    asked = [[hook["rules"][0]["resources"] for hook in each["webhooks"]] for each in (mutating, validating)]
+    ours = [["clustertopologies"], ["podcliquesets"]]
+    assert asked == [ours, [*ours, ["podgroups"], ["queues"]]]
 
 
 def test_validation_fails_closed_and_defaulting_may_fail_open() -> None:

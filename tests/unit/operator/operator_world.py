@@ -34,8 +34,12 @@ def in_world(
     binds: bool = True,
     seed: int = 0,
     wrap: Callable[[Sim], Any] | None = None,
+    others: list[Json] | None = None,
 ) -> T:
-    """Run a scenario in a fresh world of simulated time, with our kinds served and an operator at work."""
+    """Run a scenario in a fresh world of simulated time, with our kinds served and an operator at work.
+
+    `others` are definitions of kinds that are not ours, there before ours are.
+    """
 
     async def main(sim: Sim) -> T:
         parts = Parts(
@@ -47,7 +51,7 @@ def in_world(
         )
         wrapping = {"wrap": wrap(sim)} if wrap is not None else {}
         async with World(sim.clock, sim.dice, parts, **wrapping) as world:
-            await world.apply(CRDS)
+            await world.apply([*(others or []), *CRDS])
             return await scenario(world)
 
     return run(main, seed=seed, limit_s=200_000)

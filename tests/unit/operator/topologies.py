@@ -46,10 +46,10 @@ def packed(domain: str) -> dict[str, Any]:
 
 
 async def events(world: World, kind: str) -> list[tuple[str, str]]:
-    """Type and reason of the events about objects of a kind, in the order they came."""
+    """Type and reason of the events about objects of a kind, in the order they came; not what came and went."""
     found = [each for each in await world.list("Event") if each["involvedObject"]["kind"] == kind]
     by_age = sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
-    return [(each["type"], each["reason"]) for each in by_age]
+    return [(each["type"], each["reason"]) for each in by_age if not each["reason"].endswith("Successful")]
 
 
 async def restarted(world: World, settings: Settings) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from unit.placement.faults import counting, domains, extras, filters, packing, search, victims, wishes
+from unit.placement.faults import counting, domains, extras, filters, packing, search, victims, wishes, zones
 from unit.placement.faults.fault import Fault
 
 _FOUND = [
     fault
-    for module in (counting, filters, domains, search, packing, wishes, extras, victims)
+    for module in (counting, filters, domains, search, packing, wishes, extras, victims, zones)
     for fault in vars(module).values()
     if isinstance(fault, Fault)
 ]

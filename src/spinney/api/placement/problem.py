@@ -19,11 +19,18 @@ VERSION = 1
 DEFAULT_BUDGET = 100_000
 
 
+SINGLE_NUMA_NODE = "single-numa-node"
+"""The policy of nodes that admit a pod only if one of their zones holds it."""
+
+ZONE_POLICIES = ("none", "best-effort", "restricted", SINGLE_NUMA_NODE)
+
+
 class Topology(msgspec.Struct, frozen=True, gc=False):
-    """Levels broad to narrow, each a node-label key."""
+    """Levels broad to narrow, each a node-label key. `zones`: the last one is no label but the zone of a node."""
 
     name: str
     levels: tuple[str, ...]
+    zones: bool = False
 
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
@@ -73,8 +80,17 @@ class NodeFilter(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 ANY_NODE = NodeFilter()
 
 
+class Zone(msgspec.Struct, frozen=True, gc=False):
+    """A part of a node. A resource that no zone of a node has any of is not accounted for by its zones."""
+
+    name: str
+    allocatable: Amounts
+    used: Amounts
+    releasing: Amounts
+
+
 class Node(msgspec.Struct, frozen=True):
-    """A node. `used` includes `releasing`; neither includes pods that gangs list as running."""
+    """A node. `used` includes `releasing` and what zones use; none includes pods that gangs list as running."""
 
     name: str
     labels: Mapping[str, str]
@@ -85,6 +101,13 @@ class Node(msgspec.Struct, frozen=True):
     unschedulable: bool = False
     ready: bool = True
     host_ports: frozenset[int] = frozenset()
+    zones: tuple[Zone, ...] = ()
+    zone_policy: str = ""
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether pods go to its zones: one of them has to hold a pod."""
+        return bool(self.zones) and self.zone_policy == SINGLE_NUMA_NODE
 
 
 class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
@@ -123,10 +146,11 @@ class Tie(msgspec.Struct, frozen=True, gc=False):
 
 
 class Running(msgspec.Struct, frozen=True, gc=False):
-    """A member that is already placed. `pods` is the path of its pod set, names joined by `/`."""
+    """A member that is already placed. `pods` is the path of its pod set, names joined by `/`; no `zone`: not known."""
 
     pods: str
     node: str
+    zone: str = ""
 
 
 class Gang(msgspec.Struct, frozen=True):

@@ -11,11 +11,12 @@ Outcome = Literal["placed", "infeasible", "exhausted", "invalid"]
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
-    """The `index`-th new pod of a pod set goes to a node."""
+    """The `index`-th new pod of a pod set goes to a node, and there to a zone if the node is divided."""
 
     pods: str
     index: int
     node: str
+    zone: str = ""
 
 
 class Domain(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +33,7 @@ class Victim(msgspec.Struct, frozen=True, gc=False, order=True):
     gang: str
     pods: str
     node: str
+    zone: str = ""
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +43,8 @@ class Move(msgspec.Struct, frozen=True, gc=False):
     pods: str
     source: str
     target: str
+    source_zone: str = ""
+    target_zone: str = ""
 
 
 class Shortfall(msgspec.Struct, frozen=True, gc=False):

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from spinney.api.field_errors import FieldError, forbidden, invalid
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.api.labels import MNNVL_GROUP
+from spinney.api.labels import GPU_RESOURCE, MNNVL_GROUP
 from spinney.api.names import dns_label
 from spinney.core.admission.settings import AdmissionSettings
+from spinney.core.expansion.compute_domains import asks_for_gpu
 
 NONE = "none"
 
@@ -21,6 +22,17 @@ def mnnvl_errors(podcliqueset: PodCliqueSet, settings: AdmissionSettings) -> Ite
             yield invalid(path, group, complaint)
         if not settings.mnnvl_enabled:
             yield invalid(path, group, "multi-node NVLink is not enabled in the operator (network.autoMNNVLEnabled)")
+    if settings.mnnvl_enabled:
+        yield from _without_gpus(podcliqueset)
+
+
+def _without_gpus(podcliqueset: PodCliqueSet) -> Iterator[FieldError]:
+    """A clique may be in the group of its set or scaling group without GPUs; by its own wish it may not."""
+    given = _given(podcliqueset)
+    for clique in podcliqueset.spec.template.cliques:
+        path, group = given.get(("clique", clique.name), ("", NONE))
+        if group != NONE and not asks_for_gpu(clique):
+            yield invalid(path, group, f"no container of the clique asks for {GPU_RESOURCE}")
 
 
 def mnnvl_changes(podcliqueset: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:

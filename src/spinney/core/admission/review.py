@@ -1,4 +1,4 @@
-"""May it enter? The rules of the operator's kinds, as one plug-in for every server that asks.
+"""May it enter? The rules of the operator's and the scheduler's kinds, as one plug-in for every server that asks.
 
 Pure: the same request over the same view gives the same verdict, and nothing given is changed.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.core.admission import clustertopology, managed_rules, podcliqueset
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
+from spinney.core.admission import clustertopology, managed_rules, podcliqueset, podgroup, queue
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.podcliqueset_defaults import defaulted
 from spinney.core.admission.reading import part
@@ -16,11 +18,21 @@ from spinney.core.admission.settings import AdmissionSettings
 
 GROUP = PodCliqueSet.GROUP
 RESOURCES = (ClusterTopology.PLURAL, PodCliqueSet.PLURAL)
+SCHEDULER_KINDS = (PodGroup, Queue)
+"""Kinds that are judged as they are: nothing is filled in."""
 OPERATIONS = ("CREATE", "UPDATE")
+_CHECKS = {
+    (ClusterTopology.GROUP, ClusterTopology.PLURAL): clustertopology.check,
+    (PodCliqueSet.GROUP, PodCliqueSet.PLURAL): podcliqueset.check,
+    (PodGroup.GROUP, PodGroup.PLURAL): podgroup.check,
+    (Queue.GROUP, Queue.PLURAL): queue.check,
+}
 
 
 class OperatorAdmission:
-    """Defaulting and validation of PodCliqueSets and ClusterTopologies, and protection of what belongs to sets."""
+    """Defaulting and validation of sets and topologies, validation of PodGroups and Queues, protection of what
+    belongs to sets.
+    """
 
     def __init__(self, settings: AdmissionSettings) -> None:
         self._settings = settings
@@ -29,7 +41,7 @@ class OperatorAdmission:
     def handles(self, request: AdmissionRequest) -> bool:
         if request.subresource:
             return False
-        if request.group == GROUP and request.resource in RESOURCES:
+        if (request.group, request.resource) in _CHECKS:
             return request.operation in OPERATIONS
         return self._guards(request)
 
@@ -52,8 +64,7 @@ class OperatorAdmission:
 
     def _judged(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
         found = Findings()
-        check = podcliqueset.check if request.resource == PodCliqueSet.PLURAL else clustertopology.check
-        check(request, self._settings, lookup, found)
+        _CHECKS[request.group, request.resource](request, self._settings, lookup, found)
         warnings = tuple(dict.fromkeys(found.warnings))
         if found.errors:
             return Verdict(False, errors=found.told(), warnings=warnings)
@@ -64,6 +75,8 @@ class OperatorAdmission:
     def _changed(self, request: AdmissionRequest, lookup: Lookup) -> Object | None:
         obj = request.object
         if not isinstance(obj, dict) or part(obj, "metadata").get("deletionTimestamp"):
+            return None
+        if request.group != GROUP:
             return None
         if request.resource == ClusterTopology.PLURAL:
             return clustertopology.ordered(obj)

@@ -1,6 +1,7 @@
 """What an init container needs to watch its parents: an account that may read pods and nothing else, and its token.
 
-Made only for sets with a startup order. Secrets are never listed: the binding, made last, says that the token is there.
+Made only for sets with a startup order. Secrets are never looked at: the binding, made last, says that the token was
+made, and it is made again before pods that need it.
 """
 
 from __future__ import annotations
@@ -64,8 +65,10 @@ def expand(podcliqueset: PodCliqueSet, access: Access) -> list[Change]:
         changes.append(_new(podcliqueset, ROLES, naming.role(name), COMPONENT_POD_ROLE, rules=_rules()))
     elif access.role.rules != _RULES:
         changes += amend(ROLES, access.role.metadata, {"rules": _rules()})
+    if access.account is None or access.binding is None:
+        changes.append(token(podcliqueset))
     if access.binding is None:
-        changes += [_token(podcliqueset), _binding(podcliqueset)]
+        changes.append(_binding(podcliqueset))
     return changes
 
 
@@ -76,7 +79,8 @@ def _rules() -> list[Json]:
     ]
 
 
-def _token(podcliqueset: PodCliqueSet) -> Create:
+def token(podcliqueset: PodCliqueSet) -> Create:
+    """The token of the account, unless it is there."""
     name = podcliqueset.metadata.name
     annotations = {_ACCOUNT_ANNOTATION: naming.service_account(name)}
     secret = naming.token_secret(name)

@@ -70,6 +70,11 @@ def is_updated(live: PodClique, member: Member, revisions: Revisions) -> bool:
     )
 
 
+def has_only_updated_pods(live: PodClique) -> bool:
+    """Whether users have deleted all pods of earlier revisions, where that is left to them."""
+    return live.status.updated_replicas >= live.status.replicas
+
+
 def _labels(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions) -> dict[str, str]:
     component = COMPONENT_PODCLIQUE if member.group is None else COMPONENT_SCALING_GROUP_PODCLIQUE
     labels = {

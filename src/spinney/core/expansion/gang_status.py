@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spinney.api import naming
 from spinney.api.changes import Change, Expansion, Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podgang import PodGang
-from spinney.api.labels import PODGANG
+from spinney.api.labels import PLACEMENT_SCORE, PODGANG
 from spinney.core.expansion.backends import Backend, Find
 from spinney.core.expansion.conditions import FALSE, TRUE, Finding, conditions, holds
 from spinney.core.expansion.objects import report
 from spinney.core.expansion.pod_state import Pod, is_disrupted, is_gone, is_ready, is_scheduled
-from spinney.core.expansion.resources import PODGANGS
+from spinney.core.expansion.resources import PODGANGS, PODGROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,24 @@ def _status(gang: PodGang, observed: Observed) -> tuple[Change, ...]:
     status: Json = {
         "phase": "Pending" if scheduled else "Starting" if ready else "Running",
         "conditions": conditions(before.conditions, findings, observed.now_s, gang.metadata.generation),
+        "placementScore": _score(gang, observed),
     }
     return report(PODGANGS, gang.metadata, before, status)
+
+
+def _score(gang: PodGang, observed: Observed) -> float | None:
+    """What the scheduler wrote on its form of the gang, if it is a score."""
+    if PODGROUPS not in observed.backend.watches:
+        return None
+    found = observed.find(PODGROUPS, gang.metadata.namespace, naming.kai_podgroup(gang.metadata.name)) or {}
+    metadata = found.get("metadata") or {}
+    if gang.metadata.uid not in (owner.get("uid") for owner in metadata.get("ownerReferences") or ()):
+        return None
+    try:
+        score = float((metadata.get("annotations") or {}).get(PLACEMENT_SCORE, ""))
+    except ValueError:
+        return None
+    return score if 0 <= score <= 1 else None
 
 
 def _pods_of(gang: PodGang, clique: str, observed: Observed) -> list[Pod]:

@@ -74,6 +74,8 @@ def builtins(value: Any) -> Any:
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
     """The merge patch from one to the other; empty if they are the same."""
+    if before == after:
+        return {}
     patch: Json = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
@@ -100,6 +102,8 @@ def metadata_patch(
     live: ObjectMeta, labels: Mapping[str, str], annotations: Mapping[str, str], ours: Iterable[str] = ()
 ) -> Json:
     """What makes labels and annotations right. Keys that others put there stay; those once taken over may go."""
+    if live.labels == labels and live.annotations == annotations:
+        return {}
     removable = {MIRRORED, *ours, *live.annotations.get(MIRRORED, "").split(",")}
     pairs = {"labels": (live.labels, labels), "annotations": (live.annotations, annotations)}
     patch = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from spinney.api.changes import Change, Delete, Expansion, Json
+from spinney.api.changes import Change, Delete, Expansion, Json, Notify, Resource
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
@@ -23,8 +23,8 @@ from spinney.api.labels import (
     PODCLIQUE,
     PODGANG,
 )
-from spinney.api.meta import PartialObject, condition
-from spinney.core.expansion import rolling, sharing
+from spinney.api.meta import Condition, ObjectMeta, PartialObject, condition
+from spinney.core.expansion import access, rolling, sharing, startup
 from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions
 from spinney.core.expansion.objects import amend, delete, report, with_finalizer, without_finalizer
 from spinney.core.expansion.pod_state import Pod, has_failed, is_gone, is_ready, is_scheduled, is_started, leaves
@@ -115,9 +115,15 @@ def _scale(clique: PodClique, pods: Sequence[Pod], observed: Observed, keys: tup
         return [*_remove(rolling.expendable_first(pods, clique)[:-missing])]
     backend = observed.settings.backend_of(observed.podcliqueset)
     settings = observed.settings
-    recipe = Recipe(observed.podcliqueset, clique, observed.member, backend, keys, settings.init_image)
+    image, mnnvl = settings.init_image, settings.mnnvl_enabled
+    recipe = Recipe(observed.podcliqueset, clique, observed.member, backend, keys, image, mnnvl)
     indices = free_indices(pods, missing)
-    return [pod(recipe, index, observed.new_name(f"{clique.metadata.name}-")) for index in indices]
+    waits = bool(missing and startup.parents_of(observed.podcliqueset, observed.member))
+    return [*([access.token(observed.podcliqueset)] if waits else []), *_new_pods(recipe, indices, observed)]
+
+
+def _new_pods(recipe: Recipe, indices: Sequence[int], observed: Observed) -> list[Change]:
+    return [pod(recipe, index, observed.new_name(f"{recipe.clique.metadata.name}-")) for index in indices]
 
 
 def _ungate(pods: Sequence[Pod], observed: Observed) -> list[Change]:
@@ -159,7 +165,26 @@ def _status(
     }
     if observed.member.group is None:
         status["hpaPodSelector"] = _selector(observed.podcliqueset.metadata.name, clique.metadata.name)
-    return report(PODCLIQUES, clique.metadata, before, status)
+    lost = before.scheduled_replicas if clique.spec.replicas and not scheduled and not progress.running else 0
+    return (
+        *all_lost(PODCLIQUES, clique.metadata, before.conditions, lost, "pods"),
+        *report(PODCLIQUES, clique.metadata, before, status),
+    )
+
+
+def all_lost(
+    resource: Resource, metadata: ObjectMeta, before: tuple[Condition, ...], lost: int, what: str
+) -> tuple[Notify, ...]:
+    """An event when nothing is scheduled any more of what was; once for each time that it was."""
+    if not lost:
+        return ()
+    held = condition(before, SCHEDULED) or condition(before, BREACHED)
+    message = (
+        f"All scheduled {what} lost (was {lost}): the gang is terminated after terminationDelay unless enough of them "
+        "come back; look at nodes and capacity"
+    )
+    occasion = held.last_transition_time if held is not None else ""
+    return (Notify(resource.of(metadata), metadata.uid, "AllScheduledReplicasLost", message, occasion, warning=True),)
 
 
 def _findings(clique: PodClique, scheduled: Sequence[Pod], least: int, updating: bool) -> list[Finding]:

@@ -23,8 +23,18 @@ from spinney.api.labels import (
     PODCLIQUESET_REPLICA_INDEX,
     TOPOLOGY_NAME,
 )
-from spinney.api.meta import condition
-from spinney.core.expansion import access, autoscalers, cliques, podgang, services, set_update, sharing, termination
+from spinney.api.meta import PartialObject, condition
+from spinney.core.expansion import (
+    access,
+    autoscalers,
+    cliques,
+    compute_domains,
+    podgang,
+    services,
+    set_update,
+    sharing,
+    termination,
+)
 from spinney.core.expansion.access import Access
 from spinney.core.expansion.conditions import FALSE, TRUE, Finding, conditions
 from spinney.core.expansion.objects import (
@@ -72,6 +82,7 @@ class Observed:
     autoscalers: Sequence[HorizontalPodAutoscaler]
     access: Access
     claims: Claims
+    compute_domains: Sequence[PartialObject]
     pods: Mapping[str, Sequence[Pod]]
     topology: Callable[[str], ClusterTopology | None]
     revisions: Revisions
@@ -87,7 +98,7 @@ class Observed:
 def expand(podcliqueset: PodCliqueSet, observed: Observed) -> Expansion:
     """1. its own metadata, 2. what pods need, 3. PodCliques, 4. groups, 5. gangs, 6. termination, 7. status."""
     if podcliqueset.metadata.deletion_timestamp is not None:
-        return Expansion(without_finalizer(PODCLIQUESETS, podcliqueset.metadata, FINALIZER_PODCLIQUESET))
+        return Expansion(_leave(podcliqueset, observed))
     name, ignored = _topology_name(podcliqueset, observed)
     if own := _own_metadata(podcliqueset, observed.settings, name):
         return Expansion(own)
@@ -99,6 +110,7 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> Expansion:
         *access.expand(podcliqueset, observed.access),
         *autoscalers.expand(podcliqueset, observed.autoscalers),
         *_claims(podcliqueset, observed),
+        *compute_domains.expand(podcliqueset, observed.compute_domains, observed.settings.mnnvl_enabled),
         *_cliques(podcliqueset, observed),
         *_groups(podcliqueset, observed),
         *_gangs(podcliqueset, observed, translation),
@@ -106,6 +118,16 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> Expansion:
         *_status(podcliqueset, observed, translation),
     ]
     return Expansion(tuple(changes), again_s)
+
+
+def _leave(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[Change, ...]:
+    """The end of a set: what it owns follows by itself, but for what has a finalizer of ours that nobody else takes.
+
+    What is to be left behind keeps what it runs with.
+    """
+    metadata = podcliqueset.metadata
+    released = compute_domains.leave(metadata, observed.compute_domains)
+    return (*released, *without_finalizer(PODCLIQUESETS, metadata, FINALIZER_PODCLIQUESET))
 
 
 def _claims(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
@@ -251,10 +273,12 @@ def _terminate(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[list[Cha
         due = termination.earliest(
             [
                 *(termination.clique_due_s(each, delay) for each in alone if whole),
-                *(termination.group_due_s(each, delay) for each in groups),
+                *(termination.group_due_s(each, delay) for each in groups if whole),
             ]
         )
         if due is not None and due <= observed.now_s:
+            target = PODCLIQUESETS.of(podcliqueset.metadata)
+            changes.append(termination.told(target, podcliqueset.metadata.uid, replica, due))
             changes += [_announce(each, observed.now_s) for each in groups]
             changes += _take_down(within, observed.now_s)
         else:

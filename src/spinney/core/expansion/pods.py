@@ -30,7 +30,7 @@ from spinney.api.labels import (
     SCALING_GROUP_REPLICA_INDEX,
     TOPOLOGY_NAME,
 )
-from spinney.core.expansion import sharing, startup
+from spinney.core.expansion import compute_domains, sharing, startup
 from spinney.core.expansion.backends import Backend
 from spinney.core.expansion.objects import new_object, owner_reference
 from spinney.core.expansion.pod_state import Pod
@@ -50,6 +50,7 @@ class Recipe:
     backend: Backend
     node_keys: tuple[str, ...] = ()
     init_image: str = ""
+    mnnvl: bool = False
 
 
 def pod(recipe: Recipe, index: int, name: str) -> Create:
@@ -89,16 +90,18 @@ def _spec(recipe: Recipe, index: int) -> Json:
     template, name = recipe.clique.spec.pod_spec, recipe.podcliqueset.metadata.name
     environment = _environment(recipe)
     claims = sharing.claims_of(recipe.podcliqueset, recipe.member, index)
+    linked = compute_domains.claims_of(recipe.podcliqueset, recipe.member) if recipe.mnnvl else []
     parents = startup.parents_of(recipe.podcliqueset, recipe.member)
     spec: Json = {
         **template,
-        "containers": _with_environment(template.get("containers") or (), environment, claims),
+        "containers": _with_environment(template.get("containers") or (), environment, claims, linked),
         "schedulingGates": [*(template.get("schedulingGates") or ()), {"name": GATE_PODGANG_PENDING}],
         "hostname": naming.pod_hostname(recipe.member.name, index),
         "subdomain": naming.headless_service(name, recipe.member.replica),
         "schedulerName": recipe.backend.name,
+        "restartPolicy": "Always",
     }
-    initial = _with_environment(template.get("initContainers") or (), environment, claims)
+    initial = _with_environment(template.get("initContainers") or (), environment, claims, linked)
     if parents:
         initial.append(startup.init_container(recipe.init_image, parents))
         spec["volumes"] = [*(template.get("volumes") or ()), *startup.volumes(name)]
@@ -106,8 +109,8 @@ def _spec(recipe: Recipe, index: int) -> Json:
         spec["initContainers"] = initial
     if recipe.node_keys:
         spec["affinity"] = with_required_keys(template.get("affinity") or {}, recipe.node_keys)
-    if claims:
-        spec["resourceClaims"] = [*(template.get("resourceClaims") or ()), *claims]
+    if claims or linked:
+        spec["resourceClaims"] = [*(template.get("resourceClaims") or ()), *claims, *linked]
     return spec
 
 
@@ -140,15 +143,21 @@ def _from_label(name: str, label: str) -> Json:
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{label}']"}}}
 
 
-def _with_environment(containers: Sequence[Json], environment: list[Json], claims: list[Json]) -> list[Json]:
-    """Ours first, so that the template's entries may refer to them; its entries of the same name give way."""
+def _with_environment(
+    containers: Sequence[Json], environment: list[Json], claims: list[Json], linked: list[Json]
+) -> list[Json]:
+    """Ours first, so that the template's entries may refer to them; its entries of the same name give way.
+
+    All containers get the claims, those with GPUs the linked ones as well.
+    """
     ours = {each["name"] for each in environment}
     result = []
     for container in containers:
         theirs = [each for each in container.get("env") or () if each.get("name") not in ours]
         changed = {**container, "env": [*environment, *theirs]}
-        if claims:
-            changed["resources"] = _with_claims(container.get("resources") or {}, claims)
+        given = [*claims, *linked] if compute_domains.wants_gpu(container) else claims
+        if given:
+            changed["resources"] = _with_claims(container.get("resources") or {}, given)
         result.append(changed)
     return result
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from spinney.api.changes import Json
-from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podclique import PodClique, PodCliqueUpdateProgress
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.api.labels import POD_TEMPLATE_HASH
+from spinney.api.labels import POD_INDEX, POD_TEMPLATE_HASH
 from spinney.core.expansion.objects import builtins, stamp
 from spinney.core.expansion.pod_state import Pod, is_ready, is_scheduled, leaves
 from spinney.core.expansion.revision import Revisions
-from spinney.core.expansion.shape import Member
+from spinney.core.expansion.shape import Member, index_label
 
 ON_DELETE = "OnDelete"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -64,11 +64,17 @@ def pods_to_replace(
     by_hand = waits_for_user(podcliqueset)
     ready = sum(map(is_ready, pods))
     remove: frozenset[str] = frozenset()
-    if old and not by_hand:
+    turn = bool(old) and member.group is None and is_updating(podcliqueset, member.replica) and not by_hand
+    if turn:
         remove = _due(old, pods, clique.spec.replicas, ready >= member.min_available)
+    serving = next((each.metadata.name for each in old if each.metadata.name in remove and is_ready(each)), "")
+    if serving and serving != _chosen(clique, target):
+        remove = frozenset()
     done = by_hand or (not old and ready >= min(member.min_available, clique.spec.replicas))
     whole = revisions.whole if revisions.cliques.get(member.template.name) == target else ""
-    return Replacement(remove, _progress(clique, target, whole, done, now_s))
+    if not turn and _is_settled(clique, target):
+        return Replacement(remove, Progress(False, _current(clique, target, whole)))
+    return Replacement(remove, _progress(clique, target, whole, serving, done, now_s))
 
 
 def _due(old: Sequence[Pod], pods: Sequence[Pod], wanted: int, enough: bool) -> frozenset[str]:
@@ -78,30 +84,62 @@ def _due(old: Sequence[Pod], pods: Sequence[Pod], wanted: int, enough: bool) -> 
         return frozenset(idle)
     if not enough or len(pods) < wanted or not all(map(is_ready, pods)):
         return frozenset()
-    first = min(old, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
-    return frozenset((first.metadata.name,))
+    return frozenset((min(old, key=_age).metadata.name,))
 
 
-def _progress(clique: PodClique, target: str, whole: str, done: bool, now_s: float) -> Progress:
-    before = clique.status
-    whole = whole or before.current_pod_clique_set_generation_hash
-    current: Json = {"currentPodTemplateHash": target, "currentPodCliqueSetGenerationHash": whole}
-    if before.current_pod_template_hash in ("", target):
-        return Progress(False, current)
-    known = before.update_progress
-    begun = known is not None and known.pod_template_hash == target
+def _chosen(clique: PodClique, target: str) -> str:
+    """The ready pod that the status says is next: it is told before it goes."""
+    known = clique.status.update_progress
+    if known is None or not _goes_on(known, target) or known.ready_pods_selected_to_update is None:
+        return ""
+    return known.ready_pods_selected_to_update.current
+
+
+def _age(pod: Pod) -> tuple[str, int, str]:
+    """The oldest first. Times are whole seconds: among pods made together the index decides, names are random."""
+    metadata = pod.metadata
+    index = index_label(metadata, POD_INDEX)
+    return metadata.creation_timestamp or "", index if index is not None else -1, metadata.name
+
+
+def _is_settled(clique: PodClique, target: str) -> bool:
+    """All pods are of the revision, and no update of them is to be ended."""
+    known = clique.status.update_progress
+    return clique.status.current_pod_template_hash in ("", target) and (known is None or not _goes_on(known, target))
+
+
+def _goes_on(known: PodCliqueUpdateProgress, target: str) -> bool:
+    return known.pod_template_hash == target and known.update_ended_at is None
+
+
+def _current(clique: PodClique, target: str, whole: str) -> Json:
+    whole = whole or clique.status.current_pod_clique_set_generation_hash
+    return {"currentPodTemplateHash": target, "currentPodCliqueSetGenerationHash": whole}
+
+
+def _progress(clique: PodClique, target: str, whole: str, serving: str, done: bool, now_s: float) -> Progress:
+    """`serving`: the ready pod whose turn it is."""
+    current = _current(clique, target, whole)
+    known = clique.status.update_progress
+    begun = known is not None and _goes_on(known, target)
     progress: Json = builtins(known) if begun else {"updateStartedAt": stamp(now_s)}
+    whole = current["currentPodCliqueSetGenerationHash"]
     progress |= {"podCliqueSetGenerationHash": whole, "podTemplateHash": target}
     if not done:
+        if serving:
+            chosen = known.ready_pods_selected_to_update if begun and known is not None else None
+            before_it = [*chosen.completed, chosen.current] if chosen is not None else []
+            completed = [name for name in before_it if name != serving]
+            progress["readyPodsSelectedToUpdate"] = {"current": serving, "completed": completed}
         return Progress(True, {"updateProgress": progress})
+    progress.pop("readyPodsSelectedToUpdate", None)
     return Progress(False, {**current, "updateProgress": {**progress, "updateEndedAt": stamp(now_s)}})
 
 
 def expendable_first(pods: Iterable[Pod], clique: PodClique) -> list[Pod]:
-    """The order in which pods are given up: leaving, unbound, pending, not ready, outdated, youngest; then by name."""
+    """The order in which pods are given up: leaving, unbound, pending, not ready, outdated, youngest, highest index."""
     target = clique.metadata.labels.get(POD_TEMPLATE_HASH, "")
-    by_name = sorted(pods, key=lambda each: each.metadata.name)
-    by_age = sorted(by_name, key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
+    by_age = sorted(pods, key=_age, reverse=True)
     return sorted(
         by_age,
         key=lambda each: (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spinney.api.changes import Change, Expansion, Json
+from spinney.api.changes import Change, Expansion, Json, Notify
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -30,7 +30,7 @@ from spinney.core.expansion.objects import (
     with_finalizer,
     without_finalizer,
 )
-from spinney.core.expansion.podclique import BREACHED, SCHEDULED, Claims
+from spinney.core.expansion.podclique import BREACHED, SCHEDULED, Claims, all_lost
 from spinney.core.expansion.resources import PODCLIQUES, SCALING_GROUPS
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.rolling import is_updating, waits_for_user
@@ -89,9 +89,9 @@ def expand(group: PodCliqueScalingGroup, observed: Observed) -> Expansion:
     wanted = {member.name for replica in replicas for member in replica.members}
     surplus = [each for each in observed.cliques if each.metadata.name not in wanted]
     outdated = _to_replace(group, observed, replicas)
-    failed, again_s = _to_terminate(group, observed, replicas)
+    failed, told, again_s = _to_terminate(group, observed, replicas)
     doomed = {each.metadata.name for each in (*outdated, *failed)}
-    changes: list[Change] = [*_delete(surplus), *_delete([*outdated, *failed]), *_claims(group, observed)]
+    changes: list[Change] = [*told, *_delete(surplus), *_delete([*outdated, *failed]), *_claims(group, observed)]
     for replica in replicas:
         changes += _members(group, observed, replica, doomed)
     changes += _status(group, observed, replicas)
@@ -158,18 +158,24 @@ def _to_replace(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequ
 
 
 def _is_old(replica: Replica, revisions: Revisions) -> bool:
+    """Of an earlier revision, or with pods of one that users were to delete."""
     by_name = {member.name: member for member in replica.members}
-    return any(not cliques.is_current(each, by_name[each.metadata.name], revisions) for each in replica.live)
+    return any(
+        not cliques.is_current(each, by_name[each.metadata.name], revisions) or not cliques.has_only_updated_pods(each)
+        for each in replica.live
+    )
 
 
 def _to_terminate(
     group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]
-) -> tuple[list[PodClique], float | None]:
-    """Replicas with a clique in breach for too long, while the group as a whole is not (2.7 a)."""
-    if holds(group.status.conditions, BREACHED):
-        return [], None
+) -> tuple[list[PodClique], list[Notify], float | None]:
+    """Replicas with a clique in breach for too long, while the group as a whole is not and no update runs (2.7 a)."""
+    said = condition(group.status.conditions, BREACHED)
+    if said is not None and said.status != FALSE:
+        return [], [], None
     delay = termination.delay_s(observed.podcliqueset)
     found: list[PodClique] = []
+    told: list[Notify] = []
     later: list[float] = []
     for replica in replicas:
         due = termination.earliest(termination.clique_due_s(each, delay) for each in replica.live)
@@ -177,9 +183,11 @@ def _to_terminate(
             continue
         if due <= observed.now_s:
             found += termination.doomed(replica.live, due)
+            target = SCALING_GROUPS.of(group.metadata)
+            told.append(termination.told(target, group.metadata.uid, replica.index, due))
         else:
             later.append(due)
-    return found, termination.earliest(later)
+    return found, told, termination.earliest(later)
 
 
 def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> tuple[Change, ...]:
@@ -190,7 +198,9 @@ def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence
         "replicas": len(present),
         "scheduledReplicas": sum(replica.scheduled for replica in replicas),
         "availableReplicas": sum(replica.available for replica in replicas),
-        "updatedReplicas": sum(replica.updated for replica in replicas),
+        "updatedReplicas": sum(
+            replica.updated and all(map(cliques.has_only_updated_pods, replica.live)) for replica in replicas
+        ),
         "selector": _selector(set_name, group.metadata.name),
     }
     progress, running = _progress(group, observed, replicas)
@@ -204,7 +214,11 @@ def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence
             findings.append(Finding(termination.FIRST_AVAILABLE, TRUE, reason, message))
     gone = [termination.TERMINATING] if healthy and not _is_going_down(group, observed) else []
     status["conditions"] = conditions(before.conditions, findings, observed.now_s, group.metadata.generation, gone)
-    return report(SCALING_GROUPS, group.metadata, before, status)
+    lost = before.scheduled_replicas if replicas and not status["scheduledReplicas"] and not running else 0
+    return (
+        *all_lost(SCALING_GROUPS, group.metadata, before.conditions, lost, "replicas"),
+        *report(SCALING_GROUPS, group.metadata, before, status),
+    )
 
 
 def _is_going_down(group: PodCliqueScalingGroup, observed: Observed) -> bool:
@@ -248,10 +262,24 @@ def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequen
         "updatedPodCliquesCount": updated,
         "totalPodCliquesCount": sum(len(replica.members) for replica in replicas),
     }
+    chosen = progress.pop("readyReplicaIndicesSelectedToUpdate", None)
     if not (done or by_hand):
+        if chosen := _selected(chosen, observed, replicas):
+            progress["readyReplicaIndicesSelectedToUpdate"] = chosen
         return {"updateProgress": progress}, True
     progress["updateEndedAt"] = progress["updateStartedAt"] if by_hand else stamp(observed.now_s)
     return {"currentPodCliqueSetGenerationHash": whole, "updateProgress": progress}, False
+
+
+def _selected(before: Json | None, observed: Observed, replicas: Sequence[Replica]) -> Json | None:
+    """The serving replica whose turn it is, and those that had theirs."""
+    serving = [replica for replica in replicas if replica.available and _is_old(replica, observed.revisions)]
+    turn = serving and len(serving) == sum(_is_old(replica, observed.revisions) for replica in replicas)
+    if not turn or not all(replica.available for replica in replicas):
+        return before
+    current = serving[0].index
+    had = [*before.get("completed", ()), before.get("current", 0)] if before is not None else []
+    return {"current": current, "completed": [index for index in had if index != current]}
 
 
 def _selector(podcliqueset: str, group: str) -> str:

@@ -15,7 +15,15 @@ from spinney.api.labels import (
     MANAGED_BY_OPERATOR,
     PODCLIQUESET_REPLICA_INDEX,
 )
-from spinney.core.expansion.objects import amend, delete, managed_labels, new_object, owner_reference
+from spinney.core.expansion.objects import (
+    amend,
+    delete,
+    difference,
+    kept,
+    managed_labels,
+    new_object,
+    owner_reference,
+)
 from spinney.core.expansion.resources import PODCLIQUESETS, SERVICES
 
 
@@ -27,7 +35,7 @@ def expand(podcliqueset: PodCliqueSet, services: Sequence[Service]) -> list[Chan
     for replica in range(podcliqueset.spec.replicas):
         name = naming.headless_service(metadata.name, replica)
         live = by_name.pop(name, None)
-        changes += _service(podcliqueset, replica, name) if live is None else _put_right(podcliqueset, live)
+        changes += _service(podcliqueset, replica, name) if live is None else _put_right(podcliqueset, replica, live)
     for surplus in by_name.values():
         changes += delete(SERVICES, surplus.metadata)
     return changes
@@ -38,26 +46,36 @@ def _publishes(podcliqueset: PodCliqueSet) -> bool:
     return config.publish_not_ready_addresses if config is not None else True
 
 
-def _service(podcliqueset: PodCliqueSet, replica: int, name: str) -> list[Change]:
-    metadata = podcliqueset.metadata
-    selector = {
+def _selector(podcliqueset: PodCliqueSet, replica: int) -> dict[str, str]:
+    return {
         APP_MANAGED_BY: MANAGED_BY_OPERATOR,
-        APP_PART_OF: metadata.name,
+        APP_PART_OF: podcliqueset.metadata.name,
         PODCLIQUESET_REPLICA_INDEX: str(replica),
     }
-    labels = managed_labels(metadata.name, name, COMPONENT_HEADLESS_SERVICE)
-    labels[PODCLIQUESET_REPLICA_INDEX] = str(replica)
+
+
+def _labels(podcliqueset: PodCliqueSet, replica: int, name: str) -> dict[str, str]:
+    labels = managed_labels(podcliqueset.metadata.name, name, COMPONENT_HEADLESS_SERVICE)
+    return labels | {PODCLIQUESET_REPLICA_INDEX: str(replica)}
+
+
+def _service(podcliqueset: PodCliqueSet, replica: int, name: str) -> list[Change]:
+    metadata = podcliqueset.metadata
+    labels = _labels(podcliqueset, replica, name)
     spec: Json = {
         "clusterIP": "None",
-        "selector": selector,
+        "selector": _selector(podcliqueset, replica),
         "publishNotReadyAddresses": _publishes(podcliqueset),
     }
     owner = owner_reference(PODCLIQUESETS, metadata)
     return [new_object(SERVICES.at(name, metadata.namespace), labels=labels, owner=owner, spec=spec)]
 
 
-def _put_right(podcliqueset: PodCliqueSet, live: Service) -> tuple[Change, ...]:
-    publishes = _publishes(podcliqueset)
-    if live.spec.publish_not_ready_addresses == publishes or live.metadata.deletion_timestamp is not None:
+def _put_right(podcliqueset: PodCliqueSet, replica: int, live: Service) -> tuple[Change, ...]:
+    if live.metadata.deletion_timestamp is not None:
         return ()
-    return amend(SERVICES, live.metadata, {"spec": {"publishNotReadyAddresses": publishes}})
+    known = {"publishNotReadyAddresses": live.spec.publish_not_ready_addresses, "selector": live.spec.selector}
+    wanted = {"publishNotReadyAddresses": _publishes(podcliqueset), "selector": _selector(podcliqueset, replica)}
+    labels = kept(live.metadata.labels, _labels(podcliqueset, replica, live.metadata.name))
+    patch: Json = {"metadata": {"labels": labels} if labels else {}, "spec": difference(known, wanted)}
+    return amend(SERVICES, live.metadata, patch)

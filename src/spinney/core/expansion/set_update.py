@@ -9,7 +9,7 @@ from spinney.api.changes import Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX
-from spinney.core.expansion.cliques import is_updated
+from spinney.core.expansion.cliques import has_only_updated_pods, is_updated
 from spinney.core.expansion.conditions import holds
 from spinney.core.expansion.objects import builtins, stamp
 from spinney.core.expansion.podclique import BREACHED
@@ -20,9 +20,10 @@ from spinney.core.expansion.shape import Group, Member, group_members, index_lab
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far each replica of a set is."""
+    """How far each replica of a set is; whether any PodClique has pods that are not of its revision."""
 
     updated: frozenset[int]
+    outdated: bool
     cliques_updated: int
     cliques_total: int
     groups_updated: int
@@ -40,7 +41,7 @@ def standing(
 
     def done(member: Member) -> bool:
         live = by_name.get(member.name)
-        return live is not None and is_updated(live, member, revisions)
+        return live is not None and is_updated(live, member, revisions) and has_only_updated_pods(live)
 
     updated: set[int] = set()
     numbers = [0, 0, 0, 0]
@@ -55,7 +56,7 @@ def standing(
             updated.add(replica)
         counts = (sum(flat), len(flat), sum(map(all, grouped)), len(grouped))
         numbers = [have + more for have, more in zip(numbers, counts, strict=True)]
-    return Standing(frozenset(updated), *numbers)
+    return Standing(frozenset(updated), not all(map(has_only_updated_pods, cliques)), *numbers)
 
 
 def update_status(
@@ -65,7 +66,7 @@ def update_status(
     before, time = podcliqueset.status, stamp(now_s)
     if not before.current_generation_hash:
         return {"currentGenerationHash": revisions.whole}
-    if before.current_generation_hash != revisions.whole:
+    if before.current_generation_hash != revisions.whole or _was_left_to_users(podcliqueset, now):
         progress: Json = {"updateStartedAt": time}
         known = None
     elif before.update_progress is None:
@@ -83,6 +84,13 @@ def update_status(
     if "updateEndedAt" not in progress:
         progress |= _step(podcliqueset, now, cliques, progress["updateStartedAt"], time)
     return {"currentGenerationHash": revisions.whole, "updateProgress": progress}
+
+
+def _was_left_to_users(podcliqueset: PodCliqueSet, now: Standing) -> bool:
+    """An update that ended with old pods, because users were to delete them; now it is ours again."""
+    known = podcliqueset.status.update_progress
+    ended = known is not None and known.update_ended_at is not None
+    return ended and now.outdated and not waits_for_user(podcliqueset)
 
 
 def _step(podcliqueset: PodCliqueSet, now: Standing, cliques: Sequence[PodClique], started: str, time: str) -> Json:

@@ -37,6 +37,7 @@ class Settings:
     backends: Mapping[str, Backend] = field(default_factory=_only_default)
     default_backend: str = SCHEDULER_DEFAULT
     init_image: str = "spinney"
+    mnnvl_enabled: bool = False
 
     def scheduler_of(self, podcliqueset: PodCliqueSet) -> str:
         """The first scheduler name that a clique gives, else the default profile."""

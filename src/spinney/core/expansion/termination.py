@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from spinney.api import duration
+from spinney.api.changes import Notify, Target
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -19,6 +20,8 @@ from spinney.core.expansion.podclique import BREACHED, FIRST_SCHEDULED
 TERMINATING = "GangTerminationInProgress"
 FIRST_AVAILABLE = "FirstAvailable"
 _DEFAULT_DELAY_S = 4 * 3600.0
+_STAMPED_S = 1.0
+"""Times are written in whole seconds: what they tell of happened up to so much later."""
 
 
 def delay_s(podcliqueset: PodCliqueSet) -> float:
@@ -27,11 +30,11 @@ def delay_s(podcliqueset: PodCliqueSet) -> float:
 
 
 def due_s(conditions: tuple[Condition, ...], once: str, delay: float) -> float | None:
-    """When a breach has lasted too long; None where there is none, or where all was never well."""
+    """When a breach has lasted too long, never earlier; None where there is none, or where all was never well."""
     breach = condition(conditions, BREACHED)
     if breach is None or breach.status != TRUE or condition(conditions, once) is None:
         return None
-    return seconds(breach.last_transition_time) + delay
+    return seconds(breach.last_transition_time) + _STAMPED_S + delay
 
 
 def clique_due_s(clique: PodClique, delay: float) -> float | None:
@@ -45,6 +48,13 @@ def group_due_s(group: PodCliqueScalingGroup, delay: float) -> float | None:
     if condition(group.status.conditions, TERMINATING) is not None or group.metadata.deletion_timestamp is not None:
         return None
     return due_s(group.status.conditions, FIRST_AVAILABLE, delay)
+
+
+def told(owner: Target, uid: str, replica: int, due: float) -> Notify:
+    """Why a replica of the owner goes; once for each time that it goes."""
+    kind = owner.resource.kind
+    message = f"{kind} replica {replica} deleted: it was below its minimum for longer than terminationDelay"
+    return Notify(owner, uid, f"{kind}ReplicaDeleteSuccessful", message, f"{replica} {due:.0f}")
 
 
 def earliest(times: Iterable[float | None]) -> float | None:

@@ -75,8 +75,14 @@ class Column:
 
 
 def read_conditions(nodes: Iterable[Node | None]) -> Iterable[Condition | None]:
-    """Taints, cordon and readiness; few nodes differ in them. Lazily: so many tuples at once wake the collector."""
-    return (None if node is None else (node.taints, node.unschedulable, node.ready) for node in nodes)
+    """Taints, cordon and readiness; few nodes differ in them. None: pods do not go there, but perhaps to its zones.
+
+    Lazily: so many tuples at once wake the collector.
+    """
+    return (
+        None if node is None or (node.zones and node.is_divided) else (node.taints, node.unschedulable, node.ready)
+        for node in nodes
+    )
 
 
 def read_label(key: str) -> Reader:

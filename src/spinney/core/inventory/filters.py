@@ -25,6 +25,8 @@ def admits(wanted: NodeFilter, node: Node) -> bool:
 
 def why_not(wanted: NodeFilter, node: Node) -> str | None:
     """The first reason that keeps the pod off the node; None: it may run there."""
+    if node.zones and node.is_divided:
+        return "divided into zones"
     refused = condition(wanted.tolerations, node.taints, node.unschedulable, node.ready)
     if refused is not None:
         return refused

@@ -10,12 +10,13 @@ from spinney.api.placement.problem import Amounts
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """What takes room on a node. `releasing`: it is terminating."""
+    """What takes room on a node. `releasing`: it is terminating; `zone`: where on a divided node, if that is known."""
 
     node: str
     request: Amounts
     ports: frozenset[int] = frozenset()
     releasing: bool = False
+    zone: str = ""
 
 
 class Pods:

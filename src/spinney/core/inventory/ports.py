@@ -9,16 +9,21 @@ NONE: frozenset[int] = frozenset()
 
 
 class Ports:
-    """Counts uses, for two pods may claim one port while one of them is on its way out."""
+    """Counts uses, for two pods may claim one port while one of them is on its way out.
 
-    __slots__ = ("_leaving", "_staying")
+    `homes`: slots that stand for a part of another one; ports are claimed there.
+    """
+
+    __slots__ = ("_leaving", "_staying", "homes")
 
     def __init__(self) -> None:
         self._staying: dict[int, Use] = {}
         self._leaving: dict[int, Use] = {}
+        self.homes: dict[int, int] = {}
 
     def used(self, slot: int, waiting: bool) -> Collection[int]:
         """Ports nobody else can have; with `waiting` those of leaving pods are free."""
+        slot = self.homes.get(slot, slot)
         staying = self._staying.get(slot)
         leaving = None if waiting else self._leaving.get(slot)
         if leaving:
@@ -31,11 +36,13 @@ class Ports:
 
     def slots(self) -> Iterable[int]:
         """Slots with any port in use."""
-        return self._staying.keys() | self._leaving.keys()
+        found = self._staying.keys() | self._leaving.keys()
+        return found.union(part for part, home in self.homes.items() if home in found) if self.homes else found
 
     def use(self, slot: int, ports: Iterable[int], times: int, leaving: bool) -> None:
         """Claim ports `times` over, or give them back with negative times."""
         by_slot = self._leaving if leaving else self._staying
+        slot = self.homes.get(slot, slot)
         used = by_slot.setdefault(slot, {})
         for port in ports:
             count = used.get(port, 0) + times

@@ -6,7 +6,7 @@ change can be taken back while a checkpoint is open.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import add, sub
 
@@ -21,6 +21,7 @@ from spinney.core.inventory.recent import Recent
 from spinney.core.inventory.rooms import Room
 from spinney.core.inventory.trees import Tree
 from spinney.core.inventory.undo import UndoLog
+from spinney.core.inventory.zones import Divided, Divisions, Row, as_node, labels_for, own_rows, same_zones, zone_key
 
 MOST_COUNTS = 64
 MOST_ROOMS = 16
@@ -31,7 +32,8 @@ class Inventory:
 
     `idle[slot]` is allocatable less everything that uses it (negative after a shrink), `releasing[slot]` the part of
     the used that is terminating; both aligned with `resources`, both zero in a slot without a node. Read only: rows
-    are shared, and a changed one is a new list.
+    are shared, and a changed one is a new list. A divided node has a slot for itself, where no new pod goes, and one
+    for each zone: there the amounts are what the zone can give, so taking from one may leave less in its neighbours.
     """
 
     def __init__(self, resources: Sequence[str], topologies: Sequence[Topology] = ()) -> None:
@@ -50,6 +52,9 @@ class Inventory:
         self._undo = UndoLog()
         self._touch = self.changes.touch
         self._set_idle = self._restore_idle
+        self._zones: dict[int, str] = {}
+        self._divisions = Divisions(self.idle, self.releasing, self.port_use, self._touch)
+        self.divided = self._divisions.by_slot
         self.masks = Masks(self._nodes, self.changes)
         self.mirror = Mirror(len(self.resources), self.idle, self.releasing, self.changes)
         self._counts: Recent[tuple[Shape, bool], Counts] = Recent(MOST_COUNTS, lambda key: Counts(*key, self))
@@ -84,8 +89,28 @@ class Inventory:
             raise KeyError(f"slot {slot} has no node")
         return node
 
+    def seat(self, node: str, zone: str = "") -> int:
+        """The slot of a pod on a node: of its zone where the node is divided and the zone is known and there."""
+        slot = self._slots[node]
+        divided = self.divided.get(slot) if zone else None
+        return slot if divided is None else divided.names.get(zone, slot)
+
+    def zone(self, slot: int) -> str:
+        """The name of the zone a slot stands for; empty: it stands for a node."""
+        return self._zones.get(slot, "") if self._zones else ""
+
+    def home(self, slot: int) -> int:
+        """The slot of the node that a slot is, or is a part of."""
+        divided = self.divided.get(slot) if self.divided else None
+        return slot if divided is None else divided.slot
+
+    def family(self, slot: int) -> tuple[int, ...]:
+        """The slots of the same node."""
+        divided = self.divided.get(slot) if self.divided else None
+        return (slot,) if divided is None else (divided.slot, *divided.zones)
+
     def slots(self) -> Collection[int]:
-        """Slots with a node, in no particular order."""
+        """Slots with a node or a zone, in no particular order."""
         return self._slots.values()
 
     def tree(self, topology: str) -> Tree | None:
@@ -127,22 +152,34 @@ class Inventory:
             self._check_length("node", node.name, amounts)
         self.changes.trim()
         slot = self._slots.get(node.name)
-        if slot is None:
-            self._settle(node)
-        else:
+        if slot is not None:
             before = self.node(slot)
-            if before != node:
-                self._replace(slot, node)
-                self._undo.record(self._replace, slot, before)
+            if before == node:
+                return
+            if same_zones(before, node):
+                replace = self._replace_divided if slot in self.divided else self._replace
+                replace(slot, node)
+                self._undo.record(replace, slot, before)
+                return
+            self.remove_node(node.name)
+        self._settle(node.name, node)
+        if node.is_divided:
+            self._divide(node)
+        for pod in self._pods.on(node.name):
+            self._occupy(pod, 1)
 
     def remove_node(self, name: str) -> None:
         """A node is gone; its pods stay remembered. Nothing happens if it is not there."""
         slot = self._slots.get(name)
         if slot is None:
             return
-        node, idle, releasing = self.node(slot), self.idle[slot], self.releasing[slot]
-        ports = self._unsettle(slot)
-        self._undo.record(self._resettle, slot, node, idle, releasing, ports)
+        divided = self.divided.get(slot)
+        if divided is not None:
+            self._divisions.part(divided)
+            self._undo.record(self._divisions.join, divided)
+            for zone in divided.zones:
+                self._take_out(zone)
+        self._take_out(slot)
 
     def put_topology(self, topology: Topology) -> None:
         """A topology is there, new or changed."""
@@ -151,7 +188,7 @@ class Inventory:
             return
         tree = Tree(topology, self._names)
         for slot in sorted(self._slots.values()):
-            tree.enter(slot, self.node(slot).labels, reuse=False)
+            tree.enter(slot, labels_for(topology, self.node(slot), self.zone(slot)), reuse=False)
         self._set_tree(topology.name, tree)
         self._undo.record(self._set_tree, topology.name, before)
 
@@ -163,17 +200,26 @@ class Inventory:
             self._undo.record(self._set_tree, name, before)
 
     def add_pod(
-        self, key: str, node: str, request: Amounts, ports: frozenset[int] = NONE, releasing: bool = False
+        self,
+        key: str,
+        node: str,
+        request: Amounts,
+        ports: frozenset[int] = NONE,
+        releasing: bool = False,
+        zone: str = "",
     ) -> None:
-        """A pod (or a reservation) holds room on a node, now or once the node appears. A known key is replaced."""
+        """A pod (or a reservation) holds room on a node, now or once the node appears. A known key is replaced.
+
+        On a divided node it holds room in its `zone`; if that is not known, in every zone.
+        """
         self._check_length("pod", key, request)
-        self._put_pod(key, Pod(node, request, ports, releasing))
+        self._put_pod(key, Pod(node, request, ports, releasing, zone))
 
     def release_pod(self, key: str) -> None:
         """The pod is terminating. Nothing happens if it is not known."""
         pod = self._pods.get(key)
         if pod is not None:
-            self._put_pod(key, Pod(pod.node, pod.request, pod.ports, releasing=True))
+            self._put_pod(key, Pod(pod.node, pod.request, pod.ports, True, pod.zone))
 
     def remove_pod(self, key: str) -> None:
         """The pod holds nothing any more. Nothing happens if it is not known."""
@@ -187,17 +233,20 @@ class Inventory:
         """Use room for so many pods without knowing them; `releasing`: they are terminating already."""
         if times != 1:
             request = tuple([amount * times for amount in request])
-        row = self.idle[slot]
-        self.idle[slot] = list(map(sub, row, request))
-        self._touch(slot)
-        if self._undo.recording:
-            self._undo.entries.append((self._set_idle, (slot, row)))
+        if self.divided and slot in self.divided:
+            self._undo.record(self._divisions.set, *self._divisions.take(slot, request, releasing))
         else:
+            row = self.idle[slot]
+            self.idle[slot] = list(map(sub, row, request))
+            self._touch(slot)
+            if self._undo.recording:
+                self._undo.entries.append((self._set_idle, (slot, row)))
+            if releasing:
+                row = self.releasing[slot]
+                self.releasing[slot] = list(map(add, row, request))
+                self._undo.record(self.releasing.__setitem__, slot, row)
+        if not self._undo.recording:
             self.changes.trim()
-        if releasing:
-            row = self.releasing[slot]
-            self.releasing[slot] = list(map(add, row, request))
-            self._undo.record(self.releasing.__setitem__, slot, row)
         if ports:
             self.port_use.use(slot, ports, times, releasing)
             self._undo.record(self.port_use.use, slot, ports, -times, releasing)
@@ -248,9 +297,8 @@ class Inventory:
             self._occupy(pod, 1)
 
     def _occupy(self, pod: Pod, times: int) -> None:
-        slot = self._slots.get(pod.node)
-        if slot is not None:
-            self.take(slot, pod.request, pod.ports, times, pod.releasing)
+        if pod.node in self._slots:
+            self.take(self.seat(pod.node, pod.zone), pod.request, pod.ports, times, pod.releasing)
 
     def _set_tree(self, name: str, tree: Tree | None) -> None:
         if tree is None:
@@ -260,7 +308,8 @@ class Inventory:
             self.trees[name] = tree
         self.changes.epoch += 1
 
-    def _settle(self, node: Node) -> None:
+    def _settle(self, name: str, node: Node) -> int:
+        """A node, or a zone in the form of one, in a slot of its own."""
         if not self._vacant:
             self._vacant.append(len(self._nodes))
             self._nodes.append(None)
@@ -269,24 +318,30 @@ class Inventory:
             self.releasing.append(self._nothing)
         slot = self._vacant[-1]
         releasing = list(node.releasing) if any(node.releasing) else self._nothing
-        self._resettle(slot, node, _capacity(node), releasing, (dict.fromkeys(node.host_ports, 1), None))
+        self._resettle(slot, name, node, _capacity(node), releasing, (dict.fromkeys(node.host_ports, 1), None))
         self._undo.record(self._unsettle, slot)
-        for pod in self._pods.on(node.name):
-            self._occupy(pod, 1)
+        return slot
+
+    def _take_out(self, slot: int) -> None:
+        name, node, idle, releasing = self._names[slot], self.node(slot), self.idle[slot], self.releasing[slot]
+        ports = self._unsettle(slot)
+        self._undo.record(self._resettle, slot, name, node, idle, releasing, ports)
 
     def _resettle(
-        self, slot: int, node: Node, idle: list[int], releasing: list[int], ports: tuple[Use | None, Use | None]
+        self, slot: int, name: str, node: Node, idle: Row, releasing: Row, ports: tuple[Use | None, Use | None]
     ) -> None:
         """Put a node into the slot vacated last."""
         self._vacant.pop()
         self._nodes[slot] = node
-        self._names[slot] = node.name
-        self._slots[node.name] = slot
+        self._names[slot] = name
+        self._slots[name] = slot
+        if name != node.name:
+            self._zones[slot] = name[len(node.name) + 1 :]
         self.idle[slot] = idle
         self.releasing[slot] = releasing
         self.port_use.restore(slot, ports)
         for tree in self.trees.values():
-            tree.enter(slot, node.labels, reuse=not self._undo.recording)
+            tree.enter(slot, self._labels(tree, slot), reuse=not self._undo.recording)
         self.changes.move(slot, FROM_NOWHERE)
 
     def _unsettle(self, slot: int) -> tuple[Use | None, Use | None]:
@@ -294,6 +349,7 @@ class Inventory:
         for tree in self.trees.values():
             tree.leave(slot)
         del self._slots[self._names[slot]]
+        self._zones.pop(slot, None)
         self._nodes[slot] = None
         self._names[slot] = ""
         self.idle[slot] = self.releasing[slot] = self._nothing
@@ -316,10 +372,29 @@ class Inventory:
             return
         left = self._seats(slot)
         for tree in self.trees.values():
-            if not tree.stands_at(slot, node.labels):
+            labels = self._labels(tree, slot)
+            if not tree.stands_at(slot, labels):
                 tree.leave(slot)
-                tree.enter(slot, node.labels, reuse=not self._undo.recording)
+                tree.enter(slot, labels, reuse=not self._undo.recording)
         self.changes.move(slot, left)
+
+    def _labels(self, tree: Tree, slot: int) -> Mapping[str, str]:
+        return labels_for(tree.topology, self.node(slot), self.zone(slot))
+
+    def _divide(self, node: Node) -> None:
+        """Give every zone of a node that has just come a slot."""
+        zones = {zone.name: self._settle(zone_key(node.name, zone.name), as_node(node, zone)) for zone in node.zones}
+        divided = Divided(self._slots[node.name], zones, own_rows(node))
+        self._divisions.join(divided)
+        self._undo.record(self._divisions.part, divided)
+
+    def _replace_divided(self, slot: int, node: Node) -> None:
+        """The same node with the same zones, changed; what was taken from it stays taken."""
+        divided, before = self.divided[slot], self.node(slot)
+        self._replace(slot, node)
+        for zone, one in zip(divided.zones, node.zones, strict=True):
+            self._replace(zone, as_node(node, one))
+        self._divisions.change(divided, before, node)
 
     def _check_length(self, kind: str, name: str, amounts: Amounts) -> None:
         if len(amounts) != len(self.resources):

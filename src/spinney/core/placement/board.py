@@ -5,13 +5,14 @@ A board is made for one decision and thrown away. It never changes the inventory
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from spinney.core.inventory.filters import admits, preference
 from spinney.core.inventory.state import Inventory
 from spinney.core.placement.parts import Part, Parts, asked_resources
+from spinney.core.placement.shares import Share, find_shares, trimmed
 
 UNBOUNDED = 1 << 31
 
@@ -48,17 +49,25 @@ class Type:
 
 
 class Board:
-    """Free amounts of some nodes for one gang, in a fixed order of nodes (by name)."""
+    """Free amounts of some nodes for one gang, in a fixed order of nodes (by name); zones of divided nodes are nodes.
 
-    def __init__(self, inventory: Inventory, parts: Parts, slots: Sequence[int], waiting: bool) -> None:
+    `shares` are the divided nodes that the gang could use up; with `lasting`, all of them.
+    """
+
+    def __init__(
+        self, inventory: Inventory, parts: Parts, slots: Sequence[int], waiting: bool, lasting: bool = False
+    ) -> None:
         names = {slot: inventory.name(slot) for slot in slots}
         self.inventory = inventory
         self.parts = parts
         self.waiting = waiting
         self.slots = sorted(names, key=names.__getitem__)
-        self.names = [names[slot] for slot in self.slots]
         self.free = [list(inventory.free(slot, waiting)) for slot in self.slots]
-        self.ports = [set(inventory.ports(slot, waiting)) for slot in self.slots]
+        self.ports = self._ports()
+        self.shares: list[Share] = []
+        self._share_of: dict[int, Share] = {}
+        if inventory.divided:
+            self._find_shares(lasting)
         self.everything = (1 << len(self.slots)) - 1
         self.running = self._running()
         self.types: list[Type] = []
@@ -83,16 +92,20 @@ class Board:
         inside = 0
         for spot in self.spots(topology, depth):
             inside |= spot.mask
-        found = []
+        found: dict[int, Spot] = {}
         for node in bits(self.everything & ~inside):
+            home = self.inventory.home(self.slots[node])
+            if home in found:
+                found[home] = found[home]._replace(mask=found[home].mask | 1 << node)
+                continue
             path: tuple[object, ...] = ()
             for shallower in range(depth - 1, 0, -1):
                 domain = tree.domain_of(shallower)[self.slots[node]]
                 if domain >= 0:
                     path = tree.path(shallower, domain)
                     break
-            found.append(Spot(1 << node, (*path, node), bool(path)))
-        return found
+            found[home] = Spot(1 << node, (*path, node), bool(path))
+        return list(found.values())
 
     def capacity(self, kind: int, node: int) -> int:
         """How many pods of a type fit on a node now, their own ports and neighbours considered."""
@@ -111,15 +124,40 @@ class Board:
             return 1
         return fits
 
-    def take(self, kind: int, node: int, count: int) -> None:
-        free = self.free[node]
+    def usable_at_once(self, kind: int, caps: Mapping[int, int]) -> Mapping[int, int]:
+        """Capacities for pods of a type, cut down to what zones of one node can give together."""
         asked = self.types[kind]
-        for resource, amount in asked.request:
-            free[resource] -= amount * count
+        return trimmed(self.shares, asked.request, asked.ports, caps) if self.shares else caps
+
+    def take(self, kind: int, node: int, count: int) -> None:
+        asked = self.types[kind]
+        if self.shares:
+            self.use(node, asked.request, count)
+        else:
+            free = self.free[node]
+            for resource, amount in asked.request:
+                free[resource] -= amount * count
         if asked.ports and count > 0:
             self.ports[node] |= asked.ports
         elif asked.ports:
             self.ports[node] -= asked.ports
+
+    def use(self, node: int, request: Sequence[tuple[int, int]], count: int) -> None:
+        """Take amounts from a node, and from whatever shares them."""
+        share = self._share_of.get(node)
+        if share is not None:
+            share.take(self.free, node, request, count)
+            return
+        free = self.free[node]
+        for resource, amount in request:
+            free[resource] -= amount * count
+
+    def span(self, mask: int) -> int:
+        """The mask with all zones that share a node with it."""
+        for share in self.shares:
+            if share.mask & mask:
+                mask |= share.mask
+        return mask
 
     def put(self, solution: Solution, sign: int = 1) -> None:
         """Take (or with -1 give back) everything a solution places."""
@@ -139,13 +177,28 @@ class Board:
                         if node in by_node and by_node.get(other) == by_node[node]:
                             asked.usable &= ~(1 << other)
 
+    def _ports(self) -> list[set[int]]:
+        """Ports in use by node; zones of one node have the same ones, and the same set."""
+        if not self.inventory.divided:
+            return [set(self.inventory.ports(slot, self.waiting)) for slot in self.slots]
+        by_home: dict[int, set[int]] = {}
+        homes = [self.inventory.home(slot) for slot in self.slots]
+        return [by_home.setdefault(home, set(self.inventory.ports(home, self.waiting))) for home in homes]
+
+    def _find_shares(self, lasting: bool) -> None:
+        self.shares = list(find_shares(self.inventory, self.parts, self.slots, self.waiting, lasting))
+        for share in self.shares:
+            self._share_of.update(dict.fromkeys(share.own, share))
+            if share.home is not None:
+                self._share_of[share.home] = share
+
     def _running(self) -> dict[int, list[int]]:
         """Nodes of the running members per pod set."""
-        place = {name: node for node, name in enumerate(self.names)}
+        place = {slot: node for node, slot in enumerate(self.slots)}
         found: dict[int, list[int]] = {}
         leaves = {part.path: part.index for part in self.parts.leaves}
         for member in self.parts.gang.running:
-            found.setdefault(leaves[member.pods], []).append(place[member.node])
+            found.setdefault(leaves[member.pods], []).append(place[self.inventory.seat(member.node, member.zone)])
         return found
 
     def running_mask(self, part: Part) -> int:

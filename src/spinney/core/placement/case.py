@@ -68,7 +68,7 @@ class Case:
         leaves = {leaf.path: leaf.index for leaf in self.parts.leaves}
         found: dict[int, list[int]] = {}
         for member in self.parts.gang.running:
-            found.setdefault(leaves[member.pods], []).append(self.inventory.slot(member.node))
+            found.setdefault(leaves[member.pods], []).append(self.inventory.seat(member.node, member.zone))
         return found
 
     @cached_property
@@ -105,10 +105,11 @@ class Case:
 
     @cached_property
     def countable(self) -> bool:
-        """Whether counting is exact: pods of one shape and nothing that looks at neighbours or running members."""
+        """Whether counting is exact: pods of one shape, and nothing that looks at neighbours, zones or members."""
         levels = {part.required.topology for part in self.parts.all if part.required is not None}
         return (
             len(self.shapes) == 1
+            and not self.inventory.divided
             and len(self.active) == 1
             and len(levels) <= 1
             and not self.running

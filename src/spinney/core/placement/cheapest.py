@@ -109,7 +109,7 @@ class Hunt:
                 yield _Stop(at, None, holder.victims[0])
             for held in self.ground.held[id(holder)]:
                 if holder.spares({held.path: 1}):
-                    yield _Stop(at, held, Victim(holder.gang.name, held.path, held.node))
+                    yield _Stop(at, held, holder.victim(held))
 
     def _walk(self, start: int, budget: Budget) -> None:
         if self.ground.fits(budget):
@@ -151,7 +151,7 @@ class Hunt:
         chosen = self._chosen
         gone = chosen.gone.setdefault(at, Counter())
         before, already = len(chosen.victims), gone[held.path]
-        victim = Victim(self.holders[at].gang.name, held.path, held.node)
+        victim = self.holders[at].victim(held)
         for count in range(min(held.count, left), 0, -1):
             gone[held.path] = already + count
             if not self.holders[at].spares(gone):

@@ -63,8 +63,8 @@ def consolidate(
     mark = inventory.checkpoint()
     for move in shift.moves:
         pods = pod_sets(engine.standings[move.gang].gang)[move.pods]
-        release(inventory, inventory.slot(move.source), pods)
-        inventory.take(inventory.slot(move.target), pods.request, pods.host_ports)
+        release(inventory, inventory.seat(move.source, move.source_zone), pods)
+        inventory.take(inventory.seat(move.target, move.target_zone), pods.request, pods.host_ports)
     attempt = engine.attempt(parts, asked, scope, waiting=True)
     if attempt.found is None:
         inventory.rollback(mark)
@@ -78,11 +78,11 @@ def consolidate(
 def _resettle(engine: Engine, move: Move) -> None:
     """A member runs elsewhere from now on."""
     standing = engine.standings[move.gang]
-    forget(engine.inventory, standing, move.pods, move.source)
-    place = move.pods, engine.inventory.slot(move.target)
+    forget(engine.inventory, standing, Running(move.pods, move.source, move.source_zone))
+    place = move.pods, engine.inventory.seat(move.target, move.target_zone)
     standing.live.append(place)
     standing.moved.append(place)
-    running = (*standing.gang.running, Running(move.pods, move.target))
+    running = (*standing.gang.running, Running(move.pods, move.target, move.target_zone))
     standing.gang = msgspec.structs.replace(standing.gang, running=running)
 
 
@@ -145,12 +145,12 @@ class _Shuffle:
         return None
 
     def _shift(self, movers: list[Mover], slots: list[int], proved: bool) -> Shift:
-        name = self.targets.inventory.name
-        moves = [
-            Move(mover.holder.gang.name, mover.held.path, mover.held.node, name(slot))
-            for mover, slot in zip(movers, slots, strict=True)
-        ]
-        moves.sort(key=lambda move: (move.gang, move.pods, move.source, move.target))
+        inventory = self.targets.inventory
+        moves = []
+        for mover, slot in zip(movers, slots, strict=True):
+            held, target = mover.held, inventory.node(slot).name
+            moves.append(Move(mover.holder.gang.name, held.path, held.node, target, held.zone, inventory.zone(slot)))
+        moves.sort(key=msgspec.structs.astuple)
         return Shift(tuple(moves), self.targets.loss(movers, slots), proved)
 
 

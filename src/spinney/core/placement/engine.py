@@ -74,7 +74,7 @@ class Engine:
         standing = self.standings.setdefault(gang.name, Standing(gang))
         leaves = pod_sets(gang)
         for member in gang.running:
-            slot = self.inventory.slot(member.node)
+            slot = self.inventory.seat(member.node, member.zone)
             pods = leaves[member.pods]
             self.inventory.take(slot, pods.request, pods.host_ports)
             standing.live.append((member.pods, slot))
@@ -209,12 +209,10 @@ class Engine:
 
     def _taken(self, parts: Parts, board: Board, solution: Solution) -> list[tuple[Part, int]]:
         """Take a solution from the inventory; answers the new members."""
+        _take(board, solution)
         new = []
         for leaf in parts.leaves:
-            pods = leaf.pods
-            assert pods is not None
             for node, count in sorted(solution.get(leaf.index, {}).items()):
-                self.inventory.take(board.slots[node], pods.request, pods.host_ports, count)
                 new.extend([(leaf, board.slots[node])] * count)
         return new
 
@@ -297,18 +295,29 @@ def _needs_releasing(board: Board, solution: Solution) -> bool:
         resources = {resource for resource, _ in board.types[board.type_of[leaf]].request}
         for node in where:
             asked.setdefault(node, set()).update(resources)
-    board.put(solution)
-    try:
-        return any(_takes_releasing(board, node, resources) for node, resources in asked.items())
-    finally:
-        board.put(solution, -1)
+    with board.inventory.trial():
+        _take(board, solution)
+        if any(board.inventory.idle[board.slots[node]][r] < 0 for node, resources in asked.items() for r in resources):
+            return True
+    return any(
+        asked.ports & _leaving_ports(board, node)
+        for asked, where in ((board.types[board.type_of[leaf]], where) for leaf, where in solution.items())
+        for node in where
+    )
 
 
-def _takes_releasing(board: Board, node: int, resources: set[int]) -> bool:
+def _take(board: Board, solution: Solution) -> None:
+    """Take what a solution places from the inventory."""
+    for leaf, where in solution.items():
+        pods = board.parts.all[leaf].pods
+        assert pods is not None
+        for node, count in sorted(where.items()):
+            board.inventory.take(board.slots[node], pods.request, pods.host_ports, count)
+
+
+def _leaving_ports(board: Board, node: int) -> set[int]:
     slot = board.slots[node]
-    held = board.inventory.releasing[slot]
-    leaving = set(board.inventory.ports(slot, False)) - set(board.inventory.ports(slot, True))
-    return bool(board.ports[node] & leaving) or any(board.free[node][r] < held[r] for r in resources)
+    return set(board.inventory.ports(slot, False)) - set(board.inventory.ports(slot, True))
 
 
 def _mask(board: Board, inside: frozenset[int]) -> int:

@@ -64,12 +64,15 @@ def _exhausted(case: Case) -> Explanation:
 
 
 def _nodes(engine: Engine, scope: list[int] | None) -> Flags:
+    """Where new pods could go: zones stand for a divided node."""
     inventory = engine.inventory
     tree = next(iter(inventory.trees.values()), None)
     if scope is None and tree is not None:
-        return np.asarray(tree.domain_array(0) == 0)
-    inside = np.zeros(len(inventory.idle), np.bool_)
-    inside[list(inventory.slots()) if scope is None else scope] = True
+        inside = np.asarray(tree.domain_array(0) == 0)
+    else:
+        inside = np.zeros(len(inventory.idle), np.bool_)
+        inside[list(inventory.slots()) if scope is None else scope] = True
+    inside[[one.slot for one in inventory.divided.values()]] = False
     return inside
 
 

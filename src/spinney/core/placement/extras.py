@@ -102,10 +102,11 @@ def _fill_scope(board: Board, leaf: Part, kind: int, scope: int, extra: int, spr
     while extra > 0:
         usable = scope & board.types[kind].usable
         caps = {node: fits for node in bits(usable) if (fits := board.capacity(kind, node))}
-        here = min(1 if one_by_one else extra, sum(caps.values()))
+        at_once = board.usable_at_once(kind, caps)
+        here = min(1 if one_by_one else extra, sum(at_once.values()))
         if here <= 0:
             break
-        found = {leaf.index: fill(board, kind, usable, here, caps, Ladder(), spread)}
+        found = {leaf.index: fill(board, kind, usable, here, at_once, Ladder(), spread)}
         board.settle(found)
         _merge(placed, found)
         extra -= here

@@ -31,7 +31,7 @@ def fields(
 ) -> Iterator[Field]:
     """Fields in the order of best fit; together they hold every possible placement."""
     inventory = counting.inventory
-    pinned = sorted({inventory.slot(member.node) for member in parts.gang.running})
+    pinned = sorted({inventory.seat(member.node, member.zone) for member in parts.gang.running})
     if scope is not None:
         yield Field(sorted({*scope, *pinned}), frozenset(scope))
         return

@@ -57,7 +57,7 @@ class Ground:
         self, inventory: Inventory, parts: Parts, slots: Sequence[int], inside: set[int] | None, all_: Sequence[Holder]
     ) -> None:
         self.inventory = inventory
-        self.board = Board(inventory, parts, slots, waiting=True)
+        self.board = Board(inventory, parts, slots, waiting=True, lasting=True)
         self.place = {slot: node for node, slot in enumerate(self.board.slots)}
         self.mask = self.board.everything
         if inside is not None:
@@ -68,10 +68,11 @@ class Ground:
         self.plain = _is_plain(parts)
         self.rows: list[Row] = []
         self.start = [tuple(free) for free in self.board.free]
-        matter = {self.board.slots[node] for node in bits(self.mask & self.board.useful)}
+        useful = [self.board.slots[node] for node in bits(self.mask & self.board.useful)]
+        matter = {kin for slot in useful for kin in inventory.family(slot)}
         self.held = {id(holder): [held for held in holder.held if held.slot in matter] for holder in all_}
         self.holders = [holder for holder in all_ if self.held[id(holder)]]
-        if not has_choice(parts):
+        if not has_choice(parts) and not self.board.shares:
             self._count()
 
     # --- trials ---
@@ -87,11 +88,11 @@ class Ground:
                 start = self.start[node][row.resource]
                 row.have += row.given(after, node) - row.given(before, node)
                 row.hope += row.gain(after - start, node) - row.gain(before - start, node)
-        for resource, amount in enumerate(pods.request):
-            free[resource] += amount * count
+        self.board.use(node, [(resource, amount) for resource, amount in enumerate(pods.request) if amount], -count)
         if pods.host_ports and count:
             self.inventory.give(slot, (0,) * len(pods.request), pods.host_ports, count)
-            self.board.ports[node] = set(self.inventory.ports(slot, waiting=True))
+            self.board.ports[node].clear()
+            self.board.ports[node].update(self.inventory.ports(slot, waiting=True))
 
     def lift_all(self, holders: Iterable[Holder], sign: int = 1) -> None:
         for holder in holders:
@@ -128,6 +129,9 @@ class Ground:
     def crowded(self) -> set[int]:
         """The slots on which the solution found last needs pods to be gone."""
         board = self.board
+        if board.shares:
+            used = {board.slots[node] for where in self.solution.values() for node in where}
+            return {kin for slot in used for kin in self.inventory.family(slot)}
         asked: dict[int, list[int]] = {}
         crowded = set()
         for leaf, where in self.solution.items():
@@ -211,7 +215,7 @@ def grounds(
 ) -> Iterator[Ground]:
     """The domains that the gang as a whole may go to, by path; the cluster or the scope if it may go anywhere."""
     part = _outermost(parts)
-    own = {inventory.slot(member.node) for member in parts.gang.running}
+    own = {inventory.seat(member.node, member.zone) for member in parts.gang.running}
     allowed = set(scope) if scope is not None else None
     if part.required is None:
         slots = list(inventory.slots()) if scope is None else sorted({*scope, *own})
@@ -222,7 +226,8 @@ def grounds(
         members = tree.members(depth, domain)
         inside = set(members) if allowed is None else allowed & set(members)
         if inside and own <= set(members):
-            yield Ground(inventory, parts, sorted(inside | own), inside, all_)
+            kin = {one for slot in inside for one in inventory.family(slot)} if inventory.divided else inside
+            yield Ground(inventory, parts, sorted(kin | own), inside, all_)
 
 
 def _outermost(parts: Parts) -> Part:

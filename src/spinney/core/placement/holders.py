@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """Equal running pods on one node."""
+    """Equal running pods on one node, and there in one zone if it is divided."""
 
     path: str
     node: str
+    zone: str
     slot: int
     pods: PodSet
     count: int = 0
@@ -51,7 +52,10 @@ class Holder:
 
     @property
     def victims(self) -> tuple[Victim, ...]:
-        return tuple(Victim(self.gang.name, at.path, at.node) for at in self.held for _ in range(at.count))
+        return tuple(self.victim(at) for at in self.held for _ in range(at.count))
+
+    def victim(self, held: Held) -> Victim:
+        return Victim(self.gang.name, held.path, held.node, held.zone)
 
     def spares(self, gone: Mapping[str, int]) -> bool:
         """Whether it keeps its minimum without so many pods of each pod set; never true when nothing is left."""
@@ -85,15 +89,15 @@ def holders(inventory: Inventory, standings: Iterable[Standing]) -> list[Holder]
 def _held(inventory: Inventory, standing: Standing) -> list[Held]:
     sets = pod_sets(standing.gang)
     fixed = Counter(standing.moved)
-    by_place: dict[tuple[str, str], Held] = {}
+    by_place: dict[tuple[str, str, str], Held] = {}
     for member in standing.gang.running:
-        slot = inventory.slot(member.node)
+        slot = inventory.seat(member.node, member.zone)
         if fixed[member.pods, slot] > 0:
             fixed[member.pods, slot] -= 1
             continue
-        place = member.pods, member.node
+        place = member.pods, member.node, member.zone
         if place not in by_place:
-            by_place[place] = Held(member.pods, member.node, slot, sets[member.pods])
+            by_place[place] = Held(*place, slot, sets[member.pods])
         by_place[place].count += 1
     return [by_place[place] for place in sorted(by_place)]
 
@@ -115,10 +119,10 @@ def release(inventory: Inventory, slot: int, pods: PodSet, count: int = 1) -> No
     inventory.take(slot, pods.request, pods.host_ports, count, releasing=True)
 
 
-def forget(inventory: Inventory, standing: Standing, path: str, node: str) -> None:
+def forget(inventory: Inventory, standing: Standing, member: Running) -> None:
     """A member does not run there any more."""
     standing.disturbed = True
-    standing.live.remove((path, inventory.slot(node)))
+    standing.live.remove((member.pods, inventory.seat(member.node, member.zone)))
     running = list(standing.gang.running)
-    running.remove(Running(path, node))
+    running.remove(member)
     standing.gang = msgspec.structs.replace(standing.gang, running=tuple(running))

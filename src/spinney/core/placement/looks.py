@@ -17,7 +17,7 @@ class Looks:
         self.board = board
         levels = [level for part in board.parts.all for level in (part.required, part.preferred) if level is not None]
         one_tree = len({level.topology for level in levels}) <= 1
-        self.helps = one_tree and not any(asked.shared for asked in board.types)
+        self.helps = one_tree and not any(asked.shared for asked in board.types) and not board.shares
         self._levels: dict[tuple[str, int], dict[int, int]] = {}
         self._interned: dict[object, int] = {}
 

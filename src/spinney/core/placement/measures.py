@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from spinney.core.placement.board import Board, bits
 from spinney.core.placement.parts import Part
+from spinney.core.placement.shares import Share
 
 Vector = tuple[int, ...]
 
@@ -57,8 +58,22 @@ class Measures:
             for resource, amount in enumerate(board.free[node]):
                 if amount > 0:
                     vector[types + resource] += amount
+        for share in board.shares:
+            if (mask & share.mask).bit_count() > 1:
+                self._limit(vector, share, mask)
         self._measures[mask] = tuple(vector)
         return self._measures[mask]
+
+    def _limit(self, vector: list[int], share: Share, mask: int) -> None:
+        """Zones of one node give no more together than the node has."""
+        board = self.board
+        nodes = list(bits(share.mask & mask & board.useful))
+        for kind, asked in enumerate(board.types):
+            held = sum(board.capacity(kind, node) for node in nodes if asked.usable >> node & 1)
+            vector[kind] -= max(0, held - share.holds(asked.request, asked.ports))
+        for resource, amount in enumerate(share.free):
+            there = sum(max(0, board.free[node][resource]) for node in nodes)
+            vector[len(board.types) + resource] -= max(0, there - max(0, amount))
 
     def could_hold(self, part: Part, mask: int) -> bool:
         return all(want <= have for want, have in zip(self.demand(part), self.measure(mask), strict=True))

@@ -114,7 +114,7 @@ def _pack(case: Case, slots: Numbers, guess: int | None) -> _Filled:
         small = table(case, slots)
         best = _most(case, small, greedy if guess is None else guess)
         placed = {leaf: sum(where.values()) for leaf, where in best.items()}
-        if sum(placed.values()) >= greedy:
+        if sum(placed.values()) >= greedy or case.inventory.divided:
             return _Filled(placed, _left(case, slots, small, best))
     return _Filled(poured.placed, poured.left)
 

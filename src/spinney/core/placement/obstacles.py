@@ -28,7 +28,7 @@ def obstacles(case: Case, slots: Numbers) -> Blocked:
 def _reasons(case: Case, slots: Numbers) -> Counter[str]:
     """Of several shapes, the one that gets furthest on a node says what is in the way."""
     found: Counter[str] = Counter()
-    rest = slots[~case.useful()[slots]]
+    rest = _one_for_each_node(case, slots)
     shapes = sorted(case.shapes, key=lambda shape: [shape.request[r] for r in case.asked.wanted])
     for shape in shapes:
         admitted = case.inventory.masks.of(shape.filter).array()[rest]
@@ -37,6 +37,18 @@ def _reasons(case: Case, slots: Numbers) -> Counter[str]:
     if shapes and len(rest):
         found += _excluded(case, shapes[0].filter, rest)
     return found
+
+
+def _one_for_each_node(case: Case, slots: Numbers) -> Numbers:
+    """The slots that take no pod; of the zones of a divided node, where none does, the first."""
+    useful = case.useful()
+    rest = slots[~useful[slots]]
+    if not case.inventory.divided:
+        return rest
+    home = case.inventory.home
+    busy = {home(slot) for slot in slots[useful[slots]].tolist()}
+    first = {home(slot): slot for slot in reversed(rest.tolist()) if home(slot) not in busy}
+    return np.array(sorted(first.values()), np.int64)
 
 
 def _insufficient(case: Case, shape: Shape, slots: Numbers) -> Counter[str]:
@@ -89,11 +101,12 @@ def _occupied(case: Case, slots: Numbers) -> dict[str, int]:
     if sum(len(one.live) for one in standings.values()) > MOST_MEMBERS:
         return {}
     here = np.zeros(len(case.inventory.idle), np.bool_)
-    here[slots] = True
+    home = case.inventory.home
+    here[[home(slot) for slot in slots.tolist()] if case.inventory.divided else slots] = True
     marks = here.tolist()
     found = {}
     for name, standing in standings.items():
-        nodes = len({slot for _, slot in standing.live if marks[slot]})
+        nodes = len({home(slot) for _, slot in standing.live if marks[home(slot)]})
         if nodes and name != case.parts.gang.name:
             found[name] = nodes
     most = sorted(found, key=lambda name: (-found[name], name))[:MOST_GANGS]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spinney.core.placement.board import Board, Solution, bits
 from spinney.core.placement.budget import Budget
 from spinney.core.placement.filling import Ladder, fill
+from spinney.core.placement.shares import Share
 
 
 @dataclass(slots=True)
@@ -44,12 +46,13 @@ def pack(
     """Place every demand (leaf, count, mask), or prove that it cannot be done."""
     jobs = _jobs(board, demands)
     budget.spend(1 + sum(len(job.caps) for job in jobs) // 8)
-    if any(sum(job.caps.values()) < job.count for job in jobs):
+    if any(sum(board.usable_at_once(job.kind, job.caps).values()) < job.count for job in jobs):
         return None
     shared = any(board.types[job.kind].shared for job in jobs)
     if len(jobs) == 1 and not shared:
         job = jobs[0]
-        return _split(jobs, [fill(board, job.kind, job.mask, job.count, job.caps, ladder(job.leaves[0][0]), spread)])
+        caps = board.usable_at_once(job.kind, job.caps)
+        return _split(jobs, [fill(board, job.kind, job.mask, job.count, caps, ladder(job.leaves[0][0]), spread)])
     if not _sums_suffice(board, jobs):
         return None
     if not shared:
@@ -159,9 +162,10 @@ def _greedy(
         for at in order:
             job = jobs[at]
             caps = {node: fits for node in job.caps if (fits := board.capacity(job.kind, node))} if done else job.caps
-            if sum(caps.values()) < job.count:
+            at_once = board.usable_at_once(job.kind, caps)
+            if sum(at_once.values()) < job.count:
                 return None
-            placed[at] = fill(board, job.kind, job.mask, job.count, caps, ladder(job.leaves[0][0]), spread, used)
+            placed[at] = fill(board, job.kind, job.mask, job.count, at_once, ladder(job.leaves[0][0]), spread, used)
             for node, count in placed[at].items():
                 board.take(job.kind, node, count)
                 used |= 1 << node
@@ -173,8 +177,21 @@ def _greedy(
                 board.take(jobs[at].kind, node, -count)
 
 
+class _Left(NamedTuple):
+    """What the nodes filled so far leave to the others: values that are taken, and on a node with zones still to come
+    what it has left and which ports are taken there."""
+
+    values: frozenset[object] = frozenset()
+    room: tuple[int, ...] | None = None
+    ports: frozenset[int] = frozenset()
+
+
 class _Fillings:
-    """Depth-first over nodes, tight ones first; at each node only fillings to which no waiting pod could be added."""
+    """Depth-first over nodes, tight ones first; at each node only fillings to which no waiting pod could be added.
+
+    Zones that share a node stand side by side. What is added to one may be missing in the next, so every filling of
+    them is tried; only together they must be so full that nothing can be added to any of them.
+    """
 
     def __init__(self, board: Board, jobs: Sequence[Job], budget: Budget, patience: int | None) -> None:
         self.patience = patience
@@ -182,70 +199,103 @@ class _Fillings:
         self.jobs = [jobs[at] for at in _hardness(board, jobs)]
         self.budget = budget
         self.given = list(jobs)
-        resources = sorted({r for job in self.jobs for r, _ in board.types[job.kind].request})
+        self.resources = sorted({r for job in self.jobs for r, _ in board.types[job.kind].request})
         self.request = [
-            [dict(board.types[job.kind].request).get(resource, 0) for resource in resources] for job in self.jobs
+            [dict(board.types[job.kind].request).get(resource, 0) for resource in self.resources] for job in self.jobs
         ]
         nodes = sorted({node for job in self.jobs for node in job.caps})
-        self.free = {node: [board.free[node][resource] for resource in resources] for node in nodes}
+        self.free = {node: [board.free[node][resource] for resource in self.resources] for node in nodes}
         self.nodes = sorted(nodes, key=lambda node: (self.free[node], self._users(node), node))
+        self.shares: dict[int, Share] = {}
+        if board.shares:
+            self._gather()
         self.values = [board.types[job.kind].values if board.types[job.kind].shared else () for job in self.jobs]
         self.dead: set[object] = set()
-        self._make_suffixes(len(resources))
+        self._make_suffixes(len(self.resources))
+
+    def _gather(self) -> None:
+        """Zones that share a node side by side, where the first of them stands."""
+        known = {node: share for share in self.board.shares for node in share.own}
+        kin = {node: [one for one in self.nodes if one in known[node].own] for node in self.nodes if node in known}
+        self.shares = {node: known[node] for node in kin if len(kin[node]) > 1}
+        self.nodes = list(dict.fromkeys(one for node in self.nodes for one in kin.get(node, [node])))
 
     def _users(self, node: int) -> tuple[int, ...]:
         return tuple(job.caps.get(node, 0) for job in self.jobs)
 
     def _make_suffixes(self, resources: int) -> None:
+        """What the nodes from a position on hold, each job and each resource for itself."""
         caps = [0] * len(self.jobs)
         sums = [0] * resources
         self.caps_from = [tuple(caps)]
         self.sums_from = [tuple(sums)]
-        for node in reversed(self.nodes):
-            for at, job in enumerate(self.jobs):
-                caps[at] += job.caps.get(node, 0)
+        for at in range(len(self.nodes) - 1, -1, -1):
+            node = self.nodes[at]
+            for job, asked in enumerate(self.jobs):
+                caps[job] += asked.caps.get(node, 0)
             for resource in range(resources):
                 sums[resource] += max(0, self.free[node][resource])
+            if node in self.shares and not self._is_last(at):
+                self._limit(at, caps, sums)
             self.caps_from.append(tuple(caps))
             self.sums_from.append(tuple(sums))
         self.caps_from.reverse()
         self.sums_from.reverse()
 
+    def _limit(self, at: int, caps: list[int], sums: list[int]) -> None:
+        """Zones give no more together than their node has."""
+        share = self.shares[self.nodes[at]]
+        last = next(position for position in range(at, len(self.nodes)) if self._is_last(position))
+        known = len(self.nodes) - last - 1
+        for job, asked in enumerate(self.jobs):
+            kind = self.board.types[asked.kind]
+            caps[job] = min(caps[job], self.caps_from[known][job] + share.holds(kind.request, kind.ports))
+        for place, resource in enumerate(self.resources):
+            sums[place] = min(sums[place], self.sums_from[known][place] + max(0, share.free[resource]))
+
+    def _is_last(self, at: int) -> bool:
+        """Whether no more zones of the node at a position follow."""
+        share = self.shares.get(self.nodes[at])
+        return share is None or at + 1 == len(self.nodes) or self.shares.get(self.nodes[at + 1]) is not share
+
     def search(self) -> list[dict[int, int]] | None:
         waiting = tuple(job.count for job in self.jobs)
-        used: frozenset[object] = frozenset()
-        trail: list[tuple[tuple[int, ...], Iterator[tuple[int, ...]], frozenset[object]]] = []
+        left = _Left()
+        trail: list[tuple[tuple[int, ...], Iterator[tuple[int, ...]], _Left]] = []
         choice: list[tuple[int, ...]] = []
-        trail.append((waiting, self._fillings(0, waiting, used), used))
+        trail.append((waiting, self._fillings(0, waiting, left), left))
         while trail:
-            waiting, fillings, used = trail[-1]
+            waiting, fillings, left = trail[-1]
             at = len(trail) - 1
             if not any(waiting):
                 return self._read(choice)
             filling = next(fillings, None)
             if filling is None:
-                self.dead.add((at, waiting, used))
+                self.dead.add((at, waiting, left))
                 trail.pop()
                 if choice:
                     choice.pop()
                 continue
-            left = tuple(w - f for w, f in zip(waiting, filling, strict=True))
-            taken = self._with_values(used, self.nodes[at], filling)
-            if not self._hopeful(at + 1, left, taken):
+            still = tuple(w - f for w, f in zip(waiting, filling, strict=True))
+            if self.shares and self._leaves_room(at, [*choice, filling], still):
+                continue
+            after = self._after(left, at, filling)
+            if not self._hopeful(at + 1, still, after):
                 continue
             choice.append(filling)
-            trail.append((left, self._fillings(at + 1, left, taken), taken))
+            trail.append((still, self._fillings(at + 1, still, after), after))
         return None
 
-    def _hopeful(self, at: int, left: tuple[int, ...], used: frozenset[object]) -> bool:
-        if any(want > have for want, have in zip(left, self.caps_from[at], strict=True)):
+    def _hopeful(self, at: int, waiting: tuple[int, ...], left: _Left) -> bool:
+        if any(want > have for want, have in zip(waiting, self.caps_from[at], strict=True)):
             return False
         for resource, have in enumerate(self.sums_from[at]):
-            if sum(want * self.request[job][resource] for job, want in enumerate(left)) > have:
+            if sum(want * self.request[job][resource] for job, want in enumerate(waiting)) > have:
                 return False
-        return (at, left, used) not in self.dead
+        return (at, waiting, left) not in self.dead
 
-    def _with_values(self, used: frozenset[object], node: int, filling: tuple[int, ...]) -> frozenset[object]:
+    def _after(self, left: _Left, at: int, filling: tuple[int, ...]) -> _Left:
+        node = self.nodes[at]
         fresh = [
             (job, key, by_node[node])
             for job, count in enumerate(filling)
@@ -253,9 +303,60 @@ class _Fillings:
             for key, by_node in enumerate(self.values[job])
             if node in by_node
         ]
-        return used.union(fresh) if fresh else used
+        if not fresh and not self.shares:
+            return left
+        values = left.values.union(fresh) if fresh else left.values
+        if self._is_last(at):
+            return _Left(values)
+        room = list(self._room(node, left))
+        ports = set(left.ports)
+        for job, count in enumerate(filling):
+            for resource, amount in enumerate(self.request[job]):
+                room[resource] -= amount * count
+            if count:
+                ports |= self.board.types[self.jobs[job].kind].ports
+        return _Left(values, tuple(room), frozenset(ports))
 
-    def _fillings(self, at: int, waiting: tuple[int, ...], used: frozenset[object]) -> Iterator[tuple[int, ...]]:
+    def _leaves_room(self, at: int, choice: Sequence[tuple[int, ...]], waiting: tuple[int, ...]) -> bool:
+        """Whether a waiting pod could be added to zones of the node that ends here: then it may as well be there."""
+        share = self.shares.get(self.nodes[at])
+        if share is None or not self._is_last(at):
+            return False
+        zones = [position for position in range(at + 1) if self.shares.get(self.nodes[position]) is share]
+        room = self._rest(share.free, [choice[position] for position in zones])
+        taken = {port for position in zones for port in self._opened(choice[position])}
+        for position in zones[:-1]:
+            own = self._rest(share.own[self.nodes[position]], [choice[position]])
+            for job, want in enumerate(waiting):
+                if not want or self.values[job] or not self.jobs[job].caps.get(self.nodes[position]):
+                    continue
+                if self.board.types[self.jobs[job].kind].ports & taken:
+                    continue
+                if all(need <= min(*left) for need, *left in zip(self.request[job], own, room, strict=True) if need):
+                    return True
+        return False
+
+    def _rest(self, free: Sequence[int], fillings: Sequence[tuple[int, ...]]) -> list[int]:
+        """What fillings leave of a row."""
+        rest = [free[resource] for resource in self.resources]
+        for filling in fillings:
+            for job, count in enumerate(filling):
+                if count:
+                    rest = [have - count * amount for have, amount in zip(rest, self.request[job], strict=True)]
+        return rest
+
+    def _opened(self, filling: tuple[int, ...]) -> Iterator[int]:
+        for job, count in enumerate(filling):
+            if count:
+                yield from self.board.types[self.jobs[job].kind].ports
+
+    def _room(self, node: int, left: _Left) -> Sequence[int]:
+        """What the node that a zone is a part of has left."""
+        if left.room is not None:
+            return left.room
+        return [self.shares[node].free[resource] for resource in self.resources]
+
+    def _fillings(self, at: int, waiting: tuple[int, ...], left: _Left) -> Iterator[tuple[int, ...]]:
         """What the node can take of the waiting pods, fullest first; only fillings to which nothing can be added."""
         if at == len(self.nodes):
             return
@@ -263,13 +364,16 @@ class _Fillings:
         limits = []
         for job, want in enumerate(waiting):
             here = min(want, self.jobs[job].caps.get(node, 0))
-            if here and any((job, key, by.get(node)) in used for key, by in enumerate(self.values[job])):
+            if here and any((job, key, by.get(node)) in left.values for key, by in enumerate(self.values[job])):
                 here = 0
             limits.append(here)
-        yield from self._extend(0, limits, list(self.free[node]), set(), [])
+        free = list(self.free[node])
+        if node in self.shares:
+            free = list(map(min, free, self._room(node, left)))
+        yield from self._extend(0, limits, free, set(left.ports), [], self._is_last(at))
 
     def _extend(
-        self, job: int, limits: list[int], free: list[int], ports: set[int], taken: list[int]
+        self, job: int, limits: list[int], free: list[int], ports: set[int], taken: list[int], only_full: bool
     ) -> Iterator[tuple[int, ...]]:
         if job == len(limits):
             self.budget.spend()
@@ -277,7 +381,7 @@ class _Fillings:
                 self.patience -= 1
                 if self.patience < 0:
                     raise Impatient
-            if self._is_full(limits, free, ports, taken):
+            if not only_full or self._is_full(limits, free, ports, taken):
                 yield tuple(taken)
             return
         most = limits[job]
@@ -287,10 +391,10 @@ class _Fillings:
         for resource, amount in enumerate(self.request[job]):
             if amount and most:
                 most = min(most, max(0, free[resource] // amount))
-        least = most if job == len(limits) - 1 else 0
+        least = most if only_full and job == len(limits) - 1 else 0
         for count in range(most, least - 1, -1):
             rest = [have - count * amount for have, amount in zip(free, self.request[job], strict=True)]
-            yield from self._extend(job + 1, limits, rest, ports | mine if count else ports, [*taken, count])
+            yield from self._extend(job + 1, limits, rest, ports | mine if count else ports, [*taken, count], only_full)
 
     def _is_full(self, limits: list[int], free: list[int], ports: set[int], taken: list[int]) -> bool:
         for job, limit in enumerate(limits):

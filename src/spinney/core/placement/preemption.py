@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from spinney.api.placement.problem import Running
 from spinney.api.placement.result import Victim
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.cheapest import Best, Hunt, Price
@@ -56,14 +57,14 @@ def preempt(engine: Engine, parts: Parts, asked: Profile, scope: list[int] | Non
     mark = inventory.checkpoint()
     for victim in prey.victims:
         pods = pod_sets(engine.standings[victim.gang].gang)[victim.pods]
-        release(inventory, inventory.slot(victim.node), pods)
+        release(inventory, inventory.seat(victim.node, victim.zone), pods)
     attempt = engine.attempt(parts, asked, scope, waiting=True)
     if attempt.found is None:
         inventory.rollback(mark)
         raise Exhausted
     inventory.commit(mark)
     for victim in prey.victims:
-        forget(inventory, engine.standings[victim.gang], victim.pods, victim.node)
+        forget(inventory, engine.standings[victim.gang], Running(victim.pods, victim.node, victim.zone))
     return Preemption(attempt, prey.victims, prey.proved and attempt.found.proved)
 
 

@@ -291,5 +291,12 @@ class _Attempt:
             need -= here
 
     def _take(self, leaf: Part, pods: PodSet, slot: int, count: int) -> None:
+        if self.inventory.divided and not self._still_holds(pods, slot, count):
+            raise TooHard
         self.inventory.take(slot, pods.request, pods.host_ports, count)
         self.taken.append((leaf, slot, count))
+
+    def _still_holds(self, pods: PodSet, slot: int, count: int) -> bool:
+        """Zones that were taken before may have used up the node."""
+        idle = self.inventory.idle[slot]
+        return all(amount * count <= idle[resource] for resource, amount in enumerate(pods.request) if amount)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from spinney.api.placement.problem import SINGLE_NUMA_NODE
 from spinney.api.placement.result import Blocked, Shortfall
 from spinney.core.inventory.tiers import NOWHERE
 from spinney.core.placement.case import Case
@@ -46,7 +47,7 @@ def _torn(culprit: Culprit) -> str:
     seats: dict[int, str] = {}
     for slot in sorted(case.pinned(culprit.bound), key=case.inventory.name):
         path = "outside that level" if domain_of[slot] == NOWHERE else place(tree.path(level.depth, domain_of[slot]))
-        seats.setdefault(domain_of[slot], f"{case.inventory.name(slot)} ({path})")
+        seats.setdefault(domain_of[slot], f"{case.inventory.node(slot).name} ({path})")
     if len(seats) < 2 and NOWHERE not in seats:
         return ""
     return f"{_name(culprit)} needs one {level.key}, but its members run on {enumerated(list(seats.values()))}"
@@ -58,7 +59,7 @@ def _kept_out(culprit: Culprit, blocked: Blocked) -> str:
     for leaf in case.active:
         assert leaf.pods is not None
         if not (case.inventory.masks.of(leaf.pods.filter).array() & case.nodes).any():
-            nodes = many(int(case.nodes.sum()), "node")
+            nodes = many(len({case.inventory.home(slot) for slot in np.flatnonzero(case.nodes).tolist()}), "node")
             why = f": {_causes(blocked)}" if blocked.reasons else ""
             return f"{_path(culprit, leaf)} may use none of the {nodes}{_tie(case)}{why}"
     return ""
@@ -68,6 +69,12 @@ def _unlabelled(culprit: Culprit, considered: int) -> str:
     if culprit.level is None or considered:
         return ""
     level = culprit.level
+    topology = culprit.case.inventory.trees[level.topology].topology
+    if topology.zones and level.key == topology.levels[-1]:
+        return (
+            f"{_name(culprit)} needs one {level.key}, and no node{_tie(culprit.case)} publishes zones "
+            f"under the policy {SINGLE_NUMA_NODE}"
+        )
     return (
         f"{_name(culprit)} needs one {level.key}, and no node{_tie(culprit.case)} carries that level "
         f"of topology {level.topology}"
@@ -99,7 +106,8 @@ def _which(culprit: Culprit, considered: int, path: str) -> str:
     if culprit.level is None:
         return path + _tie(case)
     if pinned:
-        return f"its member on {min(map(case.inventory.name, pinned))} runs in {path}, which"
+        first = min(case.inventory.node(slot).name for slot in pinned)
+        return f"its member on {first} runs in {path}, which"
     return f"the only one{_tie(case)}, {path}," if considered == 1 else f"the best of {considered}{_tie(case)}, {path},"
 
 

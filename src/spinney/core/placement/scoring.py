@@ -46,6 +46,8 @@ def domains(parts: Parts, inventory: Inventory, live: Live) -> tuple[Domain, ...
 
 def number(parts: Parts, inventory: Inventory, new: Iterable[tuple[Part, int]]) -> tuple[Placement, ...]:
     """New pods, counted per pod set from 0 in the order of node names."""
+    if inventory.divided:
+        return _number_zones(parts, inventory, new)
     names: dict[int, list[str]] = {leaf.index: [] for leaf in parts.leaves}
     for leaf, slot in new:
         names[leaf.index].append(inventory.name(slot))
@@ -54,6 +56,19 @@ def number(parts: Parts, inventory: Inventory, new: Iterable[tuple[Part, int]]) 
             Placement(leaf.path, index, name)
             for leaf in parts.leaves
             for index, name in enumerate(sorted(names[leaf.index]))
+        ]
+    )
+
+
+def _number_zones(parts: Parts, inventory: Inventory, new: Iterable[tuple[Part, int]]) -> tuple[Placement, ...]:
+    places: dict[int, list[tuple[str, str]]] = {leaf.index: [] for leaf in parts.leaves}
+    for leaf, slot in new:
+        places[leaf.index].append((inventory.node(slot).name, inventory.zone(slot)))
+    return tuple(
+        [
+            Placement(leaf.path, index, *place)
+            for leaf in parts.leaves
+            for index, place in enumerate(sorted(places[leaf.index]))
         ]
     )
 
@@ -80,4 +95,4 @@ def _reached(inventory: Inventory, level: Level, depth: int, slots: list[int]) -
 def _spread(inventory: Inventory, level: Level, slots: list[int]) -> int:
     """How many domains of a level are used, each node outside it counting as one."""
     domain_of = inventory.trees[level.topology].domain_of(level.depth)
-    return len({(domain_of[slot], slot if domain_of[slot] == NOWHERE else 0) for slot in slots})
+    return len({(domain_of[slot], inventory.home(slot) if domain_of[slot] == NOWHERE else 0) for slot in slots})

@@ -82,7 +82,7 @@ class Search:
         entries = self._opened(entries)
         self.budget.spend()
         solution: Solution = {}
-        pieces = _pieces(entries)
+        pieces = _pieces(self.board, entries)
         for piece in pieces:
             found = self._solve_piece(piece)
             if found is None:
@@ -177,7 +177,7 @@ class Search:
                 _take_back(placed, contents)
                 positions.pop()
                 continue
-            around = contents[mask] if alike else _around(placed)
+            around = contents[mask] if alike else _around(self.board, placed)
             found = None
             if not self._crowds(placed, rest):
                 found = self._solve_around(around, solved[-1] if solved else {})
@@ -259,6 +259,7 @@ class Search:
                 self._dead.add(key)
                 return None
             self._found[exact] = found
+        union = self.board.span(union)
         kept = {mask: part for mask, part in solved.items() if not mask & union}
         kept[union] = found
         return kept
@@ -366,9 +367,9 @@ def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:
         del contents[entry.mask]
 
 
-def _around(placed: list[Entry]) -> list[Entry]:
+def _around(board: Board, placed: list[Entry]) -> list[Entry]:
     """The last part and all that share nodes with it, directly or through others."""
-    union = placed[-1].mask
+    union = board.span(placed[-1].mask)
     around = [placed[-1]]
     grown = True
     while grown:
@@ -376,16 +377,16 @@ def _around(placed: list[Entry]) -> list[Entry]:
         for entry in placed:
             if entry not in around and entry.mask & union:
                 around.append(entry)
-                union |= entry.mask
+                union |= board.span(entry.mask)
                 grown = True
     return around
 
 
-def _pieces(entries: list[Entry]) -> list[list[Entry]]:
+def _pieces(board: Board, entries: list[Entry]) -> list[list[Entry]]:
     """Entries that share nodes, directly or through others, belong together."""
     pieces: list[tuple[int, list[Entry]]] = []
     for entry in entries:
-        mask, members = entry.mask, [entry]
+        mask, members = board.span(entry.mask), [entry]
         apart_from_it = []
         for other, others in pieces:
             if other & mask:

@@ -66,15 +66,15 @@ def _weight(ground: Ground, loss: Loss) -> tuple[int, int]:
 
 def losses(ground: Ground, victims: Sequence[Victim]) -> list[Loss]:
     """A set of victims, gang by gang."""
-    by_gang: dict[str, Counter[tuple[str, str]]] = {}
+    by_gang: dict[str, Counter[Victim]] = {}
     for victim in victims:
-        by_gang.setdefault(victim.gang, Counter())[victim.pods, victim.node] += 1
+        by_gang.setdefault(victim.gang, Counter())[victim] += 1
     found = []
     for holder in ground.holders:
         mine = by_gang.get(holder.gang.name)
         if mine:
             whole = mine.total() == holder.live.total()
-            counts = [mine[held.path, held.node] for held in ground.held[id(holder)]]
+            counts = [mine[holder.victim(held)] for held in ground.held[id(holder)]]
             found.append(Loss(holder, whole, [] if whole else counts))
     return found
 
@@ -169,8 +169,7 @@ class _Thinning:
             if loss.whole:
                 victims += loss.holder.victims
             else:
-                name = loss.holder.gang.name
-                victims += [Victim(name, at.path, at.node) for at, n in _lifted(self.ground, loss) for _ in range(n)]
+                victims += [loss.holder.victim(at) for at, n in _lifted(self.ground, loss) for _ in range(n)]
         return Price(sum(loss.whole for loss in self.lost.values()), len(victims), tuple(sorted(victims)))
 
 

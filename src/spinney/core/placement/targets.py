@@ -114,11 +114,14 @@ class Targets:
         fitting = [
             slot
             for slot in inventory.slots()
-            if slot != mover.held.slot
+            if inventory.home(slot) != inventory.home(mover.held.slot)
             and all(inventory.idle[slot][resource] >= pods.request[resource] for resource in asked)
             and admits(pods.filter, inventory.node(slot))
             and not pods.host_ports.intersection(inventory.ports(slot, waiting=False))
-            and not any(other.held.slot == slot and pods.host_ports & other.held.pods.host_ports for other in movers)
+            and not any(
+                pods.host_ports & other.held.pods.host_ports and inventory.home(other.held.slot) == inventory.home(slot)
+                for other in movers
+            )
             and self._may_join(gang.parts, leaf, live, slot)
         ]
         fitting.sort(key=lambda s: (s in self._wanted, [inventory.idle[s][r] for r in asked], inventory.name(s)))
@@ -143,7 +146,8 @@ class Targets:
         values = tuple(labels.get(key) for key in keys)
         ports = frozenset(inventory.ports(slot, waiting=True))
         free = tuple(inventory.free(slot, True))
-        return tuple(seats), usable, values, ports, free, slot in self._wanted, slot if slot in homes else -1
+        alone = slot in homes or slot in inventory.divided
+        return tuple(seats), usable, values, ports, free, slot in self._wanted, slot if alone else -1
 
     def _may_join(self, parts: Parts, leaf: Part, live: Sequence[tuple[Part, int]], slot: int) -> bool:
         """Beside the members that are placed for certain: every required domain, and nobody who wants to be apart."""

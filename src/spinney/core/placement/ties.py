@@ -45,7 +45,7 @@ def tied_slots(parts: Parts, inventory: Inventory, standings: Mapping[str, Membe
         raise Untied(f"tied to gang {tie.gang}, which is not in one domain of level {tie.level}", tie.level)
     domain = domains.pop()
     for member in parts.gang.running:
-        if tree.domain_of(depth)[inventory.slot(member.node)] != domain:
+        if tree.domain_of(depth)[inventory.seat(member.node, member.zone)] != domain:
             where = "/".join(tree.path(depth, domain))
             raise Untied(
                 f"tied to gang {tie.gang} in {where}, but {member.pods} runs on {member.node} outside it", tie.level

@@ -46,10 +46,14 @@ Reconcile = Callable[[K], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[K]):
-    """A cache, and which keys a change in it concerns."""
+    """A cache, and which keys a change in it concerns.
+
+    Changes that come by the thousand are waited for `gather_s` seconds and then taken together.
+    """
 
     cache: Cache[Any]
     keys: Callable[[Change[Any]], Iterable[K]]
+    gather_s: float = 0.0
 
 
 class Controller(Generic[K]):
@@ -69,6 +73,7 @@ class Controller(Generic[K]):
         self.name = name
         self.queue: WorkQueue[K] = queue or WorkQueue(dice)
         self._sources = tuple(sources)
+        self._caches = tuple({id(source.cache): source.cache for source in sources}.values())
         self._reconcile = reconcile
         self._client = client
         self._workers = workers
@@ -93,13 +98,13 @@ class Controller(Generic[K]):
             self._syncing.cancel()
 
     async def _all_synced(self) -> None:
-        for source in self._sources:
-            await source.cache.wait_synced()
+        for cache in self._caches:
+            await cache.wait_synced()
 
     def _enqueue(self, source: Source[K]) -> Callable[[Change[Any]], None]:
         def enqueue(change: Change[Any]) -> None:
             for key in source.keys(change):
-                self.queue.add(key)
+                self.queue.add_after(key, source.gather_s)
 
         return enqueue
 
@@ -116,7 +121,9 @@ class Controller(Generic[K]):
 
     async def _handle(self, key: K) -> None:
         try:
-            await catch_up(self._client, (source.cache for source in self._sources))
+            behind = [cache for cache in self._caches if cache.ledger.pending or not cache.synced]
+            if behind:
+                await catch_up(self._client, behind)
             result = await self._reconcile(key)
         except Exception as error:
             self._handle_error(key, error)

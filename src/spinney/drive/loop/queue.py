@@ -18,6 +18,8 @@ from spinney.drive.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
+_SLACK = 1000  # delays that have ended otherwise, kept until they would have ended
+
 
 class QueueClosed(Exception):
     """No more keys will be handed out."""
@@ -50,7 +52,10 @@ class _NoMeter:
 
 
 class WorkQueue(Generic[K]):
-    """A key is in at most one place: waiting, delayed (and maybe also waiting), or being worked on."""
+    """A key is in at most one place: waiting, delayed (and maybe also waiting), or being worked on.
+
+    A delay ends when the key is taken: whoever takes it looks at everything, and says when to look again.
+    """
 
     def __init__(self, dice: Dice, *, backoff: Backoff | None = None, meter: QueueMeter | None = None) -> None:
         self._dice = dice
@@ -66,6 +71,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
         self._closed = False
 
     def __len__(self) -> int:
@@ -103,6 +109,9 @@ class WorkQueue(Generic[K]):
         if due >= self._due.get(key, float("inf")):
             return
         self._due[key] = due
+        if len(self._heap) > 2 * len(self._due) + _SLACK:
+            self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._heap)
         heapq.heappush(self._heap, (due, next(self._order), key))
         self._set_timer()
 
@@ -139,6 +148,7 @@ class WorkQueue(Generic[K]):
         if self._closed:
             raise QueueClosed
         key = self._ready.popleft()
+        self._due.pop(key, None)
         now = _now()
         self._meter.taken(now - self._since.pop(key))
         self._meter.waiting(len(self._ready))
@@ -168,12 +178,11 @@ class WorkQueue(Generic[K]):
                 return
 
     def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._heap:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(self._heap[0][0], self._release_due)
+        if self._heap and (self._timer is None or self._heap[0][0] < self._timer_due):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_due = self._heap[0][0]
+            self._timer = asyncio.get_running_loop().call_at(self._timer_due, self._release_due)
 
     def _release_due(self) -> None:
         self._timer = None

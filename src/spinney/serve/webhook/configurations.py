@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from spinney.api.labels import APP_MANAGED_BY, MANAGED_BY_OPERATOR
+from spinney.api.meta import Kind
+from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
 from spinney.core.admission.managed_rules import OPERATIONS as GUARDED
 from spinney.core.admission.managed_rules import PROTECTED, exempt_users
-from spinney.core.admission.review import GROUP, OPERATIONS
+from spinney.core.admission.review import GROUP, OPERATIONS, SCHEDULER_KINDS
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.webhook.serving import MUTATE, VALIDATE
 
@@ -26,26 +28,41 @@ _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the API server finds the webhook: a URL, or a Service."""
+    """Where the API server finds the webhook: a URL, or a Service. Without a bundle somebody else fills it in."""
 
-    bundle_pem: bytes
+    bundle_pem: bytes = b""
     url: str = ""
     service_namespace: str = ""
     service_name: str = ""
     service_port: int = 443
 
     def client_config(self, path: str) -> dict[str, Any]:
-        bundle = base64.b64encode(self.bundle_pem).decode()
+        trust = {"caBundle": encoded_bundle(self.bundle_pem)} if self.bundle_pem else {}
         if self.url:
-            return {"url": f"{self.url}{path}", "caBundle": bundle}
+            return {"url": f"{self.url}{path}", **trust}
         service = {"namespace": self.service_namespace, "name": self.service_name}
-        return {"service": {**service, "path": path, "port": self.service_port}, "caBundle": bundle}
+        return {"service": {**service, "path": path, "port": self.service_port}, **trust}
+
+
+def encoded_bundle(pem: bytes) -> str:
+    """As a `caBundle` holds it."""
+    return base64.b64encode(pem).decode()
+
+
+def trusting(configuration: dict[str, Any], bundle_pem: bytes) -> dict[str, Any] | None:
+    """What has to be applied to a configuration for all its webhooks to be trusted by this bundle; None: nothing."""
+    bundle = encoded_bundle(bundle_pem)
+    hooks = configuration.get("webhooks") or []
+    if all(hook["clientConfig"].get("caBundle") == bundle for hook in hooks):
+        return None
+    trusted = [{"name": hook["name"], "clientConfig": {"caBundle": bundle}} for hook in hooks]
+    return {"apiVersion": _REGISTRATION, "kind": configuration["kind"], "webhooks": trusted}
 
 
 def webhook_configurations(
     address: Address,
     own_namespaces: Sequence[str],
-    name: str = "spinney",
+    name: str = WEBHOOK_CONFIGURATION,
     settings: AdmissionSettings | None = None,
 ) -> list[Any]:
     """A mutating and a validating configuration.
@@ -62,6 +79,7 @@ def webhook_configurations(
         _hook(address, VALIDATE, resource, spared) | {"failurePolicy": "Fail"}
         for resource in ("clustertopologies", "podcliquesets")
     ]
+    validating += [_scheduler_hook(address, kind, spared) for kind in SCHEDULER_KINDS]
     if settings is not None and settings.protects_managed:
         validating.append(_guard(address, spared, settings))
     return [
@@ -85,6 +103,18 @@ def _hook(address: Address, path: str, resource: str, spared: list[str]) -> dict
     }
     hook = _frame(f"{path.strip('/')}.{resource}", address, path, [rule])
     return hook | {"namespaceSelector": _outside(spared)} if namespaced else hook
+
+
+def _scheduler_hook(address: Address, kind: type[Kind], spared: list[str]) -> dict[str, Any]:
+    rule = {
+        "apiGroups": [kind.GROUP],
+        "apiVersions": [kind.VERSION],
+        "resources": [kind.PLURAL],
+        "operations": list(OPERATIONS),
+        "scope": "Namespaced" if kind.NAMESPACED else "Cluster",
+    }
+    hook = _frame(f"validate.{kind.PLURAL}", address, VALIDATE, [rule]) | {"failurePolicy": "Fail"}
+    return hook | {"namespaceSelector": _outside(spared)} if kind.NAMESPACED else hook
 
 
 def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> dict[str, Any]:

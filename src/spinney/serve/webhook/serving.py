@@ -1,4 +1,4 @@
-"""What the webhook answers to a request: reviews under two paths, and whether it is well.
+"""What the webhook answers to a request: reviews under two paths, whether it is well, and what others add.
 
 Validation fails closed: whatever goes wrong is an error of the call, never a yes.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -29,7 +31,10 @@ from spinney.serve.webhook.reviews import NotAReviewError, answer_review, read_r
 log = structlog.get_logger("webhook")
 
 MUTATE, VALIDATE = "/mutate", "/validate"
-HEALTH = ("/healthz", "/readyz", "/livez")
+ALIVE, READY = ("/healthz", "/livez"), "/readyz"
+
+Page = Callable[[HttpRequest], Awaitable[HttpReply]]
+"""Something else that API servers call, such as the conversion of versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +46,44 @@ class Limits:
 
 
 class Webhook:
-    """The rules behind HTTP. `handle` takes a request value and gives a reply value; it opens no socket."""
+    """The rules behind HTTP. `handle` takes a request value and gives a reply value; it opens no socket.
 
-    def __init__(self, plugin: AdmissionPlugin, reader: Reader, limits: Limits | None = None) -> None:
+    `trouble` says what is wrong at the moment; `pages` are further paths, under the same limits.
+    """
+
+    def __init__(
+        self,
+        plugin: AdmissionPlugin,
+        reader: Reader,
+        limits: Limits | None = None,
+        *,
+        trouble: Callable[[], str] = lambda: "",
+        pages: Mapping[str, Page] | None = None,
+    ) -> None:
         self._plugin = plugin
         self._reader = reader
         self._limits = limits or Limits()
+        self._trouble = trouble
+        self._pages: dict[str, Page] = {MUTATE: self._reviewed, VALIDATE: self._reviewed, **(pages or {})}
         self._busy = 0
+        self.answered: Counter[tuple[str, int]] = Counter()
+        """How many calls were answered, by path and status."""
 
     async def handle(self, request: HttpRequest) -> HttpReply:
+        if request.path in ALIVE:
+            return _plain(200, "ok")
+        if request.path == READY:
+            trouble = self._trouble()
+            return _plain(503, trouble) if trouble else _plain(200, "ok")
+        reply = await self._answer(request)
+        if request.path in self._pages:
+            self.answered[request.path, reply.status] += 1
+        return reply
+
+    async def _answer(self, request: HttpRequest) -> HttpReply:
         try:
-            if request.path in HEALTH:
-                return HttpReply(200, b"ok", content_type="text/plain; charset=utf-8")
+            if request.path not in self._pages:
+                raise NoSuchPath
             _check(request)
             return await self._admitted(request)
         except ApiError as error:
@@ -68,7 +99,7 @@ class Webhook:
         self._busy += 1
         try:
             async with asyncio.timeout(self._limits.deadline_s):
-                return await self._reviewed(request)
+                return await self._pages[request.path](request)
         except TimeoutError:
             raise timeout(f"the cluster could not be read within {self._limits.deadline_s:g} s") from None
         finally:
@@ -99,9 +130,11 @@ class Webhook:
         return verdict
 
 
+def _plain(status: int, text: str) -> HttpReply:
+    return HttpReply(status, f"{text}\n".encode(), content_type="text/plain; charset=utf-8")
+
+
 def _check(request: HttpRequest) -> None:
-    if request.path not in (MUTATE, VALIDATE):
-        raise NoSuchPath
     if request.method != "POST":
         raise method_not_allowed()
     content_type = request.headers.get("content-type", "").partition(";")[0].strip()

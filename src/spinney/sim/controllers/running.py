@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spinney.api.clock import Clock, Dice
@@ -73,14 +74,6 @@ class Controllers:
     ) -> Controller[Key]:
         """Changes in `sources` count at once; those in `gathered` come by the thousand and are taken together."""
 
-        def later(source: Source[Key]) -> Source[Key]:
-            def keys(change: Change[Any]) -> Iterable[Key]:
-                for key in source.keys(change):
-                    controller.queue.add_after(key, _GATHER_S)
-                return ()
-
-            return Source(source.cache, keys)
-
         async def reconcile(key: Key) -> Result:
             decision = decide(key)
             await carry_out(self._door, decision.effects)
@@ -88,9 +81,8 @@ class Controllers:
                 return Done()
             return Again(max(decision.again_s - self._clock.now(), 0.001))
 
-        both = [*sources, *(later(source) for source in gathered)]
-        controller: Controller[Key] = Controller(name, both, reconcile, self._client, self._dice)
-        return controller
+        both = [*sources, *(replace(source, gather_s=_GATHER_S) for source in gathered)]
+        return Controller(name, both, reconcile, self._client, self._dice)
 
     def _new_name(self, prefix: str) -> str:
         return generated_name(prefix, self._dice)

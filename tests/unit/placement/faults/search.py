@@ -89,7 +89,7 @@ def what_is_to_come_must_find_more_than_it_needs(ground: Ground) -> None:
 
 @caught_by(judged("violations", "core", 1, 4, 10))
 def what_shares_nodes_is_solved_apart(ground: Ground) -> None:
-    ground.swap("placement.search", "_pieces", lambda _: lambda entries: [[entry] for entry in entries])
+    ground.swap("placement.search", "_pieces", lambda _: lambda board, entries: [[entry] for entry in entries])
 
 
 @caught_by(judged("violations", "core", 27, 49, 55))

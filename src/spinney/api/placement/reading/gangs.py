@@ -5,7 +5,7 @@ Mistakes that have an answer (`invalid`) are not judged here: unknown levels, a 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping
 
 from spinney.api.placement.problem import Gang, Group, NodeFilter, PodSet, Running, Tie
 from spinney.api.placement.reading.amounts import MAX_AMOUNT, Scale
@@ -14,8 +14,11 @@ from spinney.api.placement.reading.filters import read_filter, unsupported
 from spinney.api.placement.reading.unreadable import MAX_DEPTH, Path, refused, too_deep
 from spinney.api.placement.reading.wire import WireGang, WireGroup, WirePodSet, WireRunning
 
+Nodes = Mapping[str, frozenset[str]]
+"""Names of the nodes that exist, and of their zones."""
 
-def read_gangs(wire: tuple[WireGang, ...], scale: Scale, nodes: Container[str]) -> tuple[Gang, ...]:
+
+def read_gangs(wire: tuple[WireGang, ...], scale: Scale, nodes: Nodes) -> tuple[Gang, ...]:
     distinct([one.name for one in wire], ("gangs",), "name")
     reader = _Gangs(scale, nodes)
     return tuple(reader.gang(one, ("gangs", index)) for index, one in enumerate(wire))
@@ -24,7 +27,7 @@ def read_gangs(wire: tuple[WireGang, ...], scale: Scale, nodes: Container[str]) 
 class _Gangs:
     """Knows the nodes that exist and the filters seen so far: equal ones become one value."""
 
-    def __init__(self, scale: Scale, nodes: Container[str]) -> None:
+    def __init__(self, scale: Scale, nodes: Nodes) -> None:
         self._scale = scale
         self._nodes = nodes
         self._filters: dict[NodeFilter, NodeFilter] = {}
@@ -81,7 +84,9 @@ class _Gangs:
                 raise refused((*path, "running", index, "pods"), one.pods, "the path of a pod set of this gang")
             if one.node not in self._nodes:
                 raise refused((*path, "running", index, "node"), one.node, "the name of a node of this problem")
-        return tuple(Running(one.pods, one.node) for one in wire)
+            if one.zone and one.zone not in self._nodes[one.node]:
+                raise refused((*path, "running", index, "zone"), one.zone, f"the name of a zone of node {one.node}")
+        return tuple(Running(one.pods, one.node, one.zone or "") for one in wire)
 
 
 def _priority(number: int | None, path: Path) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spinney.api.placement.problem import Amounts, Node, Taint
+from spinney.api.placement.problem import ZONE_POLICIES, Amounts, Node, Taint, Zone
 from spinney.api.placement.reading.amounts import Scale
-from spinney.api.placement.reading.checks import distinct, ports
+from spinney.api.placement.reading.checks import distinct, one_of, ports
 from spinney.api.placement.reading.filters import read_taints
 from spinney.api.placement.reading.unreadable import Path, refused
-from spinney.api.placement.reading.wire import WireNode, WireTaint
+from spinney.api.placement.reading.wire import WireNode, WireTaint, WireZone
 
 
 def read_nodes(wire: tuple[WireNode, ...], resources: tuple[str, ...], scale: Scale) -> tuple[Node, ...]:
@@ -41,13 +41,28 @@ class _Nodes:
                 unschedulable=bool(one.unschedulable),
                 ready=one.ready is not False,
                 host_ports=ports(one.host_ports, (*path, "hostPorts")),
+                zones=self._zones(one.zones, (*path, "zones")) if one.zones else (),
+                zone_policy=one_of(one.zone_policy, "", ZONE_POLICIES, (*path, "zonePolicy")),
             )
+
+    def _zones(self, wire: tuple[WireZone, ...], path: Path) -> tuple[Zone, ...]:
+        distinct([one.name for one in wire], path, "name")
+        return tuple(self._zone(one, (*path, index)) for index, one in enumerate(wire))
+
+    def _zone(self, one: WireZone, path: Path) -> Zone:
+        used = self._scale.demand(one.used, (*path, "used"))
+        return Zone(
+            name=one.name,
+            allocatable=self._scale.supply(one.allocatable, (*path, "allocatable")),
+            used=used,
+            releasing=self._releasing(one, used, (*path, "releasing")),
+        )
 
     def _labels(self, labels: Mapping[str, str] | None) -> Mapping[str, str]:
         shared = self._texts.setdefault
         return {shared(key, key): shared(value, value) for key, value in labels.items()} if labels else {}
 
-    def _releasing(self, wire: WireNode, used: Amounts, path: Path) -> Amounts:
+    def _releasing(self, wire: WireNode | WireZone, used: Amounts, path: Path) -> Amounts:
         """What is terminating is a part of what is used."""
         releasing = self._scale.supply(wire.releasing, path)
         if wire.releasing:

@@ -31,7 +31,7 @@ def read_problem(document: Any) -> Problem:
         resources=wire.resources,
         topologies=topologies,
         nodes=nodes,
-        gangs=read_gangs(wire.gangs, scale, frozenset(one.name for one in nodes)),
+        gangs=read_gangs(wire.gangs, scale, {one.name: frozenset(zone.name for zone in one.zones) for one in nodes}),
         options=_options(wire.options),
     )
 
@@ -40,7 +40,7 @@ def _topologies(wire: tuple[WireTopology, ...]) -> tuple[Topology, ...]:
     distinct([one.name for one in wire], ("topologies",), "name")
     for index, one in enumerate(wire):
         distinct(one.levels or (), ("topologies", index, "levels"))
-    return tuple(Topology(one.name, one.levels or ()) for one in wire)
+    return tuple(Topology(one.name, one.levels or (), bool(one.zones and one.levels)) for one in wire)
 
 
 def _options(wire: WireOptions | None) -> Options:

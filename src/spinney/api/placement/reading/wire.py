@@ -19,6 +19,7 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 class WireTopology(_Strict, frozen=True):
     name: str
     levels: tuple[str, ...] | None = None
+    zones: bool | None = None
 
 
 class WireTaint(_Strict, frozen=True, gc=False):
@@ -28,6 +29,13 @@ class WireTaint(_Strict, frozen=True, gc=False):
     effect: str
     value: str | None = None
     time_added: str | None = None
+
+
+class WireZone(_Strict, frozen=True):
+    name: str
+    allocatable: Quantities | None = None
+    used: Quantities | None = None
+    releasing: Quantities | None = None
 
 
 class WireNode(_Strict, frozen=True):
@@ -40,6 +48,8 @@ class WireNode(_Strict, frozen=True):
     unschedulable: bool | None = None
     ready: bool | None = None
     host_ports: tuple[int, ...] | None = None
+    zones: tuple[WireZone, ...] | None = None
+    zone_policy: str | None = None
 
 
 class WireToleration(_Strict, frozen=True, gc=False):
@@ -122,6 +132,7 @@ class WireTie(_Strict, frozen=True):
 class WireRunning(_Strict, frozen=True, gc=False):
     pods: str
     node: str
+    zone: str | None = None
 
 
 class WireGang(_Strict, frozen=True):

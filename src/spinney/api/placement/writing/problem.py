@@ -24,6 +24,8 @@ from spinney.api.placement.problem import (
     Taint,
     Term,
     Toleration,
+    Topology,
+    Zone,
 )
 
 
@@ -31,13 +33,17 @@ def write_problem(problem: Problem) -> Document:
     document = {
         "version": VERSION,
         "resources": list(problem.resources),
-        "topologies": [{"name": one.name, "levels": list(one.levels)} for one in problem.topologies],
+        "topologies": [_topology(one) for one in problem.topologies],
         "nodes": [_node(one, problem.resources) for one in problem.nodes],
         "gangs": [_gang(one, problem.resources) for one in problem.gangs],
     }
     if options := _options(problem.options):
         document["options"] = options
     return document
+
+
+def _topology(one: Topology) -> Document:
+    return {"name": one.name, "levels": list(one.levels)} | _present(zones=one.zones)
 
 
 def _node(one: Node, resources: tuple[str, ...]) -> Document:
@@ -49,7 +55,18 @@ def _node(one: Node, resources: tuple[str, ...]) -> Document:
         taints=[_taint(each) for each in one.taints],
         unschedulable=one.unschedulable,
         hostPorts=sorted(one.host_ports),
+        zones=[_zone(each, resources) for each in one.zones],
+        zonePolicy=one.zone_policy,
     ) | ({} if one.ready else {"ready": False})  # fmt: skip
+
+
+def _zone(one: Zone, resources: tuple[str, ...]) -> Document:
+    written: Document = {"name": one.name}
+    return written | _present(
+        allocatable=_amounts(one.allocatable, resources),
+        used=_amounts(one.used, resources),
+        releasing=_amounts(one.releasing, resources),
+    )  # fmt: skip
 
 
 def _amounts(amounts: Amounts, resources: tuple[str, ...]) -> dict[str, str]:
@@ -77,7 +94,9 @@ def _gang(one: Gang, resources: tuple[str, ...]) -> Document:
     if one.tied_to:
         written["tiedTo"] = {"gang": one.tied_to.gang, "level": one.tied_to.level}
     written |= _tree(one.root, resources)
-    return written | _present(running=[{"pods": each.pods, "node": each.node} for each in one.running])
+    return written | _present(
+        running=[{"pods": each.pods, "node": each.node} | _present(zone=each.zone) for each in one.running]
+    )
 
 
 def _group(one: Group, resources: tuple[str, ...]) -> Document:

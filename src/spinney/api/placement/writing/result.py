@@ -18,6 +18,7 @@ from spinney.api.placement.result import (
     FitsWithCount,
     FitsWithVictims,
     Move,
+    Placement,
     Relaxation,
     Result,
     Shortfall,
@@ -36,7 +37,7 @@ def _decision(one: Decision) -> Document:
         "waits": one.waits,
         "proved": one.proved,
         "score": None if one.score is None else float(one.score),
-        "placements": [{"pods": each.pods, "index": each.index, "node": each.node} for each in one.placements],
+        "placements": [_placement(each) for each in one.placements],
         "domains": [{"group": each.group, "level": each.level, "path": list(each.path)} for each in one.domains],
         "victims": _victims(one.victims),
         "moves": [_move(each) for each in one.moves],
@@ -44,12 +45,22 @@ def _decision(one: Decision) -> Document:
     }
 
 
+def _placement(one: Placement) -> Document:
+    return {"pods": one.pods, "index": one.index, "node": one.node} | _zone(zone=one.zone)
+
+
 def _victims(victims: Iterable[Victim]) -> list[Document]:
-    return [{"gang": one.gang, "pods": one.pods, "node": one.node} for one in victims]
+    return [{"gang": one.gang, "pods": one.pods, "node": one.node} | _zone(zone=one.zone) for one in victims]
 
 
 def _move(one: Move) -> Document:
-    return {"gang": one.gang, "pods": one.pods, "from": one.source, "to": one.target}
+    where = {"gang": one.gang, "pods": one.pods, "from": one.source, "to": one.target}
+    return where | _zone(fromZone=one.source_zone, toZone=one.target_zone)
+
+
+def _zone(**zones: str) -> Document:
+    """Only divided nodes have zones to name."""
+    return {name: zone for name, zone in zones.items() if zone}
 
 
 def _explanation(one: Explanation) -> Document:

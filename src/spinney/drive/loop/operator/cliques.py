@@ -10,18 +10,21 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
-from spinney.api.labels import BASE_PODGANG, PODGANG, TOPOLOGY_NAME
+from spinney.api.labels import BASE_PODGANG, PODCLIQUESET_REPLICA_INDEX, PODGANG, TOPOLOGY_NAME
 from spinney.core.expansion import podclique
-from spinney.core.expansion.shape import Member, member_of
+from spinney.core.expansion.resources import PODCLIQUES
+from spinney.core.expansion.shape import Member, index_label, member_of
 from spinney.core.expansion.translation import Translation, effective_name, translate
 from spinney.drive.client.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.controller import Controller, Source
+from spinney.drive.loop.operator.rest import Sight
 from spinney.drive.loop.operator.views import label_key
-from spinney.drive.loop.operator.workshop import Workshop, either, itself, key_of, owner_keys, same_wish
+from spinney.drive.loop.operator.workshop import Workshop, either, itself, key_of, owner_keys, same_wish, subject_of
 
 _NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_LIMIT = 58
+_GANGS = (PODGANG, BASE_PODGANG)
 
 
 def controller(shop: Workshop, workers: int) -> Controller[Key]:
@@ -39,6 +42,16 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
             return Expansion()
         return podclique.expand(found, _observed(shop, found, above, member))
 
+    def see(key: Key) -> Sight:
+        found = views.cliques.get(key)
+        if found is None:
+            return ()
+        above, pods = views.set_of(found.metadata), views.pods.by("owner", found.metadata.uid)
+        gang, base = (views.gangs.get((key[0], found.metadata.labels.get(label, ""))) for label in _GANGS)
+        members = shop.members_of(base) if base is not None else ()
+        claims = shop.claims_seen(above, found.metadata)
+        return (found, above, gang, base, *members, *pods, *claims, *views.topologies)
+
     sources: list[Source[Key]] = [
         Source(views.cliques, itself),
         Source(views.sets, lambda change: _of_set(shop, change)),
@@ -48,7 +61,8 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
         *shop.claim_sources("PodClique", views.cliques),
     ]
     gathered: list[Source[Key]] = [Source(views.pods, lambda change: owner_keys(change, "PodClique"))]
-    return shop.controller("podclique", sources, gathered, expand, workers)
+    subject = subject_of(PODCLIQUES, views.cliques)
+    return shop.controller("podclique", sources, gathered, expand, workers, subject, see)
 
 
 def _observed(shop: Workshop, found: PodClique, above: PodCliqueSet, member: Member) -> podclique.Observed:
@@ -93,7 +107,17 @@ def _new_name(prefix: str, dice: Dice) -> str:
 
 
 def _of_set(shop: Workshop, change: Change[PodCliqueSet]) -> Iterable[Key]:
-    return [] if same_wish(change) else [key_of(each.metadata) for each in shop.views.cliques_of(either(change))]
+    """All PodCliques of a set whose wish changed; those of a replica whose turn has come."""
+    if not same_wish(change):
+        return [key_of(each.metadata) for each in shop.views.cliques_of(either(change))]
+    turns = _turns(change.new) - _turns(change.old)
+    found = shop.views.cliques_of(either(change)) if turns else []
+    return [key_of(each.metadata) for each in found if index_label(each.metadata, PODCLIQUESET_REPLICA_INDEX) in turns]
+
+
+def _turns(podcliqueset: PodCliqueSet | None) -> set[int]:
+    progress = podcliqueset.status.update_progress if podcliqueset is not None else None
+    return {each.replica_index for each in progress.currently_updating} if progress is not None else set()
 
 
 def _of_gang(change: Change[PodGang]) -> Iterable[Key]:

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import os
-from importlib.metadata import entry_points
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
 
 from spinney import __version__
 from spinney.api.labels import ENV_INIT_CONTAINER_IMAGE, SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration, Profile
-from spinney.core.expansion.backends import Backend
+from spinney.core.expansion.backends import Backend, Capabilities
 from spinney.core.expansion.backends.default_scheduler import DefaultScheduler
 from spinney.core.expansion.backends.kai import Kai
 from spinney.core.expansion.settings import AutoPreferred, Settings
 from spinney.drive.loop.operator.running import Concurrency
+from spinney.drive.loop.operator.start_up import NO_BACKEND, StartUpFailed
 
 ENTRY_POINTS = "spinney.backends"
-"""A plug-in is a function from the `config` of its profile to a `Backend`."""
+"""A plug-in is a function from the `config` of its profile to a `Backend`, under the name of its scheduler."""
+
+_OURS = (SCHEDULER_KAI, SCHEDULER_DEFAULT)
 
 
 def settings_of(configuration: OperatorConfiguration) -> Settings:
+    """Raises `StartUpFailed` where a plug-in cannot be used."""
     tas = configuration.topology_aware_scheduling
     return Settings(
         topology_enabled=configuration.topology_enabled,
         levels=tas.levels if configuration.writes_default_topology and tas.enabled else (),
         default_topology=configuration.default_topology,
         auto_preferred=AutoPreferred(tas.auto_preferred),
-        backends={profile.name: _backend(profile) for profile in configuration.scheduler.profiles},
+        backends=_backends(configuration),
         default_backend=configuration.default_profile,
         init_image=init_image(),
+        mnnvl_enabled=configuration.network.auto_mnnvl_enabled,
     )
 
 
@@ -41,9 +47,14 @@ def concurrency_of(configuration: OperatorConfiguration) -> Concurrency:
     )
 
 
+def capabilities_of(configuration: OperatorConfiguration) -> Mapping[str, Capabilities]:
+    """What the scheduler of each profile declares to honour (G10). Raises as `settings_of` does."""
+    return {name: backend.capabilities for name, backend in _backends(configuration).items()}
+
+
 def third_party_backends() -> tuple[str, ...]:
-    """The schedulers that installed plug-ins bring."""
-    return tuple(sorted(found.name for found in entry_points(group=ENTRY_POINTS)))
+    """The schedulers that installed plug-ins bring; those that come with the operator stay its own."""
+    return tuple(sorted({found.name for found in entry_points(group=ENTRY_POINTS)} - set(_OURS)))
 
 
 def init_image() -> str:
@@ -52,10 +63,29 @@ def init_image() -> str:
     return image if ":" in image.rsplit("/", 1)[-1] else f"{image}:{__version__}"
 
 
+def _backends(configuration: OperatorConfiguration) -> dict[str, Backend]:
+    return {profile.name: _backend(profile) for profile in configuration.scheduler.profiles}
+
+
 def _backend(profile: Profile) -> Backend:
     if profile.name == SCHEDULER_KAI:
         return Kai(manages_topologies=profile.kai.create_topology_resources, numa=profile.kai.numa)
-    for found in entry_points(group=ENTRY_POINTS, name=profile.name):
-        made: Backend = found.load()(profile.config)
-        return made
+    if profile.name not in _OURS:
+        for found in entry_points(group=ENTRY_POINTS, name=profile.name):
+            return _plugged(found, profile)
     return DefaultScheduler(profile.name or SCHEDULER_DEFAULT)
+
+
+def _plugged(point: EntryPoint, profile: Profile) -> Backend:
+    """What somebody else wrote, looked at before it is relied on."""
+    title = f'scheduler back-end "{profile.name}" ({point.value})'
+    try:
+        made: Backend = point.load()(profile.config)
+        name, capabilities = made.name, made.capabilities
+    except Exception as error:
+        raise StartUpFailed(f"{title} cannot be used: {error!r}", NO_BACKEND) from error
+    if name != profile.name:
+        raise StartUpFailed(f'{title}: found name "{name}", expected that of its profile', NO_BACKEND)
+    if not isinstance(capabilities, Capabilities):
+        raise StartUpFailed(f"{title}: found capabilities {capabilities!r}, expected Capabilities", NO_BACKEND)
+    return made

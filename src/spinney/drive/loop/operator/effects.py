@@ -1,16 +1,18 @@
-"""Changes carried out through the door, in order.
+"""Changes carried out through the door, in order; equal ones side by side.
 
 A change that finds the view to be old ends the work: the key comes again. A change that is refused is told to the user
-as an event on its owner, and the others are made nevertheless.
+as an event on its owner, and the others are made nevertheless. Nothing is told of a state that has just been changed.
+Events about what was done are left to the herald, which has to be run.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import assert_never
 
-from spinney.api.changes import Amend, Change, Create, Delete, Json, Notify, Resource, SetStatus, Target
+from spinney.api.changes import Amend, Change, Create, Delete, Json, Notify, Resource, Scale, SetStatus, Target
 from spinney.api.clock import Clock
 from spinney.core.expansion.objects import digest, stamp
 from spinney.core.expansion.resources import EVENTS
@@ -19,8 +21,10 @@ from spinney.drive.apply.outcome import Deleted, Exists, Gone, Outcome, Refused,
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.paths import Ref, ResourcePath
+from spinney.drive.loop.operator.herald import Herald
+from spinney.drive.loop.operator.telling import Refusal, Subject, Success, failure, successes
 
-_BREATH = 50
+_AT_A_TIME = 8
 _COMPONENT = "grove-operator"
 _MESSAGE_LIMIT = 1024
 
@@ -34,26 +38,66 @@ def ref_of(target: Target) -> Ref:
 
 
 class Effects:
-    """The hands of the operator."""
+    """The hands of the operator; `component` is who its events are from."""
 
-    def __init__(self, door: Door, clock: Clock) -> None:
+    def __init__(self, door: Door, clock: Clock, component: str = _COMPONENT) -> None:
         self._door = door
         self._clock = clock
+        self._component = component
+        self.herald = Herald(self._tell, clock)
 
-    async def carry_out(self, changes: Iterable[Change]) -> None:
-        """Raises what a change came to: at once if the view was old, in the end if it was refused."""
+    async def carry_out(
+        self, changes: Iterable[Change], about: Subject | None = None, refusals: list[Refusal] | None = None
+    ) -> bool:
+        """`_carry_out`, and events about what came and went for the object that it is all about.
+
+        What is refused is added to `refusals`.
+        """
+        done: list[Success] = []
+        refused = refusals if refusals is not None else []
+        try:
+            return await self._carry_out(changes, about, refused, done)
+        finally:
+            if about is not None:
+                self.herald.say(successes(about, done))
+
+    async def _carry_out(
+        self, changes: Iterable[Change], about: Subject | None, refusals: list[Refusal], done: list[Success]
+    ) -> bool:
+        """Whether all was done. A status or an event that would follow something made is left to the next look, which
+        sees what came of it. Raises what a change came to: at once if the view was old, in the end if it was refused.
+        """
         refusal: ClientError | None = None
-        for number, change in enumerate(changes, 1):
-            outcome = await self._one(change)
-            if isinstance(outcome, Refused):
-                refusal = refusal or _error(outcome)
-                await self._complain(change, outcome)
-            elif not _is_fine(change, outcome):
-                written(outcome)
-            if number % _BREATH == 0:
-                await asyncio.sleep(0)
+        made = left = False
+        for batch in _batches(changes):
+            if left := made and isinstance(batch[0], SetStatus | Notify):
+                break
+            for change, outcome in zip(batch, await self._side_by_side(batch), strict=True):
+                if isinstance(outcome, Refused):
+                    refusal = refusal or _error(outcome)
+                    refusals.append(Refusal(change, outcome.status))
+                    await self._complain(refusals[-1], about)
+                elif not _is_fine(change, outcome):
+                    if isinstance(outcome, Exists):
+                        refusals.append(Refusal(change, outcome.status))
+                    done.append(Success(change, written(outcome).uid))
+                    made = made or isinstance(change, Create | Amend)
+                elif isinstance(outcome, Deleted):
+                    done.append(Success(change, outcome.uid))
+            await asyncio.sleep(0)
         if refusal is not None:
             raise refusal
+        return not left
+
+    async def _side_by_side(self, batch: Sequence[Change]) -> list[Outcome]:
+        if len(batch) == 1:
+            return [await self._one(batch[0])]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(change)) for change in batch]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
 
     async def _one(self, change: Change) -> Outcome:
         match change:
@@ -63,6 +107,8 @@ class Effects:
                 return await self._door.merge_patch(ref_of(target), patch, Precondition(uid, version))
             case SetStatus(target, status, uid, version):
                 return await self._door.status(ref_of(target), status, Precondition(uid, version))
+            case Scale(target, replicas, uid, version):
+                return await self._door.scale(ref_of(target), replicas, Precondition(uid, version))
             case Delete(target, uid):
                 return await self._door.delete(ref_of(target), Precondition(uid), propagation="Background")
             case Notify():
@@ -87,8 +133,8 @@ class Effects:
             "type": "Warning" if notice.warning else "Normal",
             "reason": notice.reason,
             "message": notice.message[:_MESSAGE_LIMIT],
-            "source": {"component": _COMPONENT},
-            "reportingComponent": _COMPONENT,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
             "count": 1,
             "firstTimestamp": time,
             "lastTimestamp": time,
@@ -97,19 +143,17 @@ class Effects:
             body["involvedObject"]["namespace"] = target.namespace
         return await self._door.create(ref, body)
 
-    async def _complain(self, change: Change, refused: Refused) -> None:
-        """An event on the owner of what could not be made; once for each reason."""
-        if not isinstance(change, Create):
-            return
-        owner = (change.body["metadata"].get("ownerReferences") or [None])[0]
-        if owner is None:
-            return
-        group, _, version = owner["apiVersion"].rpartition("/")
-        resource = Resource(group, version, "", owner["kind"])
-        target = resource.at(owner["name"], change.target.namespace)
-        reason = f"{change.target.resource.kind}CreateFailed"
-        message = refused.status.message or refused.status.reason
-        await self._tell(Notify(target, owner["uid"], reason, message, "", warning=True))
+    async def _complain(self, refusal: Refusal, about: Subject | None) -> None:
+        notice = failure(refusal, about)
+        if notice is not None:
+            await self._tell(notice)
+
+
+def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """Neighbours that do the same to objects of the same kind need no order among themselves."""
+    for _, group in groupby(changes, lambda change: (type(change), change.target.resource)):
+        alike = list(group)
+        yield from (alike[start : start + _AT_A_TIME] for start in range(0, len(alike), _AT_A_TIME))
 
 
 def _is_fine(change: Change, outcome: Outcome) -> bool:

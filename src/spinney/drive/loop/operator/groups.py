@@ -8,10 +8,21 @@ from spinney.api.changes import Expansion
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion import podcliqueset, scaling_group
+from spinney.core.expansion.resources import SCALING_GROUPS
 from spinney.drive.client.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.controller import Controller, Source
-from spinney.drive.loop.operator.workshop import Workshop, either, itself, key_of, owner_keys
+from spinney.drive.loop.operator.rest import Sight
+from spinney.drive.loop.operator.workshop import (
+    Workshop,
+    either,
+    itself,
+    key_of,
+    owner_keys,
+    same_progress,
+    same_wish,
+    subject_of,
+)
 
 
 def controller(shop: Workshop, workers: int) -> Controller[Key]:
@@ -33,7 +44,16 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
         observed = scaling_group.Observed(above, group, owned, revisions, claims, shop.clock.now())
         return scaling_group.expand(found, observed)
 
+    def see(key: Key) -> Sight:
+        found = views.groups.get(key)
+        if found is None:
+            return ()
+        above = views.set_of(found.metadata)
+        return (found, above, *views.cliques.by("owner", found.metadata.uid), *shop.claims_seen(above, found.metadata))
+
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
+        if same_wish(change) and same_progress(change):
+            return []
         return [key_of(each.metadata) for each in views.groups.by("owner", either(change).metadata.uid)]
 
     def of_clique(change: Change[PodClique]) -> Iterable[Key]:
@@ -45,4 +65,5 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
         *shop.claim_sources("PodCliqueScalingGroup", views.groups),
     ]
     gathered: list[Source[Key]] = [Source(views.cliques, of_clique)]
-    return shop.controller("podcliquescalinggroup", sources, gathered, expand, workers)
+    subject = subject_of(SCALING_GROUPS, views.groups)
+    return shop.controller("podcliquescalinggroup", sources, gathered, expand, workers, subject, see)

@@ -15,7 +15,7 @@ from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.operator import cliques, gangs, groups, sets, topologies
 from spinney.drive.loop.operator.effects import Effects
-from spinney.drive.loop.operator.start_up import has_claims, served, synchronise
+from spinney.drive.loop.operator.start_up import has_claims, has_compute_domains, served, synchronise
 from spinney.drive.loop.operator.views import Views
 from spinney.drive.loop.operator.workshop import Workshop
 
@@ -59,8 +59,9 @@ class Operator:
     async def run(self) -> None:
         """Until cancelled. Raises `StartUpFailed` if it cannot begin."""
         await served(self._client, self._settings)
+        domains = await has_compute_domains(self._client, self._settings)
         await synchronise(self._client, self._effects, self._settings)
-        views = Views(self.caches, self._settings, await has_claims(self._client))
+        views = Views(self.caches, self._settings, await has_claims(self._client), domains)
         shop = Workshop(views, self._settings, self._effects, self._client, self._clock, self._dice)
         controllers = [
             sets.controller(shop, self._workers.podcliqueset),
@@ -71,6 +72,7 @@ class Operator:
         ]
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="operator-watches")
+            group.create_task(self._effects.herald.run(), name="operator-events")
             for controller in controllers:
                 group.create_task(controller.run(), name=f"{controller.name}-controller")
             await views.wait_synced()

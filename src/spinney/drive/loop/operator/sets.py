@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import structs
+
 from spinney.api.changes import Expansion
+from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion import podcliqueset
+from spinney.core.expansion.compute_domains import let_go
 from spinney.core.expansion.pod_state import Pod, is_gone
-from spinney.drive.client.cache import Change
+from spinney.core.expansion.resources import PODCLIQUESETS
+from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.controller import Controller, Source
+from spinney.drive.loop.operator.rest import Sight
 from spinney.drive.loop.operator.views import set_key
-from spinney.drive.loop.operator.workshop import Workshop, either, itself, owner_keys
+from spinney.drive.loop.operator.workshop import Workshop, either, itself, owner_keys, subject_of
 
 
 def controller(shop: Workshop, workers: int) -> Controller[Key]:
@@ -21,7 +27,20 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
 
     def expand(key: Key) -> Expansion:
         found = views.sets.get(key)
-        return podcliqueset.expand(found, _observed(shop, found)) if found is not None else Expansion()
+        if found is None:
+            return Expansion(tuple(change for each in views.domains_of(*key) for change in let_go(each)))
+        return podcliqueset.expand(found, _observed(shop, found))
+
+    def see(key: Key) -> Sight:
+        found = views.sets.get(key)
+        if found is None:
+            return ()
+        uid, owned = found.metadata.uid, views.cliques_of(found)
+        caches: tuple[Cache[Any], ...] = (views.groups, views.gangs, *views.accessories)
+        children = [each for cache in caches for each in cache.by("owner", uid)]
+        pods = [each for clique in owned for each in views.pods.by("owner", clique.metadata.uid)]
+        claims, domains = shop.claims_seen(found, found.metadata), views.domains_of(*key)
+        return (found, *owned, *children, *pods, *claims, *domains, *views.topologies)
 
     def of_child(change: Change[Any]) -> Iterable[Key]:
         return owner_keys(change, "PodCliqueSet")
@@ -32,13 +51,16 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
         *(Source(cache, of_child) for cache in views.accessories),
         *shop.claim_sources("PodCliqueSet", views.sets),
     ]
+    if views.compute_domains is not None:
+        sources.append(Source(views.compute_domains, lambda change: set_key(either(change).metadata)))
     gathered: list[Source[Key]] = [
-        Source(views.cliques, lambda change: set_key(either(change).metadata)),
+        Source(views.cliques, lambda change: () if _counts_alike(change) else set_key(either(change).metadata)),
         Source(views.groups, of_child),
         Source(views.gangs, of_child),
         Source(views.pods, lambda change: set_key(either(change).metadata) if _comes_or_goes(change) else ()),
     ]
-    return shop.controller("podcliqueset", sources, gathered, expand, workers)
+    subject = subject_of(PODCLIQUESETS, views.sets)
+    return shop.controller("podcliqueset", sources, gathered, expand, workers, subject, see)
 
 
 def _observed(shop: Workshop, found: PodCliqueSet) -> podcliqueset.Observed:
@@ -52,12 +74,30 @@ def _observed(shop: Workshop, found: PodCliqueSet) -> podcliqueset.Observed:
         views.autoscalers.by("owner", uid),
         views.access_of(found),
         views.claims_of(found.metadata),
+        views.domains_of(found.metadata.namespace, found.metadata.name),
         views.pods_of(owned),
         lambda name: views.topologies.get(("", name)),
         views.revisions(found),
         shop.settings,
         shop.clock.now(),
     )
+
+
+def _counts_alike(change: Change[PodClique]) -> bool:
+    """Whether nothing changed that a set looks at: how many pods there are and wait is the PodClique's own affair."""
+    old, new = change.old, change.new
+    if old is None or new is None or old.metadata.generation != new.metadata.generation:
+        return False
+    now = new.status
+    status = structs.replace(
+        old.status,
+        observed_generation=now.observed_generation,
+        replicas=now.replicas,
+        updated_replicas=now.updated_replicas,
+        schedule_gated_replicas=now.schedule_gated_replicas,
+    )
+    metadata = structs.replace(old.metadata, resource_version=new.metadata.resource_version)
+    return status == now and metadata == new.metadata
 
 
 def _comes_or_goes(change: Change[Pod]) -> bool:

@@ -18,6 +18,7 @@ from spinney.core.expansion.objects import delete, without_finalizer
 from spinney.core.expansion.resources import (
     CLAIMS,
     CLUSTERTOPOLOGIES,
+    COMPUTE_DOMAINS,
     PODCLIQUES,
     PODCLIQUESETS,
     PODGANGS,
@@ -28,7 +29,7 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError, Conflict, NotFound, TransportError
 from spinney.drive.loop.operator.effects import Effects, path_of
 
-MISSING, FAILED = 2, 3
+MISSING, FAILED, NO_BACKEND, NO_COMPUTE_DOMAINS = 2, 3, 5, 7
 _TRIES = 5
 _PAUSE_S = 1.0
 _PATIENCE_S = 60
@@ -64,6 +65,24 @@ async def has_claims(client: ApiClient) -> bool:
     except StartUpFailed as refused:
         _log.warning("resource claims are left alone", reason=str(refused))
         return False
+
+
+async def has_compute_domains(client: ApiClient, settings: Settings) -> bool:
+    """Whether the server knows compute domains. Where the configuration asks for them it has to."""
+    try:
+        found = await _is_served(client, COMPUTE_DOMAINS)
+    except StartUpFailed as refused:
+        if settings.mnnvl_enabled:
+            raise StartUpFailed(str(refused), NO_COMPUTE_DOMAINS) from refused
+        _log.warning("compute domains are left alone", reason=str(refused))
+        return False
+    if settings.mnnvl_enabled and not found:
+        name = f"{COMPUTE_DOMAINS.plural}.{COMPUTE_DOMAINS.group}"
+        raise StartUpFailed(
+            f"network.autoMNNVLEnabled: {name} is not served: install the driver that brings it, or switch it off",
+            NO_COMPUTE_DOMAINS,
+        )
+    return found
 
 
 async def _is_served(client: ApiClient, resource: Resource) -> bool:

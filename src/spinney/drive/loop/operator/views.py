@@ -44,9 +44,11 @@ _OURS = f"{APP_MANAGED_BY}={MANAGED_BY_OPERATOR}"
 
 
 class Views:
-    """The caches, by what they hold."""
+    """The caches, by what they hold. What the server does not have to know is looked at where it knows it."""
 
-    def __init__(self, caches: SharedCaches, settings: Settings, has_claims: bool = True) -> None:
+    def __init__(
+        self, caches: SharedCaches, settings: Settings, has_claims: bool = True, has_compute_domains: bool = False
+    ) -> None:
         def by_topology(podcliqueset: PodCliqueSet) -> tuple[str, ...]:
             kept = podcliqueset.metadata.labels.get(TOPOLOGY_NAME, "")
             named = explicit_name(podcliqueset)
@@ -88,6 +90,12 @@ class Views:
         self.claim_templates: Cache[Json] | None = None
         if has_claims:
             self.claim_templates = caches.cache(_all(resources.CLAIM_TEMPLATES), dict)
+        self.compute_domains: Cache[PartialObject] | None = None
+        if has_compute_domains:
+            selection = Selection(path_of(resources.COMPUTE_DOMAINS), labels=_OURS)
+            self.compute_domains = caches.cache(
+                selection, PartialObject, indexes={"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
+            )
         self.topologies: Cache[ClusterTopology] = caches.cache(_all(resources.CLUSTERTOPOLOGIES), ClusterTopology)
         self.nodes: Cache[PartialObject] = caches.cache(_all(resources.NODES), PartialObject)
         watched = {resource for backend in settings.backends.values() for resource in backend.watches}
@@ -98,8 +106,8 @@ class Views:
 
     async def wait_synced(self) -> None:
         own: list[Cache[Any]] = [self.sets, self.cliques, self.groups, self.gangs, self.pods, *self.accessories]
-        claims: list[Cache[Any] | None] = [self.claims, self.claim_templates]
-        for cache in [*own, self.topologies, self.nodes, *self.foreign.values(), *claims]:
+        optional: list[Cache[Any] | None] = [self.claims, self.claim_templates, self.compute_domains]
+        for cache in [*own, self.topologies, self.nodes, *self.foreign.values(), *optional]:
             if cache is not None:
                 await cache.wait_synced()
 
@@ -156,6 +164,12 @@ class Views:
             return found["spec"] if found is not None else None
 
         return self.claims.by("owner", owner.uid), find
+
+    def domains_of(self, namespace: str, podcliqueset: str) -> list[PartialObject]:
+        """The compute domains made for a set of this name, also for one that is gone."""
+        if self.compute_domains is None:
+            return []
+        return self.compute_domains.by("set", label_key(namespace, podcliqueset))
 
     def _ours(self, resource: Resource, kind: type[T]) -> Cache[T]:
         """Only what the operator made, by owner."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spinney.api.changes import Expansion
+from spinney.api.changes import Expansion, Notify, Resource, SetStatus
 from spinney.api.clock import Clock, Dice
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podclique import PodClique
@@ -17,9 +18,13 @@ from spinney.api.meta import ObjectMeta
 from spinney.core.expansion.settings import Settings
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.errors import ClientError
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.controller import Again, Controller, Done, Result, Source
+from spinney.drive.loop.operator.courtesy import Courtesy
 from spinney.drive.loop.operator.effects import Effects
+from spinney.drive.loop.operator.rest import Rest, See, Sight, unseen
+from spinney.drive.loop.operator.telling import Refusal, Subject, forgotten, remembered
 from spinney.drive.loop.operator.views import Views
 
 _GATHER_S = 0.05
@@ -36,30 +41,62 @@ class Workshop:
     client: ApiClient
     clock: Clock
     dice: Dice
+    courtesy: Courtesy = field(default_factory=Courtesy)
 
     def controller(
-        self, name: str, sources: list[Source[Key]], gathered: list[Source[Key]], expand: Expand, workers: int
+        self,
+        name: str,
+        sources: list[Source[Key]],
+        gathered: list[Source[Key]],
+        expand: Expand,
+        workers: int,
+        subject: Callable[[Key], Subject | None] = lambda key: None,
+        see: See = unseen,
     ) -> Controller[Key]:
-        """Changes in `sources` count at once, those in `gathered` a moment later."""
+        """Changes in `sources` count at once, those in `gathered` a moment later. Users look at the `subject`.
 
-        def later(source: Source[Key]) -> Source[Key]:
-            def keys(change: Change[Any]) -> Iterable[Key]:
-                for key in source.keys(change):
-                    controller.queue.add_after(key, _GATHER_S)
-                return ()
+        `see` lists what `expand` looks at. What is only to be told waits while there is something to be made.
+        """
+        rest = Rest(see)
 
-            return Source(source.cache, keys)
+        def expanded(key: Key) -> Expansion:
+            known = rest.expansion(key, self.clock.now())
+            if known is not None:
+                return known
+            expansion = expand(key)
+            rest.note(key, expansion)
+            return expansion
 
         async def reconcile(key: Key) -> Result:
-            expansion = expand(key)
-            await self.effects.carry_out(expansion.changes)
+            about, refusals = subject(key), list[Refusal]()
+            try:
+                expansion = expanded(key)
+                if _only_tells(expansion) and self.courtesy.lets_pass(name, key):
+                    return Done()
+                self.courtesy.done(name, key)
+                whole = await self.effects.carry_out(expansion.changes, about, refusals)
+            except Exception as error:
+                if about is not None:
+                    await self._tell(remembered(about, refusals, error, self.clock.now()))
+                raise
+            if not whole:
+                return Again(_GATHER_S)
+            if about is not None:
+                await self._tell(forgotten(about))
             if expansion.again_s is None:
                 return Done()
             return Again(max(expansion.again_s - self.clock.now(), 0.001))
 
-        both = [*sources, *(later(source) for source in gathered)]
+        both = [*sources, *(replace(source, gather_s=_GATHER_S) for source in gathered)]
         controller: Controller[Key] = Controller(name, both, reconcile, self.client, self.dice, workers=workers)
+        self.courtesy.join(name, controller.queue)
         return controller
+
+    async def _tell(self, status: SetStatus | None) -> None:
+        """What cannot be told now is told when it happens again."""
+        if status is not None:
+            with suppress(ClientError):
+                await self.effects.carry_out([status])
 
     def sets_of_topology(self, change: Change[ClusterTopology]) -> list[Key]:
         """The sets that a changed topology concerns; its status concerns nobody."""
@@ -79,6 +116,19 @@ class Workshop:
         name = gang.metadata.name
         return [each for each in found if each is not None and each.metadata.labels.get(PODGANG) == name]
 
+    def claims_seen(self, above: PodCliqueSet | None, owner: ObjectMeta) -> Sight:
+        """The claims of an owner in a set, and all templates where the set shares any."""
+        template = above.spec.template if above is not None else None
+        if template is None or self.views.claims is None or self.views.claim_templates is None:
+            return ()
+        claims = self.views.claims.by("owner", owner.uid)
+        shared = (
+            template.resource_sharing
+            or any(each.resource_sharing for each in template.cliques)
+            or any(each.resource_sharing for each in template.pod_clique_scaling_groups)
+        )
+        return (*claims, *self.views.claim_templates) if shared else tuple(claims)
+
     def claim_sources(self, kind: str, owners: Cache[Any]) -> list[Source[Key]]:
         """Claims wake their owners; a template that appears may be what owners in its namespace wait for."""
         claims, templates = self.views.claims, self.views.claim_templates
@@ -89,6 +139,21 @@ class Workshop:
             return [key for key in owners.keys() if key[0] == change.key[0]]  # noqa: SIM118 - sorted keys of a cache
 
         return [Source(claims, lambda change: owner_keys(change, kind)), Source(templates, of_template)]
+
+
+def subject_of(resource: Resource, cache: Cache[Any]) -> Callable[[Key], Subject | None]:
+    """From a key to the object that users look at."""
+
+    def subject(key: Key) -> Subject | None:
+        found = cache.get(key)
+        return Subject(resource, found.metadata, found.status.last_errors) if found is not None else None
+
+    return subject
+
+
+def _only_tells(expansion: Expansion) -> bool:
+    """Whether there is something to be told, and nothing to be made first."""
+    return bool(expansion.changes) and all(isinstance(change, SetStatus | Notify) for change in expansion.changes)
 
 
 def key_of(metadata: ObjectMeta) -> Key:
@@ -107,6 +172,12 @@ def owner_keys(change: Change[Any], kind: str) -> list[Key]:
     """The key of the owner, if it is of this kind."""
     owner = either(change).metadata.controller
     return [(change.key[0], owner.name)] if owner is not None and owner.kind == kind else []
+
+
+def same_progress(change: Change[PodCliqueSet]) -> bool:
+    """The update of a set is as far as it was."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and old.status.update_progress == new.status.update_progress
 
 
 def same_wish(change: Change[PodCliqueSet]) -> bool:

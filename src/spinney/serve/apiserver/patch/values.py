@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+_NESTED = (dict, list)
+
 
 def copied(value: Any) -> Any:
     """A deep copy."""
     if type(value) is dict:
-        return {name: copied(entry) for name, entry in value.items()}
+        return {name: copied(entry) if type(entry) in _NESTED else entry for name, entry in value.items()}
     return [copied(item) for item in value] if type(value) is list else value
 
 

@@ -12,6 +12,8 @@ from typing import Any
 from spinney.serve.apiserver.schema.model import Schema
 from spinney.serve.apiserver.schema.shape_gates import has_no_nulls
 
+_NESTED = (dict, list)
+
 
 class Defaulter:
     """The defaults of one schema, which must not recurse. Only what can have defaults is visited."""
@@ -39,7 +41,7 @@ def default(obj: Any, schema: Schema) -> None:
 def copied(value: Any) -> Any:
     """A copy of a JSON value that shares nothing which could be changed."""
     if value.__class__ is dict:
-        return {key: copied(child) for key, child in value.items()}
+        return {key: copied(child) if child.__class__ in _NESTED else child for key, child in value.items()}
     if value.__class__ is list:
         return [copied(child) for child in value]
     return value

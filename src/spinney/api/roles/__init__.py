@@ -1,0 +1,7 @@
+"""What each role of ours may do on an API server: exactly what it does there."""
+
+from spinney.api.roles.catalog import ROLES, RoleRights
+from spinney.api.roles.grants import Grant
+from spinney.api.roles.objects import NAMESPACE, rbac_objects, user_of
+
+__all__ = ["NAMESPACE", "ROLES", "Grant", "RoleRights", "rbac_objects", "user_of"]

@@ -1,0 +1,149 @@
+"""The rights of every role. A test records what roles do and compares: nothing more, nothing less.
+
+Secrets are never listed or watched; roles that only look never write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spinney.api.roles.grants import Grant, grant
+
+WEBHOOK_CONFIGURATION = "spinney"
+"""The name of both webhook configurations."""
+WEBHOOK_CERTIFICATES = "spinney-webhook-certificates"
+"""The Secret in which the replicas of the webhook share their authorities."""
+OPERATOR_LEASE = "grove-operator-leader-election"
+SCHEDULER_LEASE = "spinney-scheduler"
+DYNAMO_LEASE = "spinney-dynamo"
+
+_KEPT = "get list watch create patch delete"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleRights:
+    """In the whole cluster, and in the namespace that the role runs in."""
+
+    cluster: tuple[Grant, ...]
+    own_namespace: tuple[Grant, ...] = ()
+
+
+def _with(subresource: str) -> str:
+    kinds = ("clustertopologies", "podcliquesets", "podcliques", "podcliquescalinggroups")
+    return " ".join(f"{kind}/{subresource}" for kind in kinds)
+
+
+def _lease(name: str) -> tuple[Grant, ...]:
+    return (
+        grant("coordination.k8s.io", "leases", "create"),
+        grant("coordination.k8s.io", "leases", "get patch", name),
+    )
+
+
+_OPERATOR = RoleRights(
+    cluster=(
+        grant("grove.io", "clustertopologies podcliques podcliquescalinggroups", _KEPT),
+        grant("grove.io", "podcliquesets", "get list watch patch"),
+        grant("grove.io", _with("status"), "patch"),
+        grant("grove.io", _with("finalizers"), "update"),
+        grant("scheduler.grove.io", "podgangs", _KEPT),
+        grant("scheduler.grove.io", "podgangs/status", "patch"),
+        grant("scheduler.grove.io", "podgangs/finalizers", "update"),
+        grant("scheduling.run.ai", "podgroups", "get list watch create patch"),
+        grant("kai.scheduler", "topologies", "get list watch create delete"),
+        grant("", "pods services", _KEPT),
+        grant("", "pods/status", "get list watch"),
+        grant("", "nodes", "list watch"),
+        grant("", "serviceaccounts", "get list watch create"),
+        grant("", "secrets events", "create"),
+        grant("rbac.authorization.k8s.io", "roles", "get list watch create patch"),
+        grant("rbac.authorization.k8s.io", "rolebindings", "get list watch create"),
+        grant("autoscaling", "horizontalpodautoscalers", _KEPT),
+        grant("resource.k8s.io", "resourceclaims", "get list watch create delete"),
+        grant("resource.k8s.io", "resourceclaimtemplates", "list watch"),
+        grant("resource.nvidia.com", "computedomains", _KEPT),
+    ),
+    own_namespace=_lease(OPERATOR_LEASE),
+)
+"""What it writes and watches it may also get: to find out about a write whose answer was lost. It hands on the right
+to read pods to the init containers of sets, and can only do so while it has it.
+"""
+
+_WEBHOOK = RoleRights(
+    cluster=(
+        grant("grove.io", "clustertopologies", "get"),
+        grant("grove.io", "podcliquesets", "get list"),
+        grant("grove.io", "podcliques", "list"),
+        grant("kai.scheduler", "topologies", "get"),
+        grant("", "pods", "list"),
+        grant(
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations validatingwebhookconfigurations",
+            "get patch",
+            WEBHOOK_CONFIGURATION,
+        ),
+    ),
+    own_namespace=(grant("", "secrets", "get patch", WEBHOOK_CERTIFICATES),),
+)
+
+_SCHEDULER = RoleRights(
+    cluster=(
+        grant("", "pods", "get list watch patch"),
+        grant("", "pods/binding", "create"),
+        grant("", "pods/status", "patch"),
+        grant("", "nodes persistentvolumeclaims persistentvolumes", "list watch"),
+        grant("", "events", "create"),
+        grant("storage.k8s.io", "storageclasses", "list watch"),
+        grant("scheduling.k8s.io", "priorityclasses", "list watch"),
+        grant("scheduling.run.ai", "podgroups", _KEPT),
+        grant("scheduling.run.ai", "podgroups/status", "patch"),
+        grant("scheduling.run.ai", "queues", "get list watch create"),
+        grant("kai.scheduler", "topologies", "list watch"),
+        grant("grove.io", "clustertopologies", "list watch"),
+        grant("grove.io", "podcliques podcliquescalinggroups podcliquesets", "get"),
+        grant("scheduler.grove.io", "podgangs", "get"),
+        grant("apps", "deployments replicasets statefulsets", "get"),
+        grant("batch", "cronjobs jobs", "get"),
+    ),
+    own_namespace=_lease(SCHEDULER_LEASE),
+)
+"""Owners of pods are read one by one, to find out what belongs together. Other kinds of owners take a further role."""
+
+_DYNAMO = RoleRights(
+    cluster=(
+        grant("nvidia.com", "dynamographdeployments", "get list watch"),
+        grant("nvidia.com", "dynamographdeployments/status", "patch"),
+        grant("nvidia.com", "dynamographdeployments/finalizers", "update"),
+        grant("grove.io", "clustertopologies", "get"),
+        grant("grove.io", "podcliquesets", "get list watch create patch"),
+        grant("grove.io", "podcliques podcliquescalinggroups", "get list watch"),
+        grant("grove.io", "podcliques/scale podcliquescalinggroups/scale", "patch"),
+        grant("scheduler.grove.io", "podgangs", "list watch"),
+        grant("scheduling.run.ai", "queues", "list watch"),
+        grant("", "configmaps serviceaccounts services", "get list watch create"),
+        grant("", "events", "create"),
+        grant("rbac.authorization.k8s.io", "rolebindings roles", "get list watch create"),
+        grant("", "endpoints pods", "get list watch"),
+        grant("discovery.k8s.io", "endpointslices", "get list watch"),
+    ),
+    own_namespace=_lease(DYNAMO_LEASE),
+)
+"""It hands on the right to find pods to the components of deployments, and can only do so while it has it."""
+_DASHBOARD = RoleRights(
+    cluster=(
+        grant("grove.io", "clustertopologies podcliques podcliquescalinggroups podcliquesets", "list watch"),
+        grant("scheduler.grove.io", "podgangs", "list watch"),
+        grant("scheduling.run.ai", "podgroups queues", "list watch"),
+        grant("kai.scheduler", "topologies", "list watch"),
+        grant("", "events nodes pods", "list watch"),
+    )
+)
+
+ROLES: Mapping[str, RoleRights] = {
+    "operator": _OPERATOR,
+    "webhook": _WEBHOOK,
+    "scheduler": _SCHEDULER,
+    "dynamo": _DYNAMO,
+    "dashboard": _DASHBOARD,
+}

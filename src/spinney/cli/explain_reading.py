@@ -1,0 +1,142 @@
+"""The cluster, as far as a story needs it: the gangs of a workload with their pods, nodes and levels.
+
+What may not be read and can be done without is done without, and the story says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgang import PodGang
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.topology import Topology
+from spinney.api.labels import POD_GROUP_NAME
+from spinney.api.meta import Kind, PartialObject
+from spinney.cli.explain_finding import NotThere, find, is_kind
+from spinney.cli.explain_story import Levels, Story, gang_story, lone_pod
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
+from spinney.drive.client.paths import ResourcePath
+
+T = TypeVar("T")
+
+_PODS = ResourcePath("", "v1", "pods")
+_NODES = ResourcePath("", "v1", "nodes", namespaced=False)
+_FEW = 16
+
+
+def _path(kind: type[Kind]) -> ResourcePath:
+    return ResourcePath(kind.GROUP, kind.VERSION, kind.PLURAL, kind.NAMESPACED)
+
+
+_GROUPS = _path(PodGroup)
+_LOOKED_FOR = {
+    "PodCliqueSet": _path(PodCliqueSet),
+    "DynamoGraphDeployment": _path(DynamoGraphDeployment),
+    "PodGang": _path(PodGang),
+    "Job": ResourcePath("batch", "v1", "jobs"),
+    "Deployment": ResourcePath("apps", "v1", "deployments"),
+    "StatefulSet": ResourcePath("apps", "v1", "statefulsets"),
+    "JobSet": ResourcePath("jobset.x-k8s.io", "v1alpha2", "jobsets"),
+    "LeaderWorkerSet": ResourcePath("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
+    "PyTorchJob": ResourcePath("kubeflow.org", "v1", "pytorchjobs"),
+    "MPIJob": ResourcePath("kubeflow.org", "v2beta1", "mpijobs"),
+    "RayCluster": ResourcePath("ray.io", "v1", "rayclusters"),
+    "RayJob": ResourcePath("ray.io", "v1", "rayjobs"),
+}
+"""Kinds whose objects may be there before they have pods."""
+
+
+async def read_story(client: ApiClient, namespace: str, name: str, kind: str) -> Story:
+    """Raises NotThere, and ClientError where the cluster cannot be read."""
+    try:
+        groups = (await client.list(Selection(_GROUPS, namespace), PodGroup)).items
+    except NotFound:
+        served = f"{PodGroup.PLURAL}.{PodGroup.GROUP}"
+        raise ConfigError(f"the cluster does not serve {served}: apply `spinney manifests crds` first") from None
+    pods = (await client.list(Selection(_PODS, namespace), Pod)).items
+    found, names = find(groups, pods, name, kind) or ("", frozenset())
+    if not found:
+        raise await _missing(client, namespace, name, kind)
+    if not names:
+        return _ungrouped(pods, found, namespace, name)
+    chosen = [group for group in groups if group.metadata.name in names]
+    if not chosen:
+        raise NotThere(f"PodGroup {namespace}/{min(names)}, which {found} {name} names, does not exist")
+    members = {group.metadata.name: _members(pods, group) for group in chosen}
+    nodes, notes = await _nodes(client, {pod.spec.node_name for each in members.values() for pod in each})
+    levels = {each: await _levels(client, each) for each in _topologies(chosen)}
+    gangs = [gang_story(group, members[group.metadata.name], nodes, levels) for group in chosen]
+    return Story(found, namespace, name, tuple(sorted(gangs, key=lambda gang: gang.name)), tuple(notes))
+
+
+def _ungrouped(pods: Iterable[Pod], kind: str, namespace: str, name: str) -> Story:
+    pod = next((pod for pod in pods if pod.metadata.name == name and kind == "Pod"), None)
+    if pod is None:
+        raise NotThere(f"{kind} {namespace}/{name} has no gang yet: none of its pods is in a PodGroup")
+    return lone_pod(pod)
+
+
+def _members(pods: Iterable[Pod], group: PodGroup) -> list[Pod]:
+    return [pod for pod in pods if pod.metadata.annotations.get(POD_GROUP_NAME) == group.metadata.name]
+
+
+async def _missing(client: ApiClient, namespace: str, name: str, kind: str) -> NotThere:
+    """An object without pods is no gang yet; anything else is not there."""
+    wanted = {each: path for each, path in _LOOKED_FOR.items() if is_kind(each, kind)}
+    for each, path in wanted.items():
+        if await _lookup(client, path, name, namespace, PartialObject) is not None:
+            return NotThere(f"{each} {namespace}/{name} has no gang yet: none of its pods is in a PodGroup")
+    what = f"{kind} {namespace}/{name}" if kind else f"workload or pod {namespace}/{name}"
+    return NotThere(f"there is no {what}")
+
+
+async def _lookup(client: ApiClient, path: ResourcePath, name: str, namespace: str, kind: type[T]) -> T | None:
+    """None: it is not there, or not for us."""
+    try:
+        return await client.get(path.ref(name, namespace), kind)
+    except (NotFound, Forbidden):
+        return None
+
+
+async def _nodes(client: ApiClient, names: set[str]) -> tuple[dict[str, Node], list[str]]:
+    wanted = sorted(names - {""})
+    try:
+        if len(wanted) > _FEW:
+            listed = (await client.list(Selection(_NODES), Node)).items
+            return {node.metadata.name: node for node in listed if node.metadata.name in names}, []
+        found: Sequence[Node | None] = [await _node(client, name) for name in wanted]
+    except Forbidden:
+        return {}, ["nodes may not be read: domains are those that pods were told when they were bound"]
+    return {node.metadata.name: node for node in found if node is not None}, []
+
+
+async def _node(client: ApiClient, name: str) -> Node | None:
+    try:
+        return await client.get(_NODES.ref(name), Node)
+    except NotFound:
+        return None
+
+
+def _topologies(groups: Iterable[PodGroup]) -> set[str]:
+    """The topologies that any part of the gangs names."""
+    named = set()
+    for group in groups:
+        parts = [each.topology_constraint for each in group.spec.sub_groups]
+        named |= {each.topology for each in (group.spec.topology_constraint, *parts) if each is not None}
+    return named - {""}
+
+
+async def _levels(client: ApiClient, name: str) -> Levels:
+    """The keys of a topology, and the short names that they have."""
+    cluster = await _lookup(client, _path(ClusterTopology), name, "", ClusterTopology)
+    short = {level.key: level.domain for level in cluster.spec.levels} if cluster is not None else {}
+    own = await _lookup(client, _path(Topology), name, "", Topology)
+    keys = tuple(level.node_label for level in own.spec.levels) if own is not None else tuple(short)
+    return Levels(keys, short)

@@ -1,0 +1,151 @@
+"""A story for people: no wider than a terminal of 80 columns where names allow it.
+
+Names come from servers: a terminal must not obey them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from spinney.api.quantity import format_bytes
+from spinney.cli.columns import columns, plain
+from spinney.cli.explain_story import GangStory, Member, Place, Story
+from spinney.core.placement.wording import enumerated, many
+
+WIDTH = 80
+_MOST_PODS = 16
+_INDENT = "  "
+_DOMAIN_LINE = "node-group "
+
+
+def shown(story: Story, *, color: bool = False) -> str:
+    """The whole story; every line ends with a newline."""
+    lines = [plain(_title(story))]
+    for gang in story.gangs:
+        lines += ["", *_gang(gang, color)]
+    if story.notes:
+        lines += ["", *(f"note: {plain(note)}" for note in story.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _title(story: Story) -> str:
+    name = f"{story.kind} {story.namespace}/{story.name}"
+    waiting = sum(gang.waits for gang in story.gangs)
+    if len(story.gangs) == 1:
+        return f"{name} {'waits' if waiting else 'is placed'}"
+    if not waiting:
+        return f"{name}: all {len(story.gangs)} gangs are placed"
+    return f"{name}: {waiting} of {many(len(story.gangs), 'gang')} {'waits' if waiting == 1 else 'wait'}"
+
+
+def _gang(gang: GangStory, color: bool) -> Iterator[str]:
+    word = click.style(gang.state, fg="red" if gang.waits else "green") if color else gang.state
+    bound = sum(bool(member.node) for member in gang.members)
+    facts = [f"{bound} of {many(len(gang.members), 'pod')} bound"]
+    facts += [f"score {gang.score:.2f}"] if gang.score is not None and bound else []
+    facts += [f"queue {gang.queue}"] if gang.queue else []
+    facts += [f"topology {gang.topology}"] if gang.topology else []
+    yield f"{plain(gang.name)}  {word}"
+    yield from _wrapped(", ".join(facts))
+    best = _best(gang)
+    lines = [line for line in gang.lines if not (best and line.startswith(_DOMAIN_LINE))]
+    if lines:
+        yield ""
+        for line in lines:
+            yield from _wrapped(line)
+    yield from _figures(gang, best)
+    if bound:
+        yield from _where(gang)
+    yield from _strays(gang)
+
+
+def _best(gang: GangStory) -> list[Mapping[str, Any]]:
+    """Domains that came close; they stand in a table instead of a line each."""
+    if not gang.explanation.get("level"):
+        return []
+    return [one for one in gang.explanation.get("best", ()) if isinstance(one, dict)]
+
+
+def _figures(gang: GangStory, best: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    told = gang.explanation
+    if best:
+        head = (_level(gang, str(told["level"])).upper(), "HOLDS", "SHORT OF")
+        yield ""
+        yield from _table([head, *(_shortfall(one) for one in best)])
+    for word, counts in (("blocked", told.get("blocked")), ("occupied", told.get("occupied"))):
+        if isinstance(counts, dict) and counts:
+            yield ""
+            by = "by " if word == "occupied" else ""
+            reasons = [f"{many(count, 'node')} {by}{name}" for name, count in counts.items()]
+            yield from _wrapped(f"{word}: {', '.join(reasons)}")
+
+
+def _shortfall(one: Mapping[str, Any]) -> tuple[str, ...]:
+    short = one.get("short") or {}
+    lacks = enumerated([_amount(name, amount) for name, amount in short.items()])
+    return "/".join(one.get("path", ())) or "the cluster", f"{one.get('holds')} of {one.get('of')}", lacks or "-"
+
+
+def _amount(resource: str, amount: int | str) -> str:
+    if resource in ("memory", "ephemeral-storage") and isinstance(amount, int):
+        return f"{format_bytes(amount)} {resource}"
+    return f"{amount} {resource}"
+
+
+def _where(gang: GangStory) -> Iterator[str]:
+    """Groups with their domains, then pods with their nodes."""
+    places = [place for place in gang.places if place.pods and (place.group or len(gang.places) == 1 or place.domain)]
+    yield ""
+    yield from _table([("GROUP", "LEVEL", "DOMAIN", "PODS", "NODES"), *(_place(gang, one) for one in places)])
+    members = [member for member in gang.members if member.node]
+    members.sort(key=lambda one: (int(one.rank) if one.rank.isdecimal() else len(members), one.name))
+    extra = [name for name in ("segment", "zone") if any(getattr(one, name) for one in members)]
+    yield ""
+    head = ("RANK", "POD", "NODE", *(name.upper() for name in extra))
+    rows = [(one.rank or "-", one.name, one.node, *(getattr(one, name) or "-" for name in extra)) for one in members]
+    yield from _table([head, *rows[:_MOST_PODS]])
+    if len(rows) > _MOST_PODS:
+        yield f"{_INDENT}and {many(len(rows) - _MOST_PODS, 'pod')} more: -o json has them all"
+
+
+def _place(gang: GangStory, one: Place) -> tuple[str, ...]:
+    domain = "/".join(one.domain) or ("the cluster" if one.bound else "-")
+    pods = str(one.pods) if one.bound == one.pods else f"{one.bound} of {one.pods}"
+    return one.group or "(whole gang)", _level(gang, one.level) or "-", domain, pods, str(one.nodes)
+
+
+def _strays(gang: GangStory) -> Iterator[str]:
+    """Pods that were told something of their own."""
+    own: dict[str, list[Member]] = {}
+    for member in gang.members:
+        if member.waits_for:
+            own.setdefault(member.waits_for, []).append(member)
+    for words, members in own.items():
+        yield ""
+        names = enumerated([member.name for member in members[:3]])
+        more = f" and {len(members) - 3} more" if len(members) > 3 else ""
+        yield from _wrapped(f"{names}{more}: {' '.join(words.split())}")
+
+
+def _level(gang: GangStory, key: str) -> str:
+    return gang.short.get(key) or key.rpartition("/")[2]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    cells = [[plain(cell) for cell in row] for row in rows]
+    return [f"{_INDENT}{line}" for line in columns(cells).splitlines()]
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(
+        plain(text),
+        WIDTH,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT * 2,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

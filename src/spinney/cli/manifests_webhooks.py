@@ -1,0 +1,41 @@
+"""What API servers need to find the webhook: its Service, its configurations, and a place for its authorities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.api.roles import user_of
+from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
+from spinney.core.admission.settings import settings_of
+from spinney.serve.webhook.configurations import Address, webhook_configurations
+
+SERVICE = "spinney-webhook"
+PART_OF = {"app.kubernetes.io/part-of": "spinney"}
+
+
+def selector(role: str) -> dict[str, str]:
+    """The labels of a role's pods."""
+    return {"app.kubernetes.io/name": f"spinney-{role}", **PART_OF}
+
+
+def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> list[dict[str, Any]]:
+    """The bundles of the configurations and the Secret are filled in by the webhook when it runs."""
+    address = Address(service_namespace=namespace, service_name=SERVICE)
+    settings = settings_of(configuration, frozenset({user_of("operator", namespace)}))
+    port = configuration.server.webhooks.port
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": SERVICE, "namespace": namespace, "labels": dict(PART_OF)},
+            "spec": {"selector": selector("webhook"), "ports": [{"name": "https", "port": 443, "targetPort": port}]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": WEBHOOK_CERTIFICATES, "namespace": namespace, "labels": dict(PART_OF)},
+            "type": "Opaque",
+        },
+        *webhook_configurations(address, [namespace], settings=settings),
+    ]

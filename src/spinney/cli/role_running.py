@@ -1,0 +1,111 @@
+"""Roles in the foreground: configuration and connection first, then probes, metrics and the roles themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+import structlog
+
+from spinney.api.operator_configuration import ConfigurationError
+from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
+from spinney.cli.health import probed
+from spinney.cli.logs import log_to_stderr
+from spinney.cli.operator_settings import read_configuration
+from spinney.cli.roles import Role, Told, WebhookOptions, create
+from spinney.cli.stack_options import ConfigurationError as OptionError
+from spinney.drive.client.connect import find_connection
+from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
+from spinney.drive.loop.clock import SystemClock
+from spinney.drive.loop.operator.start_up import StartUpFailed
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+
+OK, FAILED, USAGE = 0, 1, 2
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
+_LOOK_S = 0.05
+
+
+def run_roles(
+    names: Sequence[str],
+    kubeconfig: Path | None,
+    config: Path | None,
+    webhook: WebhookOptions | None = None,
+    scheduler: SchedulerSettings | None = None,
+) -> int:
+    """Until a signal comes; the exit status."""
+    on_signal(signal.default_int_handler)
+    try:
+        configuration = read_configuration(config, otherwise="")
+        log_to_stderr(_LEVELS[configuration.log_level])
+        connection = find_connection(SystemClock(), kubeconfig=kubeconfig)
+        told = Told(configuration, connection, webhook or WebhookOptions(), scheduler or SchedulerSettings())
+        factory = loop_factory()
+        on_signal(note)
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(until_stopped(_work(names, told)))
+    except KeyboardInterrupt:
+        return OK
+    except Exception as error:
+        return _failed(names[0] if len(names) == 1 else "all", error)
+    return OK
+
+
+def _failed(shown: str, error: Exception) -> int:
+    """Say what is wrong; the exit status says of which kind it is."""
+    found = list(causes(error))
+    known = (OptionError, ConfigurationError, StartUpFailed, ClientError, OSError)
+    if not all(isinstance(cause, known) for cause in found):
+        structlog.get_logger("run").error("a role failed by our own fault", roles=shown, exc_info=error)
+    click.echo(f"spinney run {shown}: {'; '.join(str(cause) or repr(cause) for cause in found)}", err=True)
+    first = found[0]
+    if isinstance(first, StartUpFailed):
+        return first.status
+    return USAGE if isinstance(first, (OptionError, ConfigurationError, ConfigError, CredentialError)) else FAILED
+
+
+async def _work(names: Sequence[str], told: Told) -> None:
+    roles = {name: create(name, told) for name in names}
+    server = told.configuration.server
+    async with AsyncExitStack() as held:
+        host = server.health_probes.bind_address or "127.0.0.1"
+        await held.enter_async_context(probed(host, server.health_probes.port, lambda: _trouble(roles)))
+        await _measured(held, told, roles)
+        group = await held.enter_async_context(asyncio.TaskGroup())
+        for name, role in roles.items():
+            group.create_task(role.run(), name=name)
+            while len(roles) > 1 and role.trouble():  # noqa: ASYNC110 - whoever comes next may need this one
+                await asyncio.sleep(_LOOK_S)
+
+
+def _trouble(roles: dict[str, Role]) -> str:
+    return "; ".join(f"{name}: {trouble}" for name, role in roles.items() if (trouble := role.trouble()))
+
+
+async def _measured(held: AsyncExitStack, told: Told, roles: dict[str, Role]) -> None:
+    """Metrics are not worth dying for: a port that is taken is told and left."""
+    metrics = told.configuration.server.metrics
+    host = metrics.bind_address or "127.0.0.1"
+    try:
+        await held.enter_async_context(probed(host, metrics.port, lambda: "", lambda: metrics_text(roles)))
+    except OSError as error:
+        structlog.get_logger("run").warning("metrics are not served", host=host, port=metrics.port, error=str(error))
+
+
+def metrics_text(roles: dict[str, Role]) -> str:
+    """The figures of all roles in the text format of Prometheus."""
+    found: dict[str, list[str]] = {}
+    for name, role in roles.items():
+        figures = {"ready": float(not role.trouble()), **role.figures()}
+        for figure, value in figures.items():
+            metric, _, labels = figure.partition("{")
+            shown = f'{{role="{name}"' + (f",{labels}" if labels else "}")
+            found.setdefault(f"spinney_{metric}", []).append(f"spinney_{metric}{shown} {value:g}")
+    lines = []
+    for metric, samples in sorted(found.items()):
+        lines += [f"# TYPE {metric} {'counter' if metric.endswith('_total') else 'gauge'}", *samples]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,61 @@
+"""The roles that `spinney run` knows, and what each of them is given. Another role is another line of the table."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.drive.client.connection import Connection
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+
+MODULES = {
+    "webhook": "spinney.cli.run_webhook",
+    "operator": "spinney.cli.run_operator",
+    "scheduler": "spinney.cli.run_scheduler",
+}
+"""In the order in which `spinney run all` starts them. Each module has `create(told) -> Role`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """What only the webhook is told. `service`: `namespace/name` under which API servers find it."""
+
+    bind_address: str = ""
+    port: int | None = None
+    cert_dir: Path | None = None
+    service: str = ""
+    operator_user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a role was told at its start; it is never read again (C7)."""
+
+    configuration: OperatorConfiguration
+    connection: Connection
+    webhook: WebhookOptions = WebhookOptions()
+    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+
+
+class Role(Protocol):
+    """One role at work in this process."""
+
+    def trouble(self) -> str:
+        """What is wrong at the moment; empty if it is ready."""
+        ...
+
+    def figures(self) -> dict[str, float]:
+        """What a monitoring system may want to know, by the name of the metric."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled, or until it fails."""
+        ...
+
+
+def create(name: str, told: Told) -> Role:
+    role: Role = importlib.import_module(MODULES[name]).create(told)
+    return role

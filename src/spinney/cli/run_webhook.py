@@ -1,0 +1,178 @@
+"""The webhook against a cluster: listener, certificates, and API servers told to trust them.
+
+What its rules look at is read live for each review: a verdict on an old view could differ from the store's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.api.roles import NAMESPACE, user_of
+from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
+from spinney.cli.addresses import certificate_hosts, reachable_host
+from spinney.cli.cluster_reading import ClusterReader
+from spinney.cli.roles import Told, WebhookOptions
+from spinney.cli.stack_options import ConfigurationError
+from spinney.cli.webhook_writes import FIELD_MANAGER, InSecret, apply_configurations, publish_trust, trust_door
+from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.settings import AdmissionSettings, settings_of
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.connect import connect
+from spinney.drive.client.errors import NotFound
+from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.transport import Transport
+from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.operator.configured import capabilities_of
+from spinney.serve import tls
+from spinney.serve.webhook.authorities import Schedule
+from spinney.serve.webhook.configurations import Address, webhook_configurations
+from spinney.serve.webhook.papers import InMemory, Mounted, SelfMade, Source, Store
+from spinney.serve.webhook.running import serving
+from spinney.serve.webhook.serving import Page, Webhook
+from spinney.serve.webhook.together import Together
+from spinney.serve.webhook.upkeep import Upkeep
+
+log = structlog.get_logger("webhook")
+
+_TOPOLOGIES = ResourcePath(ClusterTopology.GROUP, ClusterTopology.VERSION, ClusterTopology.PLURAL, namespaced=False)
+
+
+def create(told: Told) -> WebhookRole:
+    return WebhookRole(told, connect(told.connection))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the webhook listens, and under which names it is called."""
+
+    host: str
+    port: int
+    hosts: tuple[str, ...]
+    namespace: str
+    service: str
+
+    @classmethod
+    def of(cls, options: WebhookOptions, configuration: OperatorConfiguration) -> Place:
+        told = configuration.server.webhooks
+        host = options.bind_address or told.bind_address or "127.0.0.1"
+        port = told.port if options.port is None else options.port
+        names = certificate_hosts(host)
+        if not options.service:
+            return cls(host, port, tuple(names), NAMESPACE, "")
+        namespace, slash, name = options.service.partition("/")
+        if not (namespace and slash and name):
+            raise ConfigurationError(f"--service {options.service}: expected NAMESPACE/NAME")
+        full = f"{name}.{namespace}.svc"
+        return cls(host, port, (full, f"{full}.cluster.local", *names), namespace, name)
+
+
+def rules_of(configuration: OperatorConfiguration, operator_user: str) -> tuple[AdmissionSettings, Together]:
+    """Every set of rules that there is; the operator's own start-up write passes them."""
+    settings = settings_of(configuration, frozenset({operator_user}), capabilities_of(configuration))
+    return settings, Together((OperatorAdmission(settings),))
+
+
+def pages_of(configuration: OperatorConfiguration) -> Mapping[str, Page]:
+    """What API servers may call beside reviews."""
+    return {}
+
+
+class WebhookRole:
+    """One webhook process. With a Service, shipped configurations are told to trust it; without, they are made, by
+    the registrar if there is one.
+    """
+
+    def __init__(
+        self,
+        told: Told,
+        transport: Transport,
+        *,
+        schedule: Schedule | None = None,
+        registrar: Transport | None = None,
+    ) -> None:
+        self._told = told
+        self._transport = transport
+        self._schedule = schedule or Schedule()
+        self._client = ApiClient(transport, system_dice())
+        self._door = Door(registrar or transport, system_dice(), field_manager=FIELD_MANAGER)
+        self._trust_door = trust_door(transport)
+        self._url = ""
+        self._place = Place.of(told.webhook, told.configuration)
+        user = told.webhook.operator_user or user_of("operator", self._place.namespace)
+        self._settings, rules = rules_of(told.configuration, user)
+        self._webhook = Webhook(
+            rules, ClusterReader(self._client), trouble=self.trouble, pages=pages_of(told.configuration)
+        )
+        self._upkeep: Upkeep | None = None
+
+    def trouble(self) -> str:
+        return self._upkeep.trouble if self._upkeep is not None else "starting"
+
+    def has_answered(self, *paths: str) -> bool:
+        """Whether an API server has asked under each of these paths."""
+        return {path for path, status in self._webhook.answered if status == HTTPStatus.OK} >= set(paths)
+
+    def figures(self) -> dict[str, float]:
+        return {
+            f'calls_total{{path="{path}",code="{status}"}}': float(count)
+            for (path, status), count in sorted(self._webhook.answered.items())
+        }
+
+    async def run(self) -> None:
+        try:
+            await self._look_around()
+            upkeep = Upkeep(self._source(), self._publish, SystemClock(), self._schedule.settle_s)
+            certificate = await _first(upkeep)
+            async with serving(self._webhook, certificate, self._place.host, self._place.port) as listener:
+                if not self._place.service:
+                    self._url = listener.url.replace(self._place.host, reachable_host(self._place.host))
+                self._upkeep = upkeep
+                log.info("listening", url=listener.url)
+                await upkeep.run(listener.show)
+        finally:
+            await self._transport.close()
+
+    async def _look_around(self) -> None:
+        """Whoever may not read topologies can judge nothing: better to know it at once."""
+        with contextlib.suppress(NotFound):
+            await self._client.get(_TOPOLOGIES.ref(self._settings.default_topology))
+
+    async def _publish(self, bundle: bytes) -> None:
+        """Whole configurations once, where none are shipped; after that what they trust."""
+        if self._url:
+            await apply_configurations(self._door, self._configurations(Address(bundle, url=self._url)))
+            self._url = ""
+        await publish_trust(self._client, self._trust_door, bundle)
+
+    def _source(self) -> Source:
+        told = self._told.configuration.server.webhooks
+        directory = self._told.webhook.cert_dir
+        if directory is not None:
+            return Mounted(directory)
+        if told.cert_provision_mode == "manual":
+            return Mounted(Path(told.server_cert_dir))
+        store: Store = InMemory()
+        if self._place.service:
+            store = InSecret(self._client, self._trust_door, self._place.namespace, WEBHOOK_CERTIFICATES)
+        return SelfMade(store, self._place.hosts, self._schedule)
+
+    def _configurations(self, address: Address) -> list[dict[str, Any]]:
+        return webhook_configurations(address, [self._place.namespace], settings=self._settings)
+
+
+async def _first(upkeep: Upkeep) -> tls.Certificate:
+    """Files that cannot be used are a mistake of whoever mounted them."""
+    try:
+        return await upkeep.begin()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"certificates: {error}") from error

@@ -1,0 +1,109 @@
+"""What the webhook writes to a cluster: trust in its certificates, and the authorities that its replicas share.
+
+Only objects that are there are changed, never more of them than the webhook owns.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
+from spinney.cli.stack_options import ConfigurationError
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import written
+from spinney.drive.apply.write import ANY, Precondition
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import Conflict, NotFound
+from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.transport import Transport
+from spinney.drive.loop.clock import system_dice
+from spinney.serve import tls
+from spinney.serve.webhook.authorities import Authorities
+from spinney.serve.webhook.configurations import trusting
+from spinney.serve.webhook.papers import OutpacedError
+
+FIELD_MANAGER = "spinney-webhook"
+SECRETS = ResourcePath("", "v1", "secrets")
+CONFIGURATIONS = {
+    kind: ResourcePath("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
+_KEY = "authorities"
+
+
+class MissingError(ConfigurationError):
+    """Something that `spinney manifests` would have brought is not there."""
+
+
+def trust_door(transport: Transport) -> Door:
+    """Trust has an owner of its own: applying it gives up nothing else of a configuration."""
+    return Door(transport, system_dice(), field_manager=f"{FIELD_MANAGER}-trust")
+
+
+async def publish_trust(client: ApiClient, door: Door, bundle: bytes, name: str = WEBHOOK_CONFIGURATION) -> None:
+    """The bundle into both configurations as they are; nothing is written where it is there already."""
+    for kind, path in CONFIGURATIONS.items():
+        ref = path.ref(name)
+        try:
+            found = await client.get(ref)
+        except NotFound as error:
+            raise MissingError(f"{kind} {name} is not there: apply `spinney manifests webhooks` first") from error
+        change = trusting(found | {"kind": kind}, bundle)
+        if change is not None:
+            written(await door.apply(ref, change, Precondition(uid=found["metadata"]["uid"])))
+
+
+async def apply_configurations(door: Door, configurations: list[dict[str, Any]]) -> None:
+    """Whole configurations, made or changed."""
+    for one in configurations:
+        written(await door.apply(CONFIGURATIONS[one["kind"]].ref(one["metadata"]["name"]), one, ANY))
+
+
+class _Kept(msgspec.Struct):
+    certificate: str
+    key: str
+
+
+class InSecret:
+    """Authorities in a Secret that is there; changed by compare-and-swap."""
+
+    def __init__(self, client: ApiClient, door: Door, namespace: str, name: str) -> None:
+        self._client = client
+        self._door = door
+        self._ref = SECRETS.ref(name, namespace)
+        self._read_as: Precondition | None = None
+
+    async def read(self) -> Authorities:
+        try:
+            found = await self._client.get(self._ref)
+        except NotFound as error:
+            raise MissingError(f"{self._ref} is not there: apply `spinney manifests webhooks` first") from error
+        metadata = found["metadata"]
+        self._read_as = Precondition(metadata["uid"], metadata["resourceVersion"])
+        return _decoded(found.get("data") or {})
+
+    async def write(self, authorities: Authorities) -> None:
+        assert self._read_as is not None, "read comes first"
+        body = {"data": {_KEY: _encoded(authorities)}}
+        try:
+            written(await self._door.merge_patch(self._ref, body, self._read_as))
+        except Conflict as error:
+            raise OutpacedError(f"{self._ref} was changed by somebody else") from error
+
+
+def _encoded(authorities: Authorities) -> str:
+    kept = [_Kept(one.certificate_pem.decode(), one.key_pem.decode()) for one in authorities]
+    return base64.b64encode(msgspec.json.encode(kept)).decode()
+
+
+def _decoded(data: Mapping[str, str]) -> Authorities:
+    """What cannot be read is as good as nothing: others are made."""
+    try:
+        kept = msgspec.json.decode(base64.b64decode(data.get(_KEY, "")) or b"[]", type=list[_Kept])
+    except (msgspec.MsgspecError, ValueError):
+        return ()
+    return tuple(tls.Certificate(one.certificate.encode(), one.key.encode()) for one in kept)

@@ -1,0 +1,92 @@
+"""What a deployment has to fulfil by itself: names that fit, an image, what only one way of rendering can honour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spinney.api.admission import Object
+from spinney.api.field_errors import FieldError, forbidden, invalid, required
+from spinney.core.admission.dynamo.defaults import GROVE, provider_of
+from spinney.core.admission.reading import items, part
+from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo.roles import is_group
+
+ONLY_GROVE = "requires the Grove pathway, but this deployment is not rendered by Grove"
+_OVERRIDE_API = "grove.io/v1alpha1"
+
+
+def content_errors(obj: Object) -> Iterator[FieldError]:
+    """In the order of the fields."""
+    spec, on_grove = part(obj, "spec"), provider_of(obj) == GROVE
+    if not on_grove and spec.get("priorityClassName"):
+        yield forbidden("spec.priorityClassName", ONLY_GROVE)
+    yield from _override_errors(spec, "spec", "spec.template")
+    for index, component in enumerate(items(spec.get("components"))):
+        path = f"spec.components[{index}]"
+        yield from _component_errors(component, path, on_grove)
+    if on_grove:
+        yield from _name_errors(obj)
+
+
+def image_errors(obj: Object) -> Iterator[FieldError]:
+    """Asked of a new deployment only."""
+    for index, component in enumerate(items(part(obj, "spec").get("components"))):
+        path = f"spec.components[{index}].podTemplate.spec.containers"
+        containers = items(part(component, "podTemplate", "spec").get("containers"))
+        main = [at for at, one in enumerate(containers) if isinstance(one, dict) and one.get("name") == "main"]
+        if not main:
+            yield required(path, "is required")
+        elif not containers[main[0]].get("image"):
+            yield required(f"{path}[{main[0]}].image", "is required")
+
+
+def _component_errors(component: dict[str, Any], path: str, on_grove: bool) -> Iterator[FieldError]:
+    least, replicas = component.get("minAvailable"), component.get("replicas", 1)
+    if least is not None and not on_grove:
+        yield forbidden(f"{path}.minAvailable", ONLY_GROVE)
+    elif least is not None and replicas and least > replicas:
+        yield invalid(f"{path}.minAvailable", least, f"must be less than or equal to replicas ({replicas})")
+    yield from _override_errors(component, path, "")
+    for role in ("leader", "worker"):
+        yield from _override_errors(part(component, "multinode", role), f"{path}.multinode.{role}", "")
+
+
+def _override_errors(holder: dict[str, Any], path: str, under: str) -> Iterator[FieldError]:
+    """A fragment may set the topology constraint and nothing else."""
+    fragment = holder.get("providerOverride")
+    if not isinstance(fragment, dict):
+        return
+    at = f"{path}.providerOverride"
+    if fragment.get("apiVersion") != _OVERRIDE_API:
+        yield invalid(f"{at}.apiVersion", fragment.get("apiVersion"), f"must be {_OVERRIDE_API}")
+    value = fragment.get("value")
+    for key in under.split(".") if under else ():
+        others = sorted(set(value) - {key}) if isinstance(value, dict) else []
+        if others:
+            yield forbidden(f"{at}.value", f"only {under}.topologyConstraint may be set, found {others[0]}")
+        value = part(value, key)
+    others = sorted(set(value) - {"topologyConstraint"}) if isinstance(value, dict) else []
+    if others:
+        allowed = f"{under}.topologyConstraint" if under else "topologyConstraint"
+        yield forbidden(f"{at}.value", f"only {allowed} may be set, found {others[0]}")
+
+
+def _name_errors(obj: Object) -> Iterator[FieldError]:
+    deployment = str(part(obj, "metadata").get("name") or "")
+    components = [one for one in items(part(obj, "spec").get("components")) if isinstance(one, dict)]
+    podcliqueset = names.podcliqueset(deployment, components)
+    for index, component in enumerate(components):
+        length = len(podcliqueset) + names.used_by(component)
+        if length <= names.POD_NAME_LIMIT:
+            continue
+        parts = "PCS name + component name"
+        if is_group(component):
+            parts = f'PCS name + PCSG name + longest PodClique name "{names.longest_clique(component)}"'
+        name = component["name"]
+        yield invalid(
+            f"spec.components[{index}].name",
+            name,
+            f"combined resource name length {length} exceeds the {names.POD_NAME_LIMIT}-character pod-name limit "
+            f'({parts}); shorten DynamoGraphDeployment name "{deployment}" or component name "{name}"',
+        )

@@ -1,0 +1,67 @@
+"""What is filled in (2.1). Never a topology or its name: what applies by default is not written down (S2)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from spinney.api.admission import Object
+from spinney.api.labels import DYNAMO_ENABLE_GROVE, DYNAMO_ORIGIN_VERSION, DYNAMO_WORKLOAD_PROVIDER
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
+from spinney.core.admission.reading import items, part
+
+GROVE, COMPONENT = "grove", "component"
+_TARGETS = {"set": "PodCliqueSet", "clique": "PodCliqueTemplateSpec", "group": "PodCliqueScalingGroupConfig"}
+
+
+def provider_of(obj: Object) -> str:
+    """Who renders the deployment, as was decided when it was created."""
+    return str(part(obj, "metadata", "annotations").get(DYNAMO_WORKLOAD_PROVIDER) or GROVE)
+
+
+def defaulted(obj: Object, old: Object | None, settings: DynamoAdmissionSettings) -> Object:
+    """The object with everything filled in; the same one where nothing is missing."""
+    result = copy.deepcopy(obj)
+    _decide_provider(result, old, settings)
+    on_grove = provider_of(result) == GROVE
+    spec = part(result, "spec")
+    _fill_target(spec, "set")
+    for component in items(spec.get("components")):
+        if isinstance(component, dict):
+            _default_component(component, on_grove)
+    return obj if result == obj else result
+
+
+def _default_component(component: dict[str, Any], on_grove: bool) -> None:
+    if component.get("replicas") is None:
+        component["replicas"] = 1
+    if on_grove and component.get("minAvailable") is None:
+        component["minAvailable"] = 1
+    grouped = bool(component.get("multinode")) or bool(
+        part(component, "experimental", "grove").get("forceScalingGroup")
+    )
+    _fill_target(component, "group" if grouped else "clique")
+    for role in ("leader", "worker"):
+        _fill_target(part(component, "multinode", role), "clique")
+
+
+def _decide_provider(obj: Object, old: Object | None, settings: DynamoAdmissionSettings) -> None:
+    """Once, at creation, whatever the user wrote; it stays as it was decided."""
+    metadata = part(obj, "metadata")
+    annotations = dict(part(obj, "metadata", "annotations"))
+    if old is not None:
+        kept = part(old, "metadata", "annotations").get(DYNAMO_WORKLOAD_PROVIDER)
+        if kept is None or annotations.get(DYNAMO_WORKLOAD_PROVIDER) == kept:
+            return
+        annotations[DYNAMO_WORKLOAD_PROVIDER] = kept
+    else:
+        opted_out = str(annotations.get(DYNAMO_ENABLE_GROVE, "")).lower() == "false"
+        annotations[DYNAMO_WORKLOAD_PROVIDER] = GROVE if settings.grove and not opted_out else COMPONENT
+        annotations.setdefault(DYNAMO_ORIGIN_VERSION, settings.origin_version)
+    metadata["annotations"] = annotations
+
+
+def _fill_target(holder: dict[str, Any], place: str) -> None:
+    fragment = holder.get("providerOverride")
+    if isinstance(fragment, dict) and not fragment.get("target"):
+        fragment["target"] = _TARGETS[place]

@@ -1,0 +1,1 @@
+"""DynamoGraphDeployments: what a graph of components implies, behind one interface per framework (D4)."""

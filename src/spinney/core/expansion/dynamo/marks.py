@@ -1,0 +1,110 @@
+"""Labels and annotations of what a deployment generates; later ones win (3.4, 3.5)."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from spinney.api import labels as known
+from spinney.api.changes import Json
+from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo.roles import is_worker
+from spinney.core.expansion.dynamo.settings import DynamoSettings
+
+_NOT_HASHED = ("replicas", "minAvailable", "scalingAdapter")
+_HANDED_DOWN = (
+    known.DYNAMO_ENABLE_METRICS,
+    known.DYNAMO_DISCOVERY_BACKEND,
+    known.DYNAMO_DISCOVERY_MODE,
+    known.DYNAMO_ORIGIN_VERSION,
+    known.DYNAMO_VLLM_EXECUTOR,
+)
+_SUB_TYPES = ("prefill", "decode")
+
+
+def annotations_of(obj: Json) -> dict[str, str]:
+    return dict(obj["metadata"].get("annotations") or {})
+
+
+def dynamo_namespace(deployment: Json, component: Json) -> str:
+    """Where components find each other."""
+    if component.get("globalDynamoNamespace"):
+        return "dynamo"
+    metadata = deployment["metadata"]
+    return f"{metadata['namespace']}-{metadata['name'].replace('.', '-')}"
+
+
+def worker_hash(deployment: Json) -> str:
+    """Changes when pods of workers change, never by scaling."""
+    workers = [
+        {key: value for key, value in one.items() if key not in _NOT_HASHED}
+        for one in deployment["spec"].get("components", ())
+        if is_worker(one)
+    ]
+    seen = [deployment["spec"].get("env") or [], workers]
+    return hashlib.sha256(msgspec.json.encode(seen, order="deterministic")).hexdigest()[:8]
+
+
+def set_labels(deployment: Json) -> dict[str, str]:
+    spec = deployment["spec"]
+    return {**(spec.get("labels") or {}), known.DYNAMO_GRAPH_DEPLOYMENT: deployment["metadata"]["name"]}
+
+
+def clique_labels(deployment: Json, component: Json, settings: DynamoSettings, queue: str) -> dict[str, str]:
+    template = (component.get("podTemplate") or {}).get("metadata") or {}
+    own = _system_labels(deployment, component)
+    found = dict(own)
+    if annotations_of(deployment).get(known.DYNAMO_ENABLE_METRICS, "").lower() != "false":
+        found[known.DYNAMO_METRICS_ENABLED] = "true"
+    found |= deployment["spec"].get("labels") or {}
+    found |= template.get("labels") or {}
+    found |= own
+    if is_worker(component):
+        found[known.DYNAMO_WORKER_HASH] = worker_hash(deployment)
+    if discovery_of(deployment, settings) == "kubernetes":
+        found |= {known.DYNAMO_DISCOVERY_BACKEND: "kubernetes", known.DYNAMO_DISCOVERY_ENABLED: "true"}
+    if queue:
+        found[known.KAI_QUEUE] = queue
+    return found
+
+
+def clique_annotations(deployment: Json, component: Json) -> dict[str, str]:
+    template = (component.get("podTemplate") or {}).get("metadata") or {}
+    given = annotations_of(deployment)
+    handed_down = {key: given[key] for key in _HANDED_DOWN if key in given}
+    found = {**(deployment["spec"].get("annotations") or {}), **handed_down, **(template.get("annotations") or {})}
+    restart = restarted_at(deployment, component)
+    if restart:
+        found[known.DYNAMO_RESTART_AT] = restart
+    return found
+
+
+def restarted_at(deployment: Json, component: Json) -> str:
+    """The restart that the component has to follow, if any; `spec.restart` names it by an id."""
+    restart = deployment["spec"].get("restart") or {}
+    order = ((restart.get("strategy") or {}).get("order")) or []
+    if not restart.get("id") or (order and component["name"] not in order):
+        return ""
+    return str(restart["id"])
+
+
+def discovery_of(deployment: Json, settings: DynamoSettings) -> str:
+    return annotations_of(deployment).get(known.DYNAMO_DISCOVERY_BACKEND) or settings.discovery
+
+
+def _system_labels(deployment: Json, component: Json) -> dict[str, str]:
+    name, kind = deployment["metadata"]["name"], component.get("type", "")
+    found = {
+        known.DYNAMO_SELECTOR: names.component_names(name, component["name"]),
+        known.DYNAMO_GRAPH_DEPLOYMENT: name,
+        known.DYNAMO_COMPONENT: component["name"],
+        known.DYNAMO_NAMESPACE: dynamo_namespace(deployment, component),
+    }
+    if kind:
+        found[known.DYNAMO_COMPONENT_TYPE] = kind
+    if kind in _SUB_TYPES:
+        found[known.DYNAMO_SUB_COMPONENT_TYPE] = kind
+    if is_worker(component) and any(one.get("type") == "epp" for one in deployment["spec"].get("components", ())):
+        found[known.DYNAMO_COMPONENT_CLASS] = "worker"
+    return found

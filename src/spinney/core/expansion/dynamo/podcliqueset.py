@@ -1,0 +1,113 @@
+"""A deployment as a PodCliqueSet: the same deployment always gives the same set, and scaling changes no pod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spinney.api.changes import Json
+from spinney.api.labels import DYNAMO_KAI_QUEUE, DYNAMO_UPDATE_STRATEGY
+from spinney.core.expansion.dynamo import marks, names, topology
+from spinney.core.expansion.dynamo.pods import pod_spec, takes_queue
+from spinney.core.expansion.dynamo.roles import Role, is_group, min_available_of, replicas_of, roles_of
+from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.wiring import starts_after
+
+UPDATE_STRATEGIES = ("RollingRecreate", "OnDelete")
+
+
+class BadDeployment(ValueError):
+    """Something only the generator can find out about."""
+
+
+def queue_of(deployment: Json, settings: DynamoSettings) -> str:
+    """The queue that is named, else the default one."""
+    return marks.annotations_of(deployment).get(DYNAMO_KAI_QUEUE, "").strip() or settings.default_queue
+
+
+def podcliqueset_of(deployment: Json, settings: DynamoSettings, live: Mapping[str, int] | None = None) -> Json:
+    """The whole object. `live`: replicas that cliques and groups of a set that exists have, for these are scaled there.
+
+    Cliques and groups that exist keep their order as well: the keys of `live` say it.
+    """
+    metadata, spec = deployment["metadata"], deployment["spec"]
+    components = spec.get("components", [])
+    kept = live or {}
+    template: Json = {
+        "cliqueStartupType": "CliqueStartupTypeAnyOrder",
+        "headlessServiceConfig": {"publishNotReadyAddresses": True},
+        "terminationDelay": settings.termination_delay,
+    }
+    if spec.get("priorityClassName"):
+        template["priorityClassName"] = spec["priorityClassName"]
+    if name := topology.name_of(deployment):
+        template["clusterTopologyName"] = name
+    if constraint := topology.constraint_of(spec):
+        template["topologyConstraint"] = constraint
+    cliques = [_clique(deployment, one, role, settings, kept) for one in components for role in roles_of(one)]
+    groups = [_group(one, kept) for one in components if is_group(one)]
+    template["cliques"] = _in_order(cliques, kept)
+    if any(clique["spec"].get("startsAfter") for clique in cliques):
+        template["cliqueStartupType"] = "CliqueStartupTypeExplicit"
+    if groups:
+        template["podCliqueScalingGroups"] = _in_order(groups, kept)
+    topology.lay_over(template, deployment)
+    return {
+        "apiVersion": topology.GROVE_API,
+        "kind": "PodCliqueSet",
+        "metadata": {
+            "name": names.podcliqueset(metadata["name"], components),
+            "namespace": metadata["namespace"],
+            "labels": marks.set_labels(deployment),
+            "annotations": dict(spec.get("annotations") or {}),
+        },
+        "spec": {"replicas": 1, **_strategy(deployment), "template": template},
+    }
+
+
+def _strategy(deployment: Json) -> Json:
+    asked = marks.annotations_of(deployment).get(DYNAMO_UPDATE_STRATEGY)
+    if asked is None:
+        return {}
+    if asked not in UPDATE_STRATEGIES:
+        allowed = ", ".join(UPDATE_STRATEGIES)
+        raise BadDeployment(f"annotation {DYNAMO_UPDATE_STRATEGY}: found {asked!r}, expected one of {allowed}")
+    return {"updateStrategy": {"type": asked}}
+
+
+def _clique(deployment: Json, component: Json, role: Role, settings: DynamoSettings, live: Mapping[str, int]) -> Json:
+    queue = queue_of(deployment, settings) if takes_queue(component, settings) else ""
+    grouped = is_group(component)
+    spec: Json = {
+        "roleName": role.clique,
+        "replicas": role.replicas if grouped else live.get(role.clique, role.replicas),
+        "minAvailable": role.min_available,
+        "podSpec": pod_spec(deployment, component, role, settings),
+    }
+    if after := starts_after(deployment, component, role):
+        spec["startsAfter"] = after
+    clique: Json = {
+        "name": role.clique,
+        "labels": marks.clique_labels(deployment, component, settings, queue),
+        "annotations": marks.clique_annotations(deployment, component),
+        "spec": spec,
+    }
+    constraint = None if grouped else topology.constraint_of(component)
+    return clique if constraint is None else {**clique, "topologyConstraint": constraint}
+
+
+def _group(component: Json, live: Mapping[str, int]) -> Json:
+    name = component["name"].lower()
+    group: Json = {
+        "name": name,
+        "cliqueNames": [role.clique for role in roles_of(component)],
+        "replicas": live.get(name, replicas_of(component)),
+        "minAvailable": min_available_of(component),
+    }
+    constraint = topology.constraint_of(component)
+    return group if constraint is None else {**group, "topologyConstraint": constraint}
+
+
+def _in_order(entries: list[Json], live: Mapping[str, int]) -> list[Json]:
+    """Entries that exist keep their places, new ones come after them."""
+    places = {name: index for index, name in enumerate(live)}
+    return sorted(entries, key=lambda entry: places.get(entry["name"], len(places)))

@@ -1,0 +1,55 @@
+"""The pod spec of a role: a base, the user's template over it, the main container first (3.7)."""
+
+from __future__ import annotations
+
+from spinney.api.changes import Json
+from spinney.api.labels import SCHEDULER_KAI
+from spinney.core.expansion.dynamo import containers, marks, wiring
+from spinney.core.expansion.dynamo.roles import Role
+from spinney.core.expansion.dynamo.settings import DynamoSettings
+
+_GRACE_S, _PICKER_GRACE_S = 60, 130
+_ACCOUNTS = {"planner": "planner-serviceaccount", "epp": "epp-serviceaccount"}
+
+
+def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSettings) -> Json:
+    """What the pods of a clique are made of."""
+    template = ((component.get("podTemplate") or {}).get("spec")) or {}
+    own = {key: value for key, value in template.items() if key not in ("containers", "volumes")}
+    pod = containers.merged(_base(deployment, component, settings), own)
+    pod["containers"] = [
+        containers.main_container(deployment, component, settings),
+        *containers.other_containers(deployment, component, settings),
+    ]
+    volumes = [*containers.volumes_of(component), *(template.get("volumes") or ())]
+    if volumes:
+        pod["volumes"] = [dict(one) for one in volumes]
+    if settings.kai and pod.get("schedulerName", SCHEDULER_KAI) == SCHEDULER_KAI:
+        pod["schedulerName"] = SCHEDULER_KAI
+    wiring.wire(deployment, component, role, pod, settings)
+    return pod
+
+
+def takes_queue(component: Json, settings: DynamoSettings) -> bool:
+    """Whether its pods are for the scheduler with queues: the user may have chosen another one."""
+    template = ((component.get("podTemplate") or {}).get("spec")) or {}
+    return settings.kai and (template.get("schedulerName") or SCHEDULER_KAI) == SCHEDULER_KAI
+
+
+def _base(deployment: Json, component: Json, settings: DynamoSettings) -> Json:
+    kind = component.get("type", "")
+    base: Json = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": _PICKER_GRACE_S if kind == "epp" else _GRACE_S,
+        "securityContext": {"fsGroup": 1000},
+    }
+    if kind in _ACCOUNTS:
+        base["serviceAccountName"] = _ACCOUNTS[kind]
+    elif marks.discovery_of(deployment, settings) == "kubernetes":
+        base["serviceAccountName"] = service_account(deployment["metadata"]["name"])
+    return base
+
+
+def service_account(deployment: str) -> str:
+    """The account with which components find each other."""
+    return f"{deployment}-k8s-service-discovery"

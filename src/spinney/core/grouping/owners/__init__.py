@@ -1,0 +1,1 @@
+"""The owner kinds: one small module each, and the register of all."""

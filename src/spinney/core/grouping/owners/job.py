@@ -1,0 +1,41 @@
+"""Jobs, also those of a CronJob: one gang where topology is asked for, else each pod alone.
+
+Topology for pods that are placed one by one would mean nothing, so asking for it makes the gang (K2).
+"""
+
+from __future__ import annotations
+
+from spinney.api.labels import KAI_SEGMENT_SIZE
+from spinney.core.grouping.chain import Chain, Owner
+from spinney.core.grouping.shape import Lookups, Shape, one_per_pod, podgroup_name, whole_owner
+from spinney.core.grouping.topology import asks_for_topology
+
+
+def shape(chain: Chain, lookups: Lookups) -> Shape:
+    if is_gang(chain):
+        return whole_owner(chain, gang_size(chain.top))
+    return one_per_pod(chain, chain.top.uid)
+
+
+def of_cron_job(chain: Chain, lookups: Lookups) -> Shape:
+    """One group for each run. A pod that is not of a run stands for itself."""
+    job = chain.of_kind("batch", "Job")
+    if job is None:
+        return one_per_pod(chain)
+    run = job.under(chain.top)
+    size = gang_size(run) if is_gang(Chain(chain.pod, (run,))) else 1
+    return Shape(podgroup_name(run.name, run.uid), run, size)
+
+
+def is_gang(chain: Chain) -> bool:
+    return asks_for_topology(chain.top.annotations) or KAI_SEGMENT_SIZE in chain.pod.metadata.annotations
+
+
+def gang_size(job: Owner) -> int:
+    """As many pods as can run at the same time from now on: what has succeeded does not come again."""
+    parallelism = job.count("spec", "parallelism")
+    completions = job.count("spec", "completions")
+    wanted = 1 if parallelism is None else parallelism
+    if completions is not None:
+        wanted = min(wanted, completions - (job.count("status", "succeeded") or 0))
+    return max(wanted, 1)

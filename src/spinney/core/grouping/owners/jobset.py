@@ -1,0 +1,45 @@
+"""JobSets: one gang, or one for each replicated job where those start one after the other."""
+
+from __future__ import annotations
+
+from spinney.api.changes import Json
+from spinney.core.grouping.chain import Chain, Owner, whole
+from spinney.core.grouping.mistakes import MistakeError, label
+from spinney.core.grouping.shape import Lookups, Shape, podgroup_name, whole_owner
+
+REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+IN_ORDER = "InOrder"
+
+
+def shape(chain: Chain, lookups: Lookups) -> Shape:
+    top = chain.top
+    sizes = {str(job.get("name", "")): _size(top, job, index) for index, job in enumerate(_jobs(top))}
+    order = top.word("spec", "startupPolicy", "startupPolicyOrder") or IN_ORDER
+    if order != IN_ORDER:
+        return whole_owner(chain, max(sum(sizes.values()), 1))
+    name = chain.pod.metadata.labels.get(REPLICATED_JOB)
+    if name is None or name not in sizes:
+        raise MistakeError(
+            chain.pod.title, label(REPLICATED_JOB), name, f"a replicated job of {top}: {', '.join(sorted(sizes))}"
+        )
+    return Shape(podgroup_name(top.name, top.uid, name), top, max(sizes[name], 1))
+
+
+def _jobs(top: Owner) -> list[Json]:
+    return top.items("spec", "replicatedJobs")
+
+
+def _size(top: Owner, job: Json, index: int) -> int:
+    path = f"spec.replicatedJobs[{index}]"
+    template = job.get("template")
+    spec = template.get("spec") if isinstance(template, dict) else None
+    if not isinstance(spec, dict):
+        raise MistakeError(top, f"{path}.template.spec", spec, "the spec of a Job")
+    replicas = _or_one(whole(top, job, "replicas", f"{path}.replicas"))
+    parallelism = _or_one(whole(top, spec, "parallelism", f"{path}.template.spec.parallelism"))
+    completions = whole(top, spec, "completions", f"{path}.template.spec.completions")
+    return replicas * (parallelism if completions is None else min(parallelism, completions))
+
+
+def _or_one(count: int | None) -> int:
+    return 1 if count is None else count

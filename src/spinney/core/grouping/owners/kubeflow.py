@@ -1,0 +1,80 @@
+"""Kubeflow's training jobs: a gang of all replicas, or of as many as its policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spinney.api.kinds.podgroup import SubGroup
+from spinney.api.labels import KUBEFLOW_JOB_ROLE
+from spinney.core.grouping.chain import Chain, Owner, whole
+from spinney.core.grouping.mistakes import MistakeError, label
+from spinney.core.grouping.pods import Pod
+from spinney.core.grouping.shape import Lookups, Shape, podgroup_name, whole_owner
+
+REPLICA_TYPE = "training.kubeflow.org/replica-type"
+MASTER, WORKER, LAUNCHER = "master", "worker", "launcher"
+
+
+def tensorflow(chain: Chain, lookups: Lookups) -> Shape:
+    return whole_owner(chain, _minimum(chain.top, _replicas(chain.top, "tfReplicaSpecs")))
+
+
+def xgboost(chain: Chain, lookups: Lookups) -> Shape:
+    return whole_owner(chain, _minimum(chain.top, _replicas(chain.top, "xgbReplicaSpecs")))
+
+
+def jax(chain: Chain, lookups: Lookups) -> Shape:
+    return whole_owner(chain, _minimum(chain.top, _replicas(chain.top, "jaxReplicaSpecs", (WORKER,))))
+
+
+def mpi(chain: Chain, lookups: Lookups) -> Shape:
+    """A launcher that waits for its workers is not waited for until it is there."""
+    top = chain.top
+    replicas = _replicas(top, "mpiReplicaSpecs", (LAUNCHER, WORKER))
+    needed = _minimum(top, replicas)
+    if top.word("spec", "launcherCreationPolicy") == "WaitForWorkersReady":
+        group = podgroup_name(top.name, top.uid)
+        known = (chain.pod, *lookups.members(top.namespace, group))
+        if not any(_is_launcher(pod) for pod in known):
+            needed -= replicas[LAUNCHER]
+    return whole_owner(chain, max(needed, 1))
+
+
+def pytorch(chain: Chain, lookups: Lookups) -> Shape:
+    """Master and workers are parts of their own: segments are cut out of the workers."""
+    top = chain.top
+    replicas = _replicas(top, "pytorchReplicaSpecs")
+    elastic = top.count("spec", "elasticPolicy", "minReplicas")
+    needed = _minimum(top, replicas, elastic)
+    masters = min(replicas.get(MASTER, 0), needed)
+    minima = {MASTER: masters, WORKER: needed - masters}
+    parts = tuple(SubGroup(role, minima[role]) for role in (MASTER, WORKER) if role in replicas)
+    role = chain.pod.metadata.labels.get(REPLICA_TYPE, "").lower()
+    if role not in replicas:
+        raise MistakeError(
+            chain.pod.title, label(REPLICA_TYPE), role or None, f"a role of {top}: {', '.join(sorted(replicas))}"
+        )
+    return whole_owner(chain, needed, parts=parts, part=role)
+
+
+def _replicas(top: Owner, field: str, mandatory: Sequence[str] = ()) -> dict[str, int]:
+    """How many pods of each role, by its name in lower case."""
+    found: dict[str, int] = {}
+    for role in top.part("spec", field):
+        count = whole(top, top.part("spec", field, role), "replicas", f"spec.{field}.{role}.replicas")
+        found[role.lower()] = 1 if count is None else count
+    for role in mandatory:
+        if role not in found:
+            raise MistakeError(top, f"spec.{field}.{role.capitalize()}", None, "the replicas of that role")
+    return found
+
+
+def _minimum(top: Owner, replicas: dict[str, int], elastic: int | None = None) -> int:
+    told = top.count("spec", "runPolicy", "schedulingPolicy", "minAvailable")
+    wanted = told or elastic or sum(replicas.values())
+    return max(wanted, 1)
+
+
+def _is_launcher(pod: Pod) -> bool:
+    labels = pod.metadata.labels
+    return LAUNCHER in (labels.get(KUBEFLOW_JOB_ROLE), labels.get(REPLICA_TYPE, "").lower())

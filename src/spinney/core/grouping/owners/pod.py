@@ -1,0 +1,14 @@
+"""Pods that nobody owns, and those of Spark, whose driver owns the executors."""
+
+from __future__ import annotations
+
+from spinney.core.grouping.chain import Chain
+from spinney.core.grouping.shape import Lookups, Shape, one_per_pod
+
+SPARK_APP = "spark-app-selector"
+
+
+def shape(chain: Chain, lookups: Lookups) -> Shape:
+    """A group for each pod; one for each Spark application, named after it."""
+    app = chain.pod.metadata.labels.get(SPARK_APP)
+    return Shape(app, chain.top) if app else one_per_pod(chain)

@@ -1,0 +1,70 @@
+"""Ray: one gang for each RayCluster, whoever made it; the head and each worker group are parts of their own."""
+
+from __future__ import annotations
+
+from spinney.api.changes import Json
+from spinney.api.kinds.podgroup import PodGroupTopologyConstraint, SubGroup
+from spinney.api.labels import RAY_NODE_TYPE
+from spinney.core.grouping.chain import Chain, Owner, whole
+from spinney.core.grouping.mistakes import MistakeError, label
+from spinney.core.grouping.shape import Lookups, Shape, minimum, one_per_pod, podgroup_name
+from spinney.core.grouping.topology import constraint_of
+
+GROUP = "ray.io"
+WORKER_GROUP = "ray.io/group"
+HEAD = "headgroup"
+_CLUSTER_SPEC = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}
+
+
+def shape(chain: Chain, lookups: Lookups) -> Shape:
+    """A pod of no Ray node, such as the one that submits a RayJob, is placed alone."""
+    if RAY_NODE_TYPE not in chain.pod.metadata.labels:
+        return one_per_pod(chain)
+    cluster = chain.of_kind(GROUP, "RayCluster")
+    owner = chain.top if cluster is None else cluster.under(chain.top)
+    parts = _parts(owner, lookups)
+    part = HEAD if chain.pod.metadata.labels[RAY_NODE_TYPE] == "head" else _worker_group(chain, owner, parts)
+    name = podgroup_name(owner.name, owner.uid)
+    return Shape(name, owner, max(minimum(parts), 1), parts, part)
+
+
+def _parts(owner: Owner, lookups: Lookups) -> tuple[SubGroup, ...]:
+    path = ("spec", *_CLUSTER_SPEC.get(owner.kind, ()))
+    head = owner.part(*path, "headGroupSpec")
+    where = ".".join(path)
+    constraint = _constraint(owner, head, f"{where}.headGroupSpec", lookups)
+    parts = [SubGroup(HEAD, 1, topology_constraint=constraint)]
+    for index, group in enumerate(owner.items(*path, "workerGroupSpecs")):
+        if group.get("suspend") is not True:
+            parts.append(_worker_part(owner, group, f"{where}.workerGroupSpecs[{index}]", lookups))
+    return tuple(parts)
+
+
+def _worker_part(owner: Owner, group: Json, path: str, lookups: Lookups) -> SubGroup:
+    name = group.get("groupName")
+    if not isinstance(name, str) or not name:
+        raise MistakeError(owner, f"{path}.groupName", name, "a name")
+    least = whole(owner, group, "minReplicas", f"{path}.minReplicas")
+    replicas = least or whole(owner, group, "replicas", f"{path}.replicas") or 0
+    hosts = whole(owner, group, "numOfHosts", f"{path}.numOfHosts")
+    constraint = _constraint(owner, group, path, lookups)
+    return SubGroup(name, replicas * (1 if hosts is None else hosts), topology_constraint=constraint)
+
+
+def _constraint(owner: Owner, group: Json, path: str, lookups: Lookups) -> PodGroupTopologyConstraint | None:
+    """What the pod template of a Ray group asks for itself."""
+    template = group.get("template")
+    metadata = template.get("metadata") if isinstance(template, dict) else None
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(annotations, dict):
+        return None
+    found = constraint_of(annotations, f"{owner}: {path}.template", lookups, owner.annotations)
+    return found if found.topology else None
+
+
+def _worker_group(chain: Chain, owner: Owner, parts: tuple[SubGroup, ...]) -> str:
+    name = chain.pod.metadata.labels.get(WORKER_GROUP)
+    known = sorted(part.name for part in parts if part.name != HEAD)
+    if name is None or name not in known:
+        raise MistakeError(chain.pod.title, label(WORKER_GROUP), name, f"a worker group of {owner}: {', '.join(known)}")
+    return name

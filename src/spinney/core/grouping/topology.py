@@ -1,0 +1,110 @@
+"""Topology annotations of a workload (K1): a level is a node label, or a short name that a ClusterTopology defines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spinney.api.kinds.podgroup import PodGroupTopologyConstraint
+from spinney.api.labels import (
+    KAI_SEGMENT_PREFERRED,
+    KAI_SEGMENT_REQUIRED,
+    KAI_SEGMENT_SIZE,
+    KAI_TOPOLOGY,
+    KAI_TOPOLOGY_PREFERRED,
+    KAI_TOPOLOGY_REQUIRED,
+)
+from spinney.core.grouping.mistakes import MistakeError, annotation
+from spinney.core.grouping.shape import Lookups
+
+_PLACEMENT = (KAI_TOPOLOGY, KAI_TOPOLOGY_REQUIRED, KAI_TOPOLOGY_PREFERRED)
+_SEGMENTS = (KAI_SEGMENT_SIZE, KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The levels of one topology."""
+
+    topology: str
+    keys: Sequence[str]
+    domains: Mapping[str, str]
+
+    def key_of(self, subject: object, field: str, level: str) -> str:
+        """The node label that a level stands for."""
+        if level in self.keys:
+            return level
+        if level in self.domains:
+            return self.domains[level]
+        known = [*self.keys, *(key for key in self.domains.values() if key not in self.keys), *self.domains]
+        if level in known:
+            return level
+        raise MistakeError(subject, field, level, f"a level of topology {self.topology}: {', '.join(known)}")
+
+
+def levels_of(topology: str, subject: object, field: str, lookups: Lookups) -> Levels:
+    """Raises a mistake where the topology is not named or not there."""
+    if not topology:
+        raise MistakeError(subject, field, None, "the name of a Topology, for a level of it is asked for")
+    keys = lookups.topology_keys(topology)
+    if keys is None:
+        wanted = f"the name of a Topology (Requested topology {topology} does not exist)"
+        raise MistakeError(subject, field, topology, wanted)
+    return Levels(topology, keys, lookups.domains(topology))
+
+
+def asks_for_topology(annotations: Mapping[str, str]) -> bool:
+    return any(annotations.get(key) for key in (*_PLACEMENT, *_SEGMENTS))
+
+
+def places(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """The annotations that name a level for the whole group."""
+    return tuple(key for key in _PLACEMENT[1:] if annotations.get(key))
+
+
+def constraint_of(
+    annotations: Mapping[str, str], subject: object, lookups: Lookups, above: Mapping[str, str] | None = None
+) -> PodGroupTopologyConstraint:
+    """What the annotations ask for; the topology may be named `above`. Raises a mistake."""
+    asked = {key: annotations[key] for key in _PLACEMENT[1:] if annotations.get(key)}
+    named = annotations.get(KAI_TOPOLOGY, "")
+    if not asked:
+        if named and not any(annotations.get(key) for key in _SEGMENTS):
+            wanted = f"a level of topology {named} here or in {KAI_TOPOLOGY_PREFERRED}"
+            raise MistakeError(subject, annotation(KAI_TOPOLOGY_REQUIRED), None, wanted)
+        return PodGroupTopologyConstraint()
+    levels = levels_of(named or (above or {}).get(KAI_TOPOLOGY, ""), subject, annotation(KAI_TOPOLOGY), lookups)
+    keys = {key: levels.key_of(subject, annotation(key), level) for key, level in asked.items()}
+    return PodGroupTopologyConstraint(
+        levels.topology, keys.get(KAI_TOPOLOGY_REQUIRED, ""), keys.get(KAI_TOPOLOGY_PREFERRED, "")
+    )
+
+
+def segments_of(
+    annotations: Mapping[str, str], subject: object, lookups: Lookups, above: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The segment annotations with levels as node labels (K13). Raises a mistake."""
+    asked = {key: annotations[key] for key in _SEGMENTS if annotations.get(key)}
+    if not asked:
+        return {}
+    size = asked.get(KAI_SEGMENT_SIZE)
+    if size is None or not (size.isascii() and size.isdecimal()) or int(size) < 1:
+        raise MistakeError(subject, annotation(KAI_SEGMENT_SIZE), size, "a whole number of 1 or more")
+    if len(asked) == 1:
+        wanted = f"a level here or in {KAI_SEGMENT_PREFERRED}, for segments are asked for"
+        raise MistakeError(subject, annotation(KAI_SEGMENT_REQUIRED), None, wanted)
+    found = {KAI_SEGMENT_SIZE: size}
+    named = annotations.get(KAI_TOPOLOGY) or (above or {}).get(KAI_TOPOLOGY, "")
+    for key in (KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED):
+        if key in asked:
+            levels = levels_of(named, subject, annotation(KAI_TOPOLOGY), lookups)
+            found[key] = levels.key_of(subject, annotation(key), asked[key])
+    return found
+
+
+def doubts(subject: object, constraint: PodGroupTopologyConstraint, lookups: Lookups) -> tuple[str, ...]:
+    """What is allowed and yet cannot be meant."""
+    keys = list(lookups.topology_keys(constraint.topology) or ())
+    required, preferred = constraint.required_topology_level, constraint.preferred_topology_level
+    if required in keys and preferred in keys and keys.index(preferred) < keys.index(required):
+        return (f"{subject}: the preferred level {preferred} is broader than the required level {required}",)
+    return ()

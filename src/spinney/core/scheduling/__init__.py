@@ -1,0 +1,1 @@
+"""From pods and PodGroups to gangs, verdicts and recorded plans: the pure half of the scheduler."""

@@ -1,0 +1,241 @@
+"""The cluster as the scheduler knows it: nodes, pods and topologies folded into one inventory, and seats kept free.
+
+Never forgets a seat that was promised: a pod without a node does not give up the room that is reserved for it. What is
+kept over the inventory (an engine, slots) is good for one `generation` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from spinney.api import quantity
+from spinney.api.builtin import node as nodes
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.topology import Topology as KaiTopology
+from spinney.api.labels import KAI_NODE_POOL
+from spinney.api.placement import problem
+from spinney.api.placement.problem import Taint, Topology
+from spinney.core.expansion.backends.kai import topology_keys
+from spinney.core.inventory.state import Inventory
+from spinney.core.scheduling.shapes import MAX_AMOUNT, shapes_on
+
+BASE = ("cpu", "memory", "pods")
+"""Resources that are counted even if no node offers them."""
+
+
+class _Held(msgspec.Struct, frozen=True):
+    """Who holds room where. The pod is the one of the view."""
+
+    pod: Pod
+    node: str
+    releasing: bool = False
+
+
+class Cluster:
+    """`generation` grows when inventory or topologies are new ones, `improved` when there may be more room than before.
+
+    Nodes may offer a resource that was not known before: the inventory is made anew for it when `settle` is called.
+    """
+
+    def __init__(self, node_pool: str = "") -> None:
+        self.inventory = Inventory(BASE)
+        self.topologies: dict[str, Topology] = {}
+        self.generation = 0
+        self.improved = 0
+        self._node_pool = node_pool
+        self._resources = set(BASE)
+        self._nodes: dict[str, Node] = {}
+        self._held: dict[str, _Held] = {}
+        self._reserved: set[str] = set()
+        self._kai: dict[str, KaiTopology] = {}
+        self._grove: dict[str, ClusterTopology] = {}
+        self._outgrown = False
+
+    # Fold
+
+    def put_node(self, name: str, node: Node | None) -> None:
+        """A node is there, new or changed, or it is gone (or of another node pool)."""
+        if node is None or node.metadata.labels.get(KAI_NODE_POOL, "") != self._node_pool:
+            if self._nodes.pop(name, None) is not None and not self._outgrown:
+                self.inventory.remove_node(name)
+            return
+        before = self._nodes.get(name)
+        if before is not None and _same(before, node):
+            return
+        self._nodes[name] = node
+        self.improved += 1
+        if not self._resources.issuperset(node.status.allocatable):
+            self._resources.update(node.status.allocatable)
+            self._outgrown = True
+        if not self._outgrown:
+            self.inventory.put_node(self._projected(node))
+
+    def put_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod is there, changed or gone. Whoever has a node holds room until the end, whoever scheduled it."""
+        some = new or old
+        assert some is not None
+        uid = some.metadata.uid
+        if new is None or _is_over(new):
+            self._reserved.discard(uid)
+            self._forget(uid)
+            return
+        if not new.spec.node_name:
+            return
+        self._reserved.discard(uid)
+        before = self._held.get(uid)
+        held = _Held(new, new.spec.node_name, new.metadata.deletion_timestamp is not None)
+        if before is not None and _holds_the_same(before, held):
+            self._held[uid] = held
+            return
+        self._hold(uid, held)
+        if before is not None and (before.node != held.node or before.releasing != held.releasing):
+            self.improved += 1
+
+    def put_kai_topology(self, name: str, topology: KaiTopology | None) -> None:
+        if topology is None:
+            self._kai.pop(name, None)
+        else:
+            self._kai[name] = topology
+        self._choose_topology(name)
+
+    def put_cluster_topology(self, name: str, topology: ClusterTopology | None) -> None:
+        """Counts where the scheduler has no topology of that name."""
+        if topology is None:
+            self._grove.pop(name, None)
+        else:
+            self._grove[name] = topology
+        self._choose_topology(name)
+
+    def settle(self) -> None:
+        """Bring the inventory up to date with resources that were not known before."""
+        if not self._outgrown:
+            return
+        self._outgrown = False
+        self.generation += 1
+        resources = (*BASE, *sorted(self._resources - set(BASE)))
+        self.inventory = Inventory(resources, list(self.topologies.values()))
+        for node in self._nodes.values():
+            self.inventory.put_node(self._projected(node))
+        for uid, held in self._held.items():
+            self._hold(uid, held)
+
+    # Seats
+
+    def reserve(self, pod: Pod, node: str) -> None:
+        """Room on a node is the pod's from now on, bound or not."""
+        uid = pod.metadata.uid
+        self._reserved.add(uid)
+        self._hold(uid, _Held(pod, node))
+
+    def release(self, uid: str) -> None:
+        """Give a reservation up; a pod that has its node by now keeps its room."""
+        if uid in self._reserved:
+            self._reserved.discard(uid)
+            self._forget(uid)
+
+    def is_reserved(self, uid: str) -> bool:
+        return uid in self._reserved
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether the inventory lacks a resource, and everything since, until `settle`."""
+        return self._outgrown
+
+    def is_sound(self, node: str) -> bool:
+        """Whether the node is there, takes pods and is not overcommitted."""
+        slot = self.inventory.find(node)
+        if slot is None:
+            return False
+        found = self.inventory.node(slot)
+        return found.ready and not found.unschedulable and min(self.inventory.free(slot, waiting=False)) >= 0
+
+    # Inside
+
+    def _hold(self, uid: str, held: _Held) -> None:
+        self._held[uid] = held
+        if not self._outgrown:
+            shape = shapes_on(self.inventory.resources).of(held.pod)
+            self.inventory.add_pod(uid, held.node, shape.request, shape.host_ports, held.releasing)
+
+    def _forget(self, uid: str) -> None:
+        if self._held.pop(uid, None) is None:
+            return
+        self.improved += 1
+        if not self._outgrown:
+            self.inventory.remove_pod(uid)
+
+    def _projected(self, node: Node) -> problem.Node:
+        offered = node.status.allocatable
+        amounts = tuple(_amount(name, offered[name]) if name in offered else 0 for name in self.inventory.resources)
+        nothing = (0,) * len(amounts)
+        ready = node.condition("Ready")
+        return problem.Node(
+            name=node.metadata.name,
+            labels=node.metadata.labels,
+            allocatable=amounts,
+            used=nothing,
+            releasing=nothing,
+            taints=_taints(node.spec.taints),
+            unschedulable=node.spec.unschedulable,
+            ready=ready is None or ready.status == "True",
+        )
+
+    def _choose_topology(self, name: str) -> None:
+        levels = self._levels(name)
+        before = self.topologies.get(name)
+        if levels is None:
+            self.topologies.pop(name, None)
+            self.inventory.remove_topology(name)
+        else:
+            self.topologies[name] = Topology(name, levels)
+            self.inventory.put_topology(self.topologies[name])
+        if self.topologies.get(name) != before:
+            self.generation += 1
+            self.improved += 1
+
+    def _levels(self, name: str) -> tuple[str, ...] | None:
+        kai, grove = self._kai.get(name), self._grove.get(name)
+        if kai is not None:
+            return tuple(level.node_label for level in kai.spec.levels)
+        return tuple(topology_keys(grove)) if grove is not None else None
+
+
+def _amount(resource: str, written: str | int | float) -> int:
+    """Capacity in base units, rounded down; what cannot be read is nothing."""
+    try:
+        found = quantity.milli(written, round_up=False) if resource == "cpu" else quantity.base_units(written, False)
+    except quantity.QuantityError:
+        return 0
+    return max(0, min(found, MAX_AMOUNT))
+
+
+def _is_over(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def _holds_the_same(before: _Held, after: _Held) -> bool:
+    same_place = before.node == after.node and before.releasing == after.releasing
+    return same_place and before.pod.spec.containers == after.pod.spec.containers
+
+
+def _same(before: Node, after: Node) -> bool:
+    """Nothing that placement looks at differs; heartbeats are not looked at."""
+    return (
+        before.metadata.labels == after.metadata.labels
+        and before.spec == after.spec
+        and before.status.allocatable == after.status.allocatable
+        and _readiness(before) == _readiness(after)
+    )
+
+
+def _readiness(node: Node) -> str:
+    ready = node.condition("Ready")
+    return ready.status if ready is not None else ""
+
+
+def _taints(found: Iterable[nodes.Taint]) -> tuple[Taint, ...]:
+    return tuple(Taint(taint.key, taint.value, taint.effect) for taint in found)

@@ -1,0 +1,278 @@
+"""A PodGroup and its pods as the gang that placement decides.
+
+Never decides anything itself: what is wrong becomes a sentence, who cannot take part yet is held back with a reason,
+and everybody else is in the gang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from spinney.api import naming
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import DEFAULT_QUEUE, KAI_SUBGROUP_NAME, TIED_TO
+from spinney.api.placement.problem import Amounts, Gang, Group, PodSet, Tie, Topology
+from spinney.core.scheduling.claims import ClaimLookup, claims_reach
+from spinney.core.scheduling.leaves import Held, Roll, Waiting, cut
+from spinney.core.scheduling.members import Members, sort_members
+from spinney.core.scheduling.priorities import Priorities, is_preemptible
+from spinney.core.scheduling.segments import Topologies, read_segmentation
+from spinney.core.scheduling.shapes import PodShape, Shapes, shapes_on
+from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, check_levels, read_tree
+from spinney.core.scheduling.volumes import NO_VOLUMES, Volumes, narrowed, reach
+
+__all__ = ["Context", "GangReading", "Held", "Waiting", "demand", "gang_name", "read_gang", "shape_in"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Look-ups that a reading needs. `topologies` None: levels are left for placement to check.
+
+    `short_levels` are the names that ClusterTopologies give to levels, by topology. `has_node` says which nodes are
+    there: a member on any other one pins nothing.
+    """
+
+    resources: tuple[str, ...]
+    priorities: Priorities = field(default_factory=Priorities)
+    volumes: Volumes = NO_VOLUMES
+    claim: ClaimLookup = lambda namespace, name: None
+    topologies: Mapping[str, Topology] | None = None
+    short_levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    has_node: Callable[[str], bool] = lambda name: True
+
+
+@dataclass(frozen=True, slots=True)
+class GangReading:
+    """A gang and who is who in it. Only a reading that is `ready` and without `mistake` is to be decided.
+
+    `waiting`: by path of a pod set, in the order in which the `index` of placements counts. `members`: the pod set of
+    every pod in the gang, by uid. `segments`: the segment of those that are in one; `blocks`: with the leaf it is a
+    part of. `held`: pods that wait and take no part in a decision, with the reason.
+    """
+
+    gang: Gang
+    queue: str
+    waiting: Mapping[str, tuple[Waiting, ...]] = field(default_factory=dict)
+    members: Mapping[str, str] = field(default_factory=dict)
+    segments: Mapping[str, int] = field(default_factory=dict)
+    blocks: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    held: tuple[Held, ...] = ()
+    ready: bool = True
+    not_ready: str = ""
+    mistake: str = ""
+
+
+def gang_name(podgroup: PodGroup) -> str:
+    """PodGroups of one name in two namespaces are two gangs."""
+    return f"{podgroup.metadata.namespace}/{podgroup.metadata.name}"
+
+
+def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> GangReading:
+    """Members are counted before anything is placed: a leaf that is not complete keeps the gang waiting.
+
+    Once members run the gang has started: it is repaired and grown, and a leaf that is not complete waits alone.
+    """
+    roll = Roll()
+    tie, mistakes = _tie(podgroup)
+    root = Group("")
+    ready, not_ready = False, ""
+    try:
+        tree = read_tree(podgroup.spec)
+        if context.topologies is not None:
+            check_levels(tree, context.topologies)
+        leaves, strays = _muster(podgroup, tree, pods, context)
+        for reason, stray in strays:
+            roll.hold([stray], reason)
+            mistakes.append(reason)
+        reader = _Reader(podgroup, context, leaves, roll, shapes_on(context.resources))
+        root, ready, not_ready = reader.read(tree)
+    except Mistake as mistake:
+        mistakes.append(str(mistake))
+        roll = Roll()
+        roll.hold(sort_members(pods, context.has_node).waiting, str(mistake))
+    priority = context.priorities.of(podgroup.spec.priority_class_name)
+    return GangReading(
+        gang=Gang(
+            name=gang_name(podgroup),
+            root=root,
+            priority=priority,
+            preemptible=is_preemptible(podgroup.spec.preemptibility, priority),
+            tied_to=tie,
+            running=tuple(roll.running),
+        ),
+        queue=podgroup.spec.queue or DEFAULT_QUEUE,
+        waiting=roll.waiting,
+        members=roll.members,
+        segments=roll.segments,
+        blocks=roll.blocks,
+        held=tuple(roll.held),
+        ready=ready,
+        not_ready=not_ready,
+        mistake="; ".join(dict.fromkeys(mistakes)),
+    )
+
+
+def demand(gang: Gang, resources: Sequence[str]) -> Amounts:
+    """What the pods that the gang still needs at least ask for.
+
+    Children of which some would suffice are all counted.
+    """
+    running: dict[str, int] = {}
+    for member in gang.running:
+        running[member.pods] = running.get(member.pods, 0) + 1
+    total = [0] * len(resources)
+    for path, pods in _pod_sets(gang.root, ""):
+        missing = max(0, pods.min - running.get(path, 0))
+        for index, amount in enumerate(pods.request):
+            total[index] += amount * missing
+    return tuple(total)
+
+
+def shape_in(pod: Pod, shapes: Shapes, context: Context) -> PodShape:
+    """The shape of a pod with what its volumes and claims add."""
+    shape = shapes.of(pod)
+    if not pod.spec.volumes and not pod.spec.resource_claims:
+        return shape
+    places = (reach(pod, context.volumes), claims_reach(pod, context.claim))
+    texts = [text for text in (shape.unsupported, *(place.waits for place in places)) if text]
+    required = tuple(terms for place in places for terms in place.required)
+    allowed = narrowed(shape.filter, required) if required else shape.filter
+    if allowed is None:
+        texts.append("the node affinities of the pod and its volumes have too many combinations")
+        allowed = shape.filter
+    if not texts and allowed == shape.filter:
+        return shape
+    return msgspec.structs.replace(shape, filter=allowed, unsupported="; ".join(texts))
+
+
+class _Reader:
+    """Builds the tree of one gang, bottom up, and fills the roll."""
+
+    def __init__(
+        self, podgroup: PodGroup, context: Context, leaves: Mapping[str, Members], roll: Roll, shapes: Shapes
+    ) -> None:
+        self._annotations = podgroup.metadata.annotations
+        self._context = context
+        self._leaves = leaves
+        self._roll = roll
+        self._topologies = Topologies(context.topologies, context.short_levels)
+        self._shape_of = lambda pod: shape_in(pod, shapes, context)
+        self._lone = not podgroup.spec.sub_groups
+        self._ready = True
+
+    def read(self, root: Branch) -> tuple[Group, bool, str]:
+        self._ready = self._has_started(root) or self._is_ready(root)
+        built = self._build(root, None)
+        whole = built if isinstance(built, Group) else Group("")
+        return whole, self._ready, "" if self._ready else self._text(root)
+
+    def _build(self, branch: Branch, inherited: str | None) -> Group | PodSet | None:
+        """None: nothing of it takes part. In a gang that is ready, what is not ready is held back."""
+        if self._ready and not self._has_started(branch) and not self._is_ready(branch):
+            reason = self._text(branch)
+            for leaf in branch.leaves():
+                self._roll.hold(self._leaves[leaf.name].waiting, reason)
+            return None
+        topology = branch.constraint.topology or inherited
+        if not branch.kids:
+            return self._build_leaf(branch, topology)
+        kids = [kid for kid in (self._build(kid, topology) for kid in branch.kids) if kid is not None]
+        if not kids:
+            return None
+        return Group(
+            branch.name,
+            groups=tuple([kid for kid in kids if isinstance(kid, Group)]),
+            pods=tuple([kid for kid in kids if isinstance(kid, PodSet)]),
+            min_groups=self._min_groups(branch, len(kids)),
+            topology=branch.constraint.topology,
+            required=branch.constraint.required,
+            preferred=branch.constraint.preferred,
+        )
+
+    def _build_leaf(self, leaf: Branch, topology: str | None) -> Group | PodSet | None:
+        members = self._leaves[leaf.name]
+        pods = [*members.running, *members.waiting]
+        if not pods:
+            return None
+        segmentation = read_segmentation(pods, self._annotations, leaf.name, topology, self._topologies)
+        return cut(leaf, members, segmentation, self._shape_of, self._roll)
+
+    def _min_groups(self, branch: Branch, kids: int) -> int | None:
+        """A child all of whose pods succeeded has been scheduled, and is counted."""
+        if branch.min_groups is None:
+            return None
+        done = sum(self._is_done(kid) for kid in branch.kids)
+        return min(max(0, branch.min_groups - done), kids)
+
+    def _is_ready(self, branch: Branch) -> bool:
+        if not branch.kids:
+            return self._leaves[branch.name].are_ready(branch.min_member)
+        ready = sum(self._is_ready(kid) for kid in branch.kids)
+        return ready >= (len(branch.kids) if branch.min_groups is None else branch.min_groups)
+
+    def _has_started(self, branch: Branch) -> bool:
+        return any(self._leaves[leaf.name].started for leaf in branch.leaves())
+
+    def _is_done(self, branch: Branch) -> bool:
+        return all(
+            members.succeeded and not members.alive for members in (self._leaves[leaf.name] for leaf in branch.leaves())
+        )
+
+    def _text(self, branch: Branch) -> str:
+        """Of the first leaf that is not complete."""
+        leaf = next(leaf for leaf in branch.leaves() if not self._leaves[leaf.name].are_ready(leaf.min_member))
+        members = self._leaves[leaf.name]
+        wanted, exist, gated = members.needed(leaf.min_member), members.alive, members.gated
+        start = f"Job is not ready for scheduling. Waiting for {wanted} pods"
+        if self._lone:
+            return f"{start}, currently {exist} exist, {gated} are gated"
+        return f"{start} for SubGroup {leaf.name}, currently {exist} exist, {gated} are gated."
+
+
+def _muster(
+    podgroup: PodGroup, tree: Branch, pods: Sequence[Pod], context: Context
+) -> tuple[dict[str, Members], list[tuple[str, Pod]]]:
+    """The members of every leaf, and the waiting pods that belong to none, each with the mistake."""
+    names = [leaf.name for leaf in tree.leaves()]
+    by_leaf: dict[str, list[Pod]] = {name: [] for name in names}
+    strays: list[Pod] = []
+    for pod in pods:
+        by_leaf.get(_leaf_of(pod), strays).append(pod)
+    leaves = {name: sort_members(by_leaf[name], context.has_node) for name in names}
+    lost = sort_members(strays, context.has_node).waiting if strays else []
+    return leaves, [(_stray(pod, podgroup), pod) for pod in lost]
+
+
+def _leaf_of(pod: Pod) -> str:
+    return pod.metadata.labels.get(KAI_SUBGROUP_NAME) or DEFAULT_LEAF
+
+
+def _stray(pod: Pod, podgroup: PodGroup) -> str:
+    name, leaf = f"{pod.metadata.namespace}/{pod.metadata.name}", _leaf_of(pod)
+    if any(group.name == leaf for group in podgroup.spec.sub_groups):
+        return f"pod {name} is in SubGroup {leaf} of PodGroup {podgroup.metadata.name}, which has sub-groups, not pods"
+    if KAI_SUBGROUP_NAME not in pod.metadata.labels:
+        return f"pod {name} has no label {KAI_SUBGROUP_NAME}, and PodGroup {podgroup.metadata.name} has SubGroups"
+    return f"pod {name} is in SubGroup {leaf}, which PodGroup {podgroup.metadata.name} does not have"
+
+
+def _tie(podgroup: PodGroup) -> tuple[Tie | None, list[str]]:
+    """The base gang whose domain this one shares (G12)."""
+    written = podgroup.metadata.annotations.get(TIED_TO)
+    if written is None:
+        return None, []
+    base, _, level = written.partition(",")
+    if not base or not level or "," in level:
+        return None, [f"annotation {TIED_TO} is '{written}', expected <base gang>,<level key>"]
+    return Tie(f"{podgroup.metadata.namespace}/{naming.kai_podgroup(base)}", level), []
+
+
+def _pod_sets(group: Group, prefix: str) -> Iterator[tuple[str, PodSet]]:
+    for pods in group.pods:
+        yield prefix + pods.name, pods
+    for kid in group.groups:
+        yield from _pod_sets(kid, f"{prefix}{kid.name}/")

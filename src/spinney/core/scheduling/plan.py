@@ -1,0 +1,212 @@
+"""The plan of a gang as it is recorded on its PodGroup: which pod goes to which node.
+
+Decoding never guesses: what is not a plan of a known version is a PlanError, and the caller releases. Never grows with
+what pods share: node names and zones are written once, numbers in runs, uids as 16 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Literal
+
+import msgspec
+
+State = Literal["bind", "wait"]
+VERSION = 1
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_RUN = re.compile(r"([0-9]{1,9})(?:([-*])([0-9]{1,9}))?", re.ASCII)
+_NONE = -1
+
+
+class PlanError(ValueError):
+    """The text is not a plan that we can carry out."""
+
+
+class Seat(msgspec.Struct, frozen=True, gc=False):
+    """One pod's place. `segment` None: the pod is in no segment; `zone` "": no zone below the host."""
+
+    uid: str
+    node: str
+    rank: int = 0
+    segment: int | None = None
+    zone: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """`state` wait: victims must go first, or the room is still releasing. `victims` are pod uids."""
+
+    epoch: int
+    state: State
+    seats: tuple[Seat, ...]
+    domain: tuple[str, ...] = ()
+    score: float = 1.0
+    victims: tuple[str, ...] = ()
+
+
+class _Record(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The plan in columns, one entry for each seat."""
+
+    v: int
+    epoch: int
+    state: str
+    uids: str | list[str]
+    names: list[str]
+    node: str
+    rank: str
+    prefix: str = ""
+    suffix: str = ""
+    segment: str = ""
+    zones: list[str] = []
+    zone: str = ""
+    domain: list[str] = []
+    score: float = 1.0
+    victims: str | list[str] = ""
+
+
+class _Version(msgspec.Struct, frozen=True):
+    v: Any = None
+
+
+def encode(plan: Plan) -> str:
+    """One line of JSON; the same plan gives the same text."""
+    seats = plan.seats
+    nodes = list(dict.fromkeys(seat.node for seat in seats))
+    zones = list(dict.fromkeys(seat.zone for seat in seats))
+    segments = [_NONE if seat.segment is None else seat.segment for seat in seats]
+    prefix, suffix = _shared(nodes)
+    record = _Record(
+        v=VERSION,
+        epoch=plan.epoch,
+        state=plan.state,
+        uids=_pack([seat.uid for seat in seats]),
+        names=[name[len(prefix) : len(name) - len(suffix)] for name in nodes],
+        node=_write_runs(_places(nodes, [seat.node for seat in seats])),
+        rank=_write_runs([seat.rank for seat in seats]),
+        prefix=prefix,
+        suffix=suffix,
+        segment="" if set(segments) <= {_NONE} else _write_runs([segment + 1 for segment in segments]),
+        zones=[] if zones == [""] else zones,
+        zone="" if zones in ([], [""]) else _write_runs(_places(zones, [seat.zone for seat in seats])),
+        domain=list(plan.domain),
+        score=plan.score,
+        victims=_pack(plan.victims),
+    )
+    return msgspec.json.encode(record).decode()
+
+
+def decode(text: str) -> Plan:
+    """The plan, or PlanError."""
+    try:
+        version = msgspec.json.decode(text, type=_Version).v
+        if version != VERSION or isinstance(version, bool):
+            raise PlanError(f"the plan has version {version!r}, expected {VERSION}")
+        return _plan(msgspec.json.decode(text, type=_Record))
+    except PlanError:
+        raise
+    except (ValueError, IndexError) as error:
+        raise PlanError(f"the plan can not be read: {error}") from None
+
+
+def _plan(record: _Record) -> Plan:
+    uids = _unpack(record.uids)
+    count = len(uids)
+    if len(set(uids)) != count:
+        raise PlanError("the plan seats a pod twice")
+    names = [record.prefix + name + record.suffix for name in record.names]
+    nodes = [names[place] for place in _read_runs(record.node, count, "node")]
+    ranks = _read_runs(record.rank, count, "rank")
+    segments = _read_runs(record.segment, count, "segment") if record.segment else [0] * count
+    zones = [record.zones[place] for place in _read_runs(record.zone, count, "zone")] if record.zone else [""] * count
+    columns = zip(uids, nodes, ranks, segments, zones, strict=True)
+    return Plan(
+        epoch=record.epoch,
+        state=_state(record.state),
+        seats=tuple([Seat(uid, node, rank, at - 1 if at else None, zone) for uid, node, rank, at, zone in columns]),
+        domain=tuple(record.domain),
+        score=record.score,
+        victims=tuple(_unpack(record.victims)),
+    )
+
+
+def _state(text: str) -> State:
+    match text:
+        case "bind":
+            return "bind"
+        case "wait":
+            return "wait"
+        case _:
+            raise PlanError(f"the plan has state {text!r}, expected bind or wait")
+
+
+def _shared(names: Sequence[str]) -> tuple[str, str]:
+    """What all names begin and end with, without overlap."""
+    if len(names) < 2:
+        return "", ""
+    prefix = _beginning(names)
+    return prefix, _beginning([name[len(prefix) :][::-1] for name in names])[::-1]
+
+
+def _beginning(words: Sequence[str]) -> str:
+    first, last = min(words), max(words)
+    length = next((at for at, (mine, other) in enumerate(zip(first, last, strict=False)) if mine != other), len(first))
+    return first[:length]
+
+
+def _places(names: Sequence[str], values: Sequence[str]) -> list[int]:
+    place = {name: index for index, name in enumerate(names)}
+    return [place[value] for value in values]
+
+
+def _pack(uids: Sequence[str]) -> str | list[str]:
+    if not all(_UUID.fullmatch(uid) for uid in uids):
+        return list(uids)
+    return b64encode(bytes.fromhex("".join(uids).replace("-", ""))).decode()
+
+
+def _unpack(packed: str | list[str]) -> list[str]:
+    if isinstance(packed, list):
+        return packed
+    digits = b64decode(packed, validate=True).hex()
+    if len(digits) % 32:
+        raise PlanError("the plan's uids are cut short")
+    return ["-".join((d[:8], d[8:12], d[12:16], d[16:20], d[20:])) for d in _chunks(digits, 32)]
+
+
+def _chunks(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def _write_runs(numbers: Sequence[int]) -> str:
+    """`0*8,1*8,5-9,3`: repeated and rising runs, in order."""
+    runs: list[str] = []
+    at = 0
+    equal = [(number, len(list(same))) for number, same in groupby(numbers)]
+    while at < len(equal):
+        number, times = equal[at]
+        end = at
+        while times == 1 and end + 1 < len(equal) and equal[end + 1] == (equal[end][0] + 1, 1):
+            end += 1
+        runs.append(f"{number}*{times}" if times > 1 else f"{number}-{equal[end][0]}" if end > at else str(number))
+        at = end + 1
+    return ",".join(runs)
+
+
+def _read_runs(text: str, count: int, column: str) -> list[int]:
+    """Never more numbers than there are seats, whatever is written."""
+    numbers: list[int] = []
+    for run in text.split(",") if text else ():
+        match = _RUN.fullmatch(run)
+        if match is None:
+            raise PlanError(f"the plan's {column} column has {run!r}, expected a number or a run of numbers")
+        first, sign, last = int(match[1]), match[2], int(match[3] or 0)
+        size = last if sign == "*" else last - first + 1 if sign == "-" else 1
+        if not 0 < size <= count - len(numbers):
+            break
+        numbers.extend([first] * size if sign == "*" else range(first, first + size))
+    if len(numbers) != count:
+        raise PlanError(f"the plan's {column} column does not fit its {count} pods")
+    return numbers

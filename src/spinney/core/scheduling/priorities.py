@@ -1,0 +1,47 @@
+"""How important a gang is, and whether it may be preempted."""
+
+from __future__ import annotations
+
+from spinney.api.builtin.policy import PriorityClass
+
+DEFAULT_PRIORITY = 50
+PREEMPTIBLE_BELOW = 100
+
+
+class Priorities:
+    """The PriorityClasses that there are. An unknown or empty name means the global default, else 50."""
+
+    def __init__(self, classes: tuple[PriorityClass, ...] = ()) -> None:
+        self._classes: dict[str, PriorityClass] = {}
+        self._default = DEFAULT_PRIORITY
+        for each in classes:
+            self.put(each)
+
+    def put(self, priority_class: PriorityClass) -> None:
+        self._classes[priority_class.metadata.name] = priority_class
+        self._settle()
+
+    def remove(self, name: str) -> None:
+        """Nothing happens if it is not there."""
+        self._classes.pop(name, None)
+        self._settle()
+
+    def of(self, name: str) -> int:
+        found = self._classes.get(name)
+        return found.value if found is not None else self._default
+
+    def _settle(self) -> None:
+        """Of several global defaults the lowest value counts, as the API server decides it for pods."""
+        values = [each.value for each in self._classes.values() if each.global_default]
+        self._default = min(values, default=DEFAULT_PRIORITY)
+
+
+def is_preemptible(preemptibility: str, priority: int) -> bool:
+    """As the PodGroup says; by priority where it says nothing."""
+    match preemptibility:
+        case "preemptible":
+            return True
+        case "non-preemptible":
+            return False
+        case _:
+            return priority < PREEMPTIBLE_BELOW

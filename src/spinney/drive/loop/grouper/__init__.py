@@ -1,0 +1,1 @@
+"""The pod-grouper: pods of our scheduler that have no PodGroup get one."""

@@ -1,0 +1,227 @@
+"""The controller of the pod-grouper: a pod becomes a member of the group that its owner asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from spinney.api.clock import Dice
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import KAI_SUBGROUP_NAME, POD_GROUP_NAME
+from spinney.core.grouping.chain import Chain, chain_of
+from spinney.core.grouping.grouping import group, opts_out
+from spinney.core.grouping.mistakes import Mistake, MistakeError
+from spinney.core.grouping.podgroups import abandoned, keep, mark
+from spinney.core.grouping.pods import Pod
+from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.wanted import LeftAlone, Wanted
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.cache import Change
+from spinney.drive.client.errors import StaleView
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.controller import Again, Controller, Done, Result, Source
+from spinney.drive.loop.grouper.complaining import Complaints
+from spinney.drive.loop.grouper.looking import MISTAKEN, PENDING, Lookers, Pace
+from spinney.drive.loop.grouper.views import Views, owner_uid
+from spinney.drive.loop.grouper.walking import Expired, OwnerWalk
+from spinney.drive.loop.operator.effects import Effects
+
+_EXPIRED_S = 5.0
+_SHOWN_S = 10.0
+_SIBLING_S = 1.0
+
+
+@dataclass(slots=True)
+class Grouping:
+    """Reconciles one pod at a time; one PodGroup is written by one worker at a time."""
+
+    views: Views
+    walk: OwnerWalk
+    effects: Effects
+    complaints: Complaints
+    settings: GrouperSettings
+    again: Callable[[Key, float], None] = lambda key, after_s: None
+    _lookers: Lookers = field(default_factory=Lookers)
+    _expired: set[Key] = field(default_factory=set)
+    _writing: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    async def reconcile(self, key: Key) -> Result:
+        pod = self.views.pods.get(key)
+        if pod is None or not self._concerns(pod):
+            self._let_go(key, pod)
+            return Done()
+        try:
+            chain = await self.walk.chain(pod)
+        except Expired as expired:
+            return await self._expire(pod, str(expired))
+        except MistakeError as mistake:
+            return await self._block(chain_of(pod), str(mistake))
+        self._expired.discard(key)
+        answer = group(chain, self.views.lookups, self.settings)
+        if isinstance(answer, LeftAlone):
+            self.complaints.forget(key)
+            await self.complaints.withdraw(pod)
+            return Done()
+        if isinstance(answer, Mistake):
+            return await self._block(chain, answer.sentence)
+        return await self._join(chain, answer)
+
+    def _concerns(self, pod: Pod) -> bool:
+        """Ours, alive, and neither opted out nor placed by somebody else, nor settled for good."""
+        metadata = pod.metadata
+        if pod.spec.scheduler_name not in self.settings.scheduler_names or not pod.is_alive:
+            return False
+        if opts_out(metadata.labels, metadata.annotations):
+            return False
+        if not pod.spec.node_name:
+            return True
+        named = metadata.annotations.get(POD_GROUP_NAME)
+        found = self.views.podgroups.get((metadata.namespace, named)) if named else None
+        is_own = found is not None and any(each.uid == metadata.uid for each in found.metadata.owner_references)
+        return bool(named) and not is_own
+
+    async def _join(self, chain: Chain, wanted: Wanted) -> Result:
+        pod, key = chain.pod, (wanted.namespace, wanted.name)
+        async with self._writing.setdefault(key, asyncio.Lock()):
+            await self._shown(key)
+            live = self.views.podgroups.get(key)
+            changes = keep(wanted, live, self.views.lookups)
+            if isinstance(changes, Mistake):
+                return await self._block(chain, changes.sentence)
+            await self.effects.carry_out(changes)
+        if live is not None and live.metadata.deletion_timestamp is not None:
+            return Again(_SIBLING_S)
+        await self.effects.carry_out((*mark(wanted, pod), *abandoned(wanted, pod, self.views.lookups)))
+        await self.complaints.warn(pod, chain.top, wanted.warnings, live)
+        return self._look_again(chain, PENDING)
+
+    async def _block(self, chain: Chain, sentence: str) -> Result:
+        pod = chain.pod
+        named = pod.metadata.annotations.get(POD_GROUP_NAME)
+        found = self.views.podgroups.get((pod.metadata.namespace, named)) if named else None
+        await self.complaints.block(pod, chain.top, sentence, found)
+        return self._look_again(chain, MISTAKEN)
+
+    async def _expire(self, pod: Pod, why: str) -> Result:
+        """The garbage collector is given a moment before anybody is bothered."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if key in self._expired:
+            await self.complaints.block(pod, chain_of(pod).top, f"{pod.title}: metadata.ownerReferences: {why}", None)
+        self._expired.add(key)
+        return Again(_EXPIRED_S)
+
+    def _look_again(self, chain: Chain, pace: Pace) -> Result:
+        pod = chain.pod
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if pod.spec.node_name:
+            self._leave(key, pod)
+            return Done()
+        turn = self._lookers.turn(key, chain, pace)
+        if turn.changed:
+            for other in self.views.pods.by("owner", owner_uid(pod)):
+                self.again((other.metadata.namespace, other.metadata.name), 0.0)
+        return Done() if turn.after_s is None else Again(turn.after_s)
+
+    async def _shown(self, key: Key) -> None:
+        """Until the view shows what another worker has just written to the PodGroup."""
+        cache = self.views.podgroups
+        pending = cache.ledger.pending.get(key)
+        if pending is None:
+            return
+        if pending.unsure:
+            raise StaleView(f"PodGroup {'/'.join(key)}: own write of unknown fate")
+        try:
+            async with asyncio.timeout(_SHOWN_S):
+                await cache.wait_shown({key: pending})
+        except TimeoutError:
+            raise StaleView(f"PodGroup {'/'.join(key)}: own write not seen") from None
+
+    def _let_go(self, key: Key, pod: Pod | None) -> None:
+        self.complaints.forget(key)
+        self._expired.discard(key)
+        if pod is not None:
+            self._leave(key, pod)
+
+    def _leave(self, key: Key, pod: Pod) -> None:
+        """Another pod looks at the owners from now on."""
+        uid = owner_uid(pod)
+        if uid and self._lookers.leave(key, uid):
+            waiting = [each for each in self.views.pods.by("owner", uid) if each.is_alive and not each.spec.node_name]
+            for other in waiting[:1]:
+                self.again((other.metadata.namespace, other.metadata.name), _SIBLING_S)
+
+    # Which pods a change concerns
+
+    def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
+        """The pod itself. When one ends or goes, one of those that are left looks after the group."""
+        old, new = change.old, change.new
+        if old is not None and (new is None or (old.is_alive and not new.is_alive)):
+            self._let_go(change.key, old)
+            self._ask_sibling(old)
+        if new is None or (old is not None and _is_same(old, new)):
+            return ()
+        return (change.key,)
+
+    def of_podgroup(self, change: Change[PodGroup]) -> Iterable[Key]:
+        """A PodGroup that was taken away or changed by others is put right by one of its pods."""
+        old, new = change.old, change.new
+        if old is None or (new is not None and _kept_part(old) == _kept_part(new)):
+            return ()
+        members = self.views.lookups.members(*change.key)
+        return [(each.metadata.namespace, each.metadata.name) for each in members if each.is_alive][:1]
+
+    def of_lookup(self, change: Change[Any]) -> Iterable[Key]:
+        """What was missing may be there now: whoever complained looks again."""
+        spec = getattr(change.old, "spec", None), getattr(change.new, "spec", None)
+        if change.old is not None and change.new is not None and spec[0] == spec[1]:
+            return ()
+        return self.complaints.pods
+
+    def _ask_sibling(self, pod: Pod) -> None:
+        named = pod.metadata.annotations.get(POD_GROUP_NAME)
+        if not named:
+            return
+        members = self.views.lookups.members(pod.metadata.namespace, named)
+        left = [each for each in members if each.is_alive and each.metadata.uid != pod.metadata.uid]
+        for other in left[:1]:
+            self.again((other.metadata.namespace, other.metadata.name), _SIBLING_S)
+
+
+def _is_same(old: Pod, new: Pod) -> bool:
+    """Whether nothing changed that a group depends on. Becoming a member changes nothing."""
+    before, after = old.metadata, new.metadata
+    return (
+        old.spec.node_name == new.spec.node_name
+        and old.is_alive == new.is_alive
+        and before.owner_references == after.owner_references
+        and before.labels == _without(after.labels, KAI_SUBGROUP_NAME, before.labels)
+        and before.annotations == _without(after.annotations, POD_GROUP_NAME, before.annotations)
+    )
+
+
+def _without(found: dict[str, str], key: str, before: dict[str, str]) -> dict[str, str]:
+    """A map without a key that was not there before."""
+    if key in before or key not in found:
+        return found
+    return {each: value for each, value in found.items() if each != key}
+
+
+def _kept_part(podgroup: PodGroup) -> tuple[object, ...]:
+    return podgroup.spec, podgroup.metadata.labels, podgroup.metadata.deletion_timestamp
+
+
+def controller(grouping: Grouping, client: ApiClient, dice: Dice) -> Controller[Key]:
+    views = grouping.views
+    lookups = (views.queues, views.topologies, views.cluster_topologies, views.classes)
+    sources: list[Source[Key]] = [
+        Source(views.pods, grouping.of_pod),
+        Source(views.podgroups, grouping.of_podgroup),
+        *(Source(cache, grouping.of_lookup) for cache in lookups),
+    ]
+    workers = grouping.settings.workers
+    made: Controller[Key] = Controller("pod-grouper", sources, grouping.reconcile, client, dice, workers=workers)
+    grouping.again = made.queue.add_after
+    return made

@@ -1,0 +1,95 @@
+"""The pod-grouper: default queues first, then its controller over shared views, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from spinney.api.clock import Clock, Dice
+from spinney.api.labels import DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE
+from spinney.api.meta import PartialObject
+from spinney.core.grouping.default_queues import missing_queues
+from spinney.core.grouping.settings import GrouperSettings
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.cache import Change
+from spinney.drive.client.errors import NotFound, TransportError
+from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.shared import SharedCaches
+from spinney.drive.client.transport import Transport
+from spinney.drive.loop.controller import Controller, Done, Result, Source
+from spinney.drive.loop.grouper.complaining import Complaints
+from spinney.drive.loop.grouper.grouping import Grouping, controller
+from spinney.drive.loop.grouper.views import NEEDED, Views
+from spinney.drive.loop.grouper.walking import OwnerWalk
+from spinney.drive.loop.operator.effects import Effects, path_of
+from spinney.drive.loop.operator.start_up import FAILED, StartUpFailed
+
+FIELD_MANAGER = "pod-grouper"
+_PATIENCE_S = 60
+_OURS = (DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE)
+
+
+class Grouper:
+    """`run` it. `ready` is set once its views are synced; `may_write` is asked before each write."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        dice: Dice,
+        settings: GrouperSettings | None = None,
+        *,
+        may_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.ready = asyncio.Event()
+        own_writes = OwnWrites()
+        self._dice = dice
+        self._client = ApiClient(transport, dice)
+        self.caches = SharedCaches(self._client, own_writes, dice)
+        door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
+        self._effects = Effects(door, clock, FIELD_MANAGER)
+        told = settings or GrouperSettings()
+        views = Views(self.caches, told)
+        complaints = Complaints(door, self._effects, clock)
+        grouping = Grouping(views, OwnerWalk(self._client, clock), self._effects, complaints, told)
+        self._views = views
+        self._pods = controller(grouping, self._client, dice)
+        self._queues = self._queue_keeper()
+
+    async def run(self) -> None:
+        """Until cancelled. Raises `StartUpFailed` where our kinds are not served."""
+        await self._served()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.caches.run(), name="pod-grouper-watches")
+            group.create_task(self._pods.run(), name="pod-grouper")
+            group.create_task(self._queues.run(), name="default-queues")
+            self._queues.queue.add(DEFAULT_QUEUE)
+            await self._views.wait_synced()
+            self.ready.set()
+
+    def _queue_keeper(self) -> Controller[str]:
+        """The default queues are made at the start, and again should they go."""
+        queues = self._views.queues
+
+        async def reconcile(key: str) -> Result:
+            await self._effects.carry_out(missing_queues(lambda name: ("", name) in queues))
+            return Done()
+
+        def of_queue(change: Change[PartialObject]) -> Iterable[str]:
+            return (DEFAULT_QUEUE,) if change.new is None and change.key[1] in _OURS else ()
+
+        source = Source(queues, of_queue)
+        return Controller("default-queues", [source], reconcile, self._client, self._dice, workers=1)
+
+    async def _served(self) -> None:
+        """Until the server has our kinds, for a minute at most: they may be applied a moment after us."""
+        for resource in NEEDED:
+            for _ in range(_PATIENCE_S):
+                try:
+                    await self._client.read(path_of(resource).collection(), {"limit": "1"})
+                    break
+                except (NotFound, TransportError):
+                    await asyncio.sleep(1.0)
+            else:
+                raise StartUpFailed(f"{resource.plural}.{resource.group} is not served: apply the CRDs first", FAILED)

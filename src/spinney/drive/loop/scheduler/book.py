@@ -1,0 +1,120 @@
+"""The gangs there are, and what each of them is waiting for: a change, a turn, more room, or work being done for it.
+
+Holds keys and readings, decides nothing. Every pod of ours belongs to one entry, also a pod without a PodGroup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.placement.problem import Amounts
+from spinney.core.scheduling.gangs import GangReading
+from spinney.drive.client.paths import Key
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One PodGroup with its pods.
+
+    `seats`: reservations of pods without a node, by uid. `nominated`: they wait for room that others are leaving.
+    `refused_at`: there was no room when the cluster had improved so often; None: not refused. `charge`: what its queue
+    is charged for it. `told`: what was last said about it.
+    """
+
+    key: Key
+    group: PodGroup | None = None
+    reading: GangReading | None = None
+    seats: dict[str, str] = field(default_factory=dict)
+    nominated: bool = False
+    refused_at: int | None = None
+    busy: bool = False
+    unsettled: bool = False
+    incomplete_since: float | None = None
+    failures: int = 0
+    not_before: float = 0.0
+    base: str = ""
+    charge: tuple[str, Amounts, bool] | None = None
+    told: object = None
+
+    @property
+    def name(self) -> str:
+        return "/".join(self.key)
+
+
+class Book:
+    """`changed`: to be read again. `pending`: has pods to place. `due`: to be decided in the next cycle."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Entry] = {}
+        self.changed: dict[Key, None] = {}
+        self.pending: dict[Key, None] = {}
+        self.due: dict[Key, None] = {}
+        self.nominated: dict[Key, None] = {}
+        self._tied: dict[str, dict[Key, None]] = {}
+
+    def entry(self, key: Key) -> Entry:
+        found = self.entries.get(key)
+        if found is None:
+            found = self.entries[key] = Entry(key)
+        return found
+
+    def touch(self, key: Key) -> None:
+        self.changed[key] = None
+
+    def touch_all(self) -> None:
+        self.changed.update(dict.fromkeys(self.entries))
+
+    def take_changed(self) -> list[Key]:
+        """The keys to read, those being worked on left out: they come again when the work is done."""
+        keys = sorted(self.changed)
+        self.changed = {}
+        return keys
+
+    def await_turn(self, entry: Entry) -> None:
+        """It has pods to place, and something about it is new."""
+        self.pending[entry.key] = None
+        self.due[entry.key] = None
+        entry.refused_at = None
+
+    def rest(self, entry: Entry) -> None:
+        """Nothing of it is to be placed now."""
+        for keys in (self.pending, self.due, self.nominated):
+            keys.pop(entry.key, None)
+        entry.refused_at = None
+        entry.nominated = False
+
+    def refuse(self, entry: Entry, improved: int) -> None:
+        """It stays pending until there may be more room."""
+        self.due.pop(entry.key, None)
+        entry.refused_at = improved
+
+    def room_improved(self) -> None:
+        self.due.update(self.pending)
+
+    def reconsider(self) -> None:
+        """Something other than room changed for everybody who waits."""
+        for key in self.pending:
+            self.entries[key].refused_at = None
+            self.touch(key)
+
+    def tie(self, entry: Entry, base: str) -> None:
+        """The entry follows another gang, by name; empty: nobody."""
+        if entry.base == base:
+            return
+        if entry.base:
+            self._tied[entry.base].pop(entry.key, None)
+        if base:
+            self._tied.setdefault(base, {})[entry.key] = None
+        entry.base = base
+
+    def wake_tied(self, name: str) -> None:
+        """Members of a gang stand elsewhere: those tied to it may be decided differently now."""
+        for key in self._tied.get(name, ()):
+            if key in self.pending:
+                self.due[key] = None
+
+    def forget(self, entry: Entry) -> None:
+        self.rest(entry)
+        self.tie(entry, "")
+        self.entries.pop(entry.key, None)

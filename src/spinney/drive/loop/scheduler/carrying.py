@@ -1,0 +1,113 @@
+"""One gang's plan from its record to its end: recorded, bound, and the record dropped.
+
+Nothing is done that is not recorded. Wherever it is interrupted, whoever finds the record goes on from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import structlog
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.labels import PLAN
+from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.plan import Plan, encode
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Unknown, Written
+from spinney.drive.client.identity import version_number
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.binding import Binder, Fate
+from spinney.drive.loop.scheduler.doubts import Doubts
+from spinney.drive.loop.scheduler.recording import drop, record
+from spinney.drive.loop.scheduler.releasing import touch_all
+from spinney.drive.loop.scheduler.views import Views
+
+_log = structlog.get_logger(__name__)
+
+
+class Ending(Enum):
+    """How a piece of work on a gang ended."""
+
+    DONE = "done"  # everything is as the record says, and the record is gone
+    LOOK = "look"  # somebody else was quicker, or it is not known who: look again
+    LATER = "later"  # it could not be done now
+    REFUSED = "refused"  # the server will not have it
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """`bound`: uids of pods that have a node."""
+
+    ending: Ending
+    bound: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A plan to carry out: `keys` are its pods that are there, by uid; `given_up` are seats nobody may take."""
+
+    group: ObjectMeta
+    plan: Plan
+    keys: Mapping[str, Key]
+    given_up: frozenset[str] = frozenset()
+
+
+class Carrier:
+    """Carries plans out."""
+
+    def __init__(self, door: Door, doubts: Doubts, views: Views, binder: Binder) -> None:
+        self._door = door
+        self._doubts = doubts
+        self._views = views
+        self._binder = binder
+
+    async def begin(self, errand: Errand) -> Carried:
+        """A plan that was just made: record it, then act."""
+        outcome = await record(self._door, errand.group, errand.plan)
+        if isinstance(outcome, Written):
+            return await self._act(errand, outcome.version)
+        return Carried(await self._ended(outcome, errand.group))
+
+    async def resume(self, errand: Errand) -> Carried:
+        """A plan that was found on its PodGroup."""
+        return await self._act(errand, errand.group.resource_version)
+
+    async def _act(self, errand: Errand, version: str) -> Carried:
+        keys = {uid: key for uid, key in errand.keys.items() if uid not in errand.given_up}
+        fates = await self._binder.bind_all(errand.plan, keys)
+        bound = frozenset(uid for uid, fate in fates.items() if fate is Fate.TAKEN)
+        refused = {uid for uid, fate in fates.items() if fate is Fate.REFUSED} | errand.given_up
+        if Fate.OPEN in fates.values() or not await touch_all(self._door, self._left(errand, refused), version):
+            return Carried(Ending.LATER, bound)
+        outcome = await drop(self._door, errand.group, self._newest(errand.group, version, encode(errand.plan)))
+        return Carried(await self._ended(outcome, errand.group), bound)
+
+    def _left(self, errand: Errand, uids: set[str] | frozenset[str]) -> list[Pod]:
+        """The pods that do not get the seats they had."""
+        found = [self._views.pods.get(errand.keys[uid]) for uid in sorted(uids) if uid in errand.keys]
+        return [pod for pod in found if pod is not None and pod.metadata.uid in uids and not pod.spec.node_name]
+
+    def _newest(self, group: ObjectMeta, version: str, text: str) -> str:
+        """The version to take the record from: ours, or a later one that has the same record."""
+        seen = self._views.podgroups.get((group.namespace, group.name))
+        if seen is None or seen.metadata.uid != group.uid or seen.metadata.annotations.get(PLAN) != text:
+            return version
+        return max(version, seen.metadata.resource_version, key=version_number)
+
+    async def _ended(self, outcome: Outcome, group: ObjectMeta) -> Ending:
+        match outcome:
+            case Written():
+                return Ending.DONE
+            case Unknown():
+                await self._doubts.settle()
+                return Ending.LOOK
+            case NotNow():
+                return Ending.LATER
+            case Refused(status):
+                _log.warning("refused", podgroup=f"{group.namespace}/{group.name}", reason=status.message)
+                return Ending.REFUSED
+            case _:
+                return Ending.LOOK

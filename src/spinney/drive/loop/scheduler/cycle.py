@@ -1,0 +1,380 @@
+"""One cycle: what changed is read again, gangs that are due are decided in order, what has to be done is handed out.
+
+It writes nothing and waits for nothing: it answers with acts, and hears from whoever did them. Reservations are made
+the moment a gang is decided, so that the next one sees them. Never decides on a gang whose own writes are not seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import structlog
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import EXPLANATION, PLAN
+from spinney.api.placement.problem import Running
+from spinney.api.placement.result import Decision, Placement
+from spinney.core.grouping.visible import SCHEDULED, WARNING
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gangs import Context, GangReading, read_gang
+from spinney.core.scheduling.plan import Plan, PlanError, decode
+from spinney.core.scheduling.reporting import Report, Scene, report
+from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.election import LeadershipLost
+from spinney.drive.loop.scheduler.book import Book, Entry
+from spinney.drive.loop.scheduler.carrying import Ending, Errand
+from spinney.drive.loop.scheduler.deciding import Decider
+from spinney.drive.loop.scheduler.ordering import Ordering
+from spinney.drive.loop.scheduler.recording import epoch_of
+from spinney.drive.loop.scheduler.seating import Seating, follow
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.views import Views
+
+_RETRY_S = 0.01
+_LONGEST_RETRY_S = 30.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Record a plan and carry it out."""
+
+    key: Key
+    errand: Errand
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Carry out a plan that was found."""
+
+    key: Key
+    errand: Errand
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Say how it stands with a gang."""
+
+    key: Key
+    group: PodGroup
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """Pods that name no PodGroup, or one that is not there."""
+
+    key: Key
+    pods: tuple[Pod, ...]
+
+
+Act = Begin | Resume | Tell | Orphans
+Step = Act | None
+"""None: something was decided, and there is nothing to do."""
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A gang whose minimum has its places, and which has more pods."""
+
+    entry: Entry
+    decision: Decision
+    places: list[Placement]
+
+
+class Cycle:
+    """`look_after` asks to be called back for a key after so many seconds."""
+
+    def __init__(
+        self,
+        views: Views,
+        cluster: Cluster,
+        book: Book,
+        context: Callable[[], Context],
+        settings: Settings,
+        clock: Clock,
+        epoch: int,
+        look_after: Callable[[Key, float], None],
+    ) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._book = book
+        self._context = context
+        self._settings = settings
+        self._clock = clock
+        self._epoch = epoch
+        self._look_after = look_after
+        self._decider = Decider(cluster, settings.strategy, settings.budget)
+        self._ordering = Ordering(views.queues)
+        self._seating = Seating(views, cluster, epoch)
+        self._improved = -1
+
+    # Acts
+
+    def steps(self) -> Iterator[Step]:
+        """What is to be done now. Others may run between two steps; what they change is seen in the next cycle."""
+        if self._decider.renew():
+            self._ordering.renew(self._cluster.inventory.resources, self._book.entries.values())
+            self._book.touch_all()
+        yield from self._read_changed()
+        if self._improved != self._cluster.improved:
+            self._improved = self._cluster.improved
+            self._book.room_improved()
+        self._recall_nominated()
+        yield from self._decide(self._ordering.sort(self._book, self._book.due))
+
+    def finished(self, key: Key, ending: Ending) -> None:
+        """The work on a gang is done, well or not: it is looked at again."""
+        entry = self._book.entries.get(key)
+        if entry is None:
+            return
+        entry.busy = False
+        if ending is Ending.DONE:
+            entry.failures = 0
+        else:
+            entry.told = entry.refused_at = None  # what was to be said may not have been said
+            worst = ending is Ending.REFUSED
+            delay_s = _LONGEST_RETRY_S if worst else min(_RETRY_S * 2.0**entry.failures, _LONGEST_RETRY_S)
+            entry.failures += 1
+            entry.not_before = self._clock.monotonic() + delay_s
+            self._look_after(key, delay_s)
+        self._book.touch(key)
+
+    def _set_to_work(self, entry: Entry, think: Callable[[], Act | None]) -> Act | None:
+        """What is to be done for a gang; our own mistake about one gang is no harm to the others."""
+        try:
+            act = think()
+        except LeadershipLost:
+            raise
+        except Exception as error:
+            _log.error("a gang could not be decided", gang=entry.name, exc_info=error)
+            self._seating.release(entry)
+            self._book.rest(entry)
+            entry.not_before = self._clock.monotonic() + _LONGEST_RETRY_S
+            self._look_after(entry.key, _LONGEST_RETRY_S)
+            return None
+        self._ordering.charge(entry)
+        entry.busy = act is not None
+        return act
+
+    # Reading
+
+    def _read_changed(self) -> Iterator[Step]:
+        context = self._context()
+        for key in self._book.take_changed():
+            entry = self._book.entry(key)
+            if not entry.busy:
+                yield self._set_to_work(entry, partial(self._read, entry, context))
+
+    def _read(self, entry: Entry, context: Context) -> Act | None:
+        group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
+        if group is None:
+            return self._read_orphans(entry, pods)
+        entry.unsettled = not self._views.is_fresh(entry.key, pods)
+        if entry.unsettled:
+            self._book.due.pop(entry.key, None)
+            return None
+        if epoch_of(group.metadata) > self._epoch:
+            raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
+        before, entry.group = entry.reading, group
+        self._stand(entry, read_gang(group, pods, context))
+        if PLAN in group.metadata.annotations:
+            return self._resume(entry, group, pods)
+        if entry.refused_at == self._cluster.improved and before == entry.reading:
+            return None
+        self._seating.release(entry)
+        return self._queue(entry, group)
+
+    def _read_orphans(self, entry: Entry, pods: Sequence[Pod]) -> Act | None:
+        self._leave(entry)
+        waiting = [pod for pod in pods if _waits(pod) and not _is_explained(pod)]
+        if not pods:
+            self._book.forget(entry)
+        told = tuple(pod for pod in waiting if self._age_s(pod) >= self._settings.patience_s)
+        if len(told) < len(waiting):
+            self._look_after(entry.key, self._settings.patience_s)
+        who = tuple(pod.metadata.uid for pod in told)
+        if not told or entry.told == who:
+            return None
+        entry.told = who
+        return Orphans(entry.key, told)
+
+    def _age_s(self, pod: Pod) -> float:
+        created = pod.metadata.creation_timestamp
+        return self._clock.now() - datetime.fromisoformat(created).timestamp() if created else 0.0
+
+    def _leave(self, entry: Entry) -> None:
+        """There is no such group (any more)."""
+        self._seating.release(entry)
+        self._book.rest(entry)
+        self._book.tie(entry, "")
+        self._decider.forget(entry.name)
+        self._book.wake_tied(entry.name)
+        entry.group = entry.reading = None
+
+    def _stand(self, entry: Entry, reading: GangReading) -> None:
+        before, entry.reading = entry.reading, reading
+        self._decider.stand(reading.gang)
+        self._book.tie(entry, reading.gang.tied_to.gang if reading.gang.tied_to is not None else "")
+        if before is None or before.gang.running != reading.gang.running:
+            self._book.wake_tied(entry.name)
+
+    def _resume(self, entry: Entry, group: PodGroup, pods: Sequence[Pod]) -> Act | None:
+        """Go on with a plan that is recorded, in the place it says."""
+        self._book.rest(entry)
+        if entry.not_before > self._clock.monotonic():
+            return None
+        try:
+            plan = decode(group.metadata.annotations[PLAN])
+        except PlanError:
+            plan = Plan(self._epoch, "bind", ())
+        return Resume(entry.key, self._seating.resume(entry, group, plan, pods))
+
+    def _queue(self, entry: Entry, group: PodGroup) -> Act | None:
+        """A gang without a plan: is it to be decided, told something, or left in peace?"""
+        reading = entry.reading
+        assert reading is not None
+        if reading.mistake:
+            self._book.rest(entry)
+            return self._tell(entry, group, report(reading, None, group.spec, self._scene()))
+        if not reading.ready:
+            self._book.rest(entry)
+            overdue = any(reading.held) or any(reading.waiting.values()) if self._is_overdue(entry) else False
+            return self._tell(entry, group, report(reading, None, group.spec, self._scene())) if overdue else None
+        entry.incomplete_since = None
+        if any(reading.waiting.values()):
+            self._book.await_turn(entry)
+        else:
+            self._book.rest(entry)
+            if group.status.scheduling_conditions or EXPLANATION in group.metadata.annotations:
+                return self._tell(entry, group, self._placed_report(entry, None, []))
+        return None
+
+    def _is_overdue(self, entry: Entry) -> bool:
+        """Whether it has been incomplete for longer than is usual; it is looked at again when it is."""
+        now = self._clock.monotonic()
+        if entry.incomplete_since is None:
+            entry.incomplete_since = now
+        left_s = entry.incomplete_since + self._settings.patience_s - now
+        if left_s > 0:
+            self._look_after(entry.key, left_s)
+        return left_s <= 0
+
+    # Deciding
+
+    def _recall_nominated(self) -> None:
+        """Who waits for others to leave is asked again with everybody else: the first in order gets the room."""
+        if not self._book.due:
+            return
+        for key in list(self._book.nominated):
+            entry = self._book.entries[key]
+            self._seating.release(entry)
+            del self._book.nominated[key]
+            self._book.due[key] = None
+
+    def _decide(self, order: Sequence[Entry]) -> Iterator[Step]:
+        """Minimums first, in order; then whatever is beyond them."""
+        drafts: list[_Draft] = []
+        for entry in order:
+            if not self._is_its_turn(entry):
+                continue
+            yield self._set_to_work(entry, partial(self._decide_minimum, entry, drafts))
+        for draft in drafts:
+            if self._is_its_turn(draft.entry):
+                yield self._set_to_work(draft.entry, partial(self._decide_extras, draft))
+            else:
+                self._seating.release(draft.entry)
+                self._book.touch(draft.entry.key)
+
+    def _is_its_turn(self, entry: Entry) -> bool:
+        if entry.key in self._book.changed or entry.busy or entry.key not in self._book.due:
+            return False
+        return entry.not_before <= self._clock.monotonic() and self._decider.is_current
+
+    def _decide_minimum(self, entry: Entry, drafts: list[_Draft]) -> Act | None:
+        reading, group = entry.reading, entry.group
+        assert reading is not None and group is not None
+        refusal = self._ordering.refusal(reading)
+        if refusal is not None:
+            return self._refuse(entry, report(reading, refusal, group.spec, self._scene()))
+        decision = self._decider.minimum(reading.gang)
+        if decision.outcome != "placed":
+            return self._refuse(entry, report(reading, decision, group.spec, self._scene()))
+        self._seating.reserve(entry, decision.placements)
+        if decision.waits:
+            return self._nominate(entry, decision)
+        places = list(decision.placements)
+        if len(places) < sum(map(len, reading.waiting.values())):
+            drafts.append(_Draft(entry, decision, places))
+            return None
+        return self._begin(entry, decision, places)
+
+    def _decide_extras(self, draft: _Draft) -> Act | None:
+        entry, decision, places = draft.entry, draft.decision, list(draft.places)
+        reading = entry.reading
+        assert reading is not None
+        given = Counter(place.pods for place in places)
+        left = Counter({path: len(pods) - given[path] for path, pods in reading.waiting.items()})
+        if self._ordering.admits_extras(reading, left):
+            planned = tuple([Running(place.pods, place.node) for place in places])
+            more = self._decider.extras(reading.gang, planned)
+            if more.outcome == "placed" and not more.waits:
+                decision, places = more, places + follow(places, more.placements)
+                self._seating.reserve(entry, places[len(draft.places) :])
+        if places:
+            return self._begin(entry, decision, places)
+        return self._refuse(entry, self._placed_report(entry, decision, places))
+
+    def _begin(self, entry: Entry, decision: Decision, places: list[Placement]) -> Act:
+        assert entry.group is not None and entry.reading is not None
+        self._book.rest(entry)
+        errand = self._seating.errand(entry, decision, places)
+        return Begin(entry.key, errand)
+
+    def _nominate(self, entry: Entry, decision: Decision) -> Act | None:
+        """Its places are chosen, but others have to leave first; nobody else gets them meanwhile."""
+        assert entry.group is not None and entry.reading is not None
+        self._book.refuse(entry, self._cluster.improved)
+        self._book.nominated[entry.key] = None
+        return self._tell(entry, entry.group, report(entry.reading, decision, entry.group.spec, self._scene()))
+
+    def _refuse(self, entry: Entry, told: Report) -> Act | None:
+        assert entry.group is not None
+        self._book.refuse(entry, self._cluster.improved)
+        return self._tell(entry, entry.group, told)
+
+    def _tell(self, entry: Entry, group: PodGroup, told: Report) -> Act | None:
+        """Nothing, if it is what was told last."""
+        if entry.told == told:
+            return None
+        entry.told = told
+        return Tell(entry.key, group, told)
+
+    def _placed_report(self, entry: Entry, decision: Decision | None, places: list[Placement]) -> Report:
+        assert entry.group is not None and entry.reading is not None
+        score = decision.score if decision is not None else None
+        whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
+        return report(entry.reading, whole, entry.group.spec, self._scene())
+
+    def _scene(self) -> Scene:
+        pool = self._settings.node_pool or DEFAULT_NODE_POOL
+        return Scene(self._cluster.topologies, len(self._cluster.inventory.slots()), pool)
+
+
+def _is_explained(pod: Pod) -> bool:
+    """The pod-grouper has said what its user has to put right."""
+    told = pod.condition(SCHEDULED)
+    return told is not None and told.reason == WARNING
+
+
+def _waits(pod: Pod) -> bool:
+    over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+    return not (over or pod.spec.node_name or pod.spec.scheduling_gates)

@@ -1,0 +1,40 @@
+"""Own writes whose fate is unknown: nobody goes on before it is known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from spinney.api.clock import Dice
+from spinney.drive.backoff import Backoff
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.cache import Cache
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.freshness import catch_up
+
+_BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
+_log = structlog.get_logger(__name__)
+
+
+class Doubts:
+    """Over the caches that we decide on."""
+
+    def __init__(self, client: ApiClient, caches: Sequence[Cache[Any]], dice: Dice) -> None:
+        self._client = client
+        self._caches = tuple(caches)
+        self._dice = dice
+
+    async def settle(self) -> None:
+        """Until the views show what became of everything written so far."""
+        attempt = 0
+        while True:
+            try:
+                await catch_up(self._client, self._caches)
+                return
+            except ClientError as error:
+                _log.warning("own writes are not settled yet", error=str(error))
+            await asyncio.sleep(_BACKOFF.delay_s(attempt, self._dice))
+            attempt += 1

@@ -1,0 +1,151 @@
+"""Changes in the views become the cluster's inventory, and keys of gangs to look at again.
+
+Never reads a gang and never decides: it only says what has to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.policy import PriorityClass
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.topology import Topology
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.priorities import Priorities
+from spinney.drive.client.cache import Change
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.book import Book
+from spinney.drive.loop.scheduler.views import Views, group_of
+
+
+class Folding:
+    """Subscribes to all views. `wake`: there may be something to do. `look_later`: pods without a group are there."""
+
+    def __init__(
+        self,
+        views: Views,
+        cluster: Cluster,
+        book: Book,
+        names: frozenset[str],
+        wake: Callable[[], None],
+        look_later: Callable[[Key], None],
+    ) -> None:
+        self.priorities = Priorities()
+        self._cluster = cluster
+        self._book = book
+        self._names = names
+        self._wake = wake
+        self._look_later = look_later
+        self._members: dict[str, Key] = {}  # groups of our pods that have a node, by uid
+        views.nodes.subscribe(self._node)
+        views.topologies.subscribe(self._topology)
+        if views.cluster_topologies is not None:
+            views.cluster_topologies.subscribe(self._cluster_topology)
+        views.priority_classes.subscribe(self._priority_class)
+        views.podgroups.subscribe(self._podgroup)
+        views.pods.subscribe(self._pod)
+        for cache in (views.claims, views.volumes, views.storage_classes, views.queues):
+            cache.subscribe(self._lookup)
+
+    def _node(self, change: Change[Node]) -> None:
+        name, improved = change.key[1], self._cluster.improved
+        there = self._cluster.inventory.find(name) is not None
+        self._cluster.put_node(name, change.new)
+        if there != (self._cluster.inventory.find(name) is not None):
+            self._touch_members(name)
+        if improved != self._cluster.improved:
+            self._wake()
+
+    def _touch_members(self, node: str) -> None:
+        """A node came or went: those who have members there do not stand as they did."""
+        for uid in self._cluster.inventory.pods_on(node):
+            if uid in self._members:
+                self._touch(self._members[uid])
+
+    def _pod(self, change: Change[Pod]) -> None:
+        old, new = change.old, change.new
+        improved = self._cluster.improved
+        self._cluster.put_pod(old, new)
+        if improved != self._cluster.improved:
+            self._wake()
+        some = new or old
+        if some is None or some.spec.scheduler_name not in self._names:
+            return
+        self._note_member(some, new)
+        entry = self._book.entries.get(group_of(some))
+        if (entry is not None and entry.unsettled) or not _is_alike(old, new):
+            for pod in (old, new):
+                if pod is not None:
+                    self._concern(group_of(pod))
+
+    def _note_member(self, some: Pod, new: Pod | None) -> None:
+        if new is not None and new.spec.node_name:
+            self._members[some.metadata.uid] = group_of(some)
+        else:
+            self._members.pop(some.metadata.uid, None)
+
+    def _concern(self, group: Key) -> None:
+        if group[1]:
+            self._touch(group)
+        else:
+            self._look_later(group)
+
+    def _podgroup(self, change: Change[PodGroup]) -> None:
+        old, new = change.old, change.new
+        entry = self._book.entries.get(change.key)
+        waits = entry is not None and entry.unsettled
+        if waits or old is None or new is None or old.spec != new.spec or _worn(old) != _worn(new):
+            self._touch(change.key)
+
+    def _topology(self, change: Change[Topology]) -> None:
+        self._cluster.put_kai_topology(change.key[1], change.new)
+        self._wake()
+
+    def _cluster_topology(self, change: Change[ClusterTopology]) -> None:
+        self._cluster.put_cluster_topology(change.key[1], change.new)
+        self._wake()
+
+    def _priority_class(self, change: Change[PriorityClass]) -> None:
+        if change.new is not None:
+            self.priorities.put(change.new)
+        else:
+            self.priorities.remove(change.key[1])
+        self._book.touch_all()
+        self._wake()
+
+    def _lookup(self, change: Change[Any]) -> None:
+        """Something that pending gangs may be waiting for."""
+        if self._book.pending:
+            self._book.reconsider()
+            self._wake()
+
+    def _touch(self, key: Key) -> None:
+        self._book.touch(key)
+        self._wake()
+
+
+def _is_alike(old: Pod | None, new: Pod | None) -> bool:
+    """Nothing that a gang is made of differs."""
+    if old is None or new is None:
+        return False
+    before, after = old.metadata, new.metadata
+    return (
+        old.spec == new.spec
+        and before.labels == after.labels
+        and before.annotations == after.annotations
+        and before.deletion_timestamp == after.deletion_timestamp
+        and _is_over(old) == _is_over(new)
+    )
+
+
+def _is_over(pod: Pod) -> str:
+    return pod.status.phase if pod.status.phase in ("Succeeded", "Failed") else ""
+
+
+def _worn(group: PodGroup) -> tuple[object, ...]:
+    metadata = group.metadata
+    return metadata.annotations, metadata.labels, metadata.deletion_timestamp

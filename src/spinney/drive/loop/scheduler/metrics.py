@@ -1,0 +1,134 @@
+"""What a monitoring system learns of the scheduler: upstream's names, and what only we can say.
+
+Cheap to tell: whatever can be counted at a scrape is counted then. Labels are bounded, but for the evicted group, whose
+name upstream has in a label. Has a registry of its own: two schedulers in one process do not mix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import Metric, UnknownMetricFamily
+from prometheus_client.registry import Collector
+
+from spinney.core.inventory.state import Inventory
+from spinney.drive.loop.scheduler.room_metrics import RoomCollector
+
+NAMESPACE = "kai"
+_MILLISECONDS = [5.0 * 2**power for power in range(10)]
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_SCORES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 1.0)
+
+
+class _Counts(Collector):
+    """A counter with exactly the name it is given: the client library would add `_total`."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, text: str, *labels: str) -> None:
+        self._name = f"{NAMESPACE}_{name}"
+        self._text = text
+        self._labels = labels
+        self._counts: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
+        registry.register(self)
+
+    def add(self, amount: float, *values: str) -> None:
+        self._counts[values] = self._counts.get(values, 0.0) + amount
+
+    def collect(self) -> Iterable[Metric]:
+        family = UnknownMetricFamily(self._name, self._text, labels=self._labels)
+        for values, amount in sorted(self._counts.items()):
+            family.add_metric(values, amount)
+        yield family
+
+
+class Metrics:
+    """`inventory` and `pending` (gangs by the state they wait in) are asked at a scrape; None: not known yet."""
+
+    def __init__(
+        self, inventory: Callable[[], Inventory | None], pending: Callable[[], Mapping[str, int]] = dict
+    ) -> None:
+        self.registry = registry = CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, labels, namespace=NAMESPACE, registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float], *labels: str) -> Histogram:
+            return Histogram(name, text, labels, namespace=NAMESPACE, registry=registry, buckets=buckets)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, namespace=NAMESPACE, registry=registry)
+
+        self._e2e = gauge("e2e_scheduling_latency_milliseconds", "Time of the last cycle")
+        self._open = gauge("open_session_latency_milliseconds", "Time to read what changed, last cycle")
+        self._close = gauge("close_session_latency_milliseconds", "Time to hand out the work, last cycle")
+        self._action = gauge("action_scheduling_latency_milliseconds", "Time of an action, last cycle", "action")
+        self._task = histogram(
+            "task_scheduling_latency_milliseconds", "From the creation of a pod to its bind", _MILLISECONDS
+        )
+        self._bind = histogram("task_bind_latency_milliseconds", "Time of a bind", _MILLISECONDS)
+        self._scheduled = _Counts(registry, "podgroups_scheduled_by_action", "PodGroups scheduled", "action")
+        self._acted_on = _Counts(registry, "podgroups_acted_on_by_action", "PodGroups tried", "action")
+        self._preemptions = _Counts(registry, "total_preemption_attempts", "Preemptions tried")
+        evicted = ("podgroup", "uid", "nodepool", "action")
+        self._evicted = counter("pod_group_evicted_pods_total", "Pods evicted", *evicted)
+        self._cycles = histogram("cycle_duration_seconds", "Time of a cycle", _SECONDS)
+        self._decisions = histogram("decision_duration_seconds", "Time of a decision", _SECONDS, "outcome")
+        self._scores = histogram("placement_score", "Scores of placements, 0 to 1", _SCORES)
+        self._conflicts = counter("plan_conflicts_total", "Plans that somebody else was quicker with")
+        registry.register(_Pending(pending))
+        registry.register(RoomCollector(inventory))
+
+    def cycle(self, took_s: float, reading_s: float = 0.0, handing_out_s: float = 0.0) -> None:
+        self._e2e.set(took_s * 1000)
+        self._open.set(reading_s * 1000)
+        self._close.set(handing_out_s * 1000)
+        self._cycles.observe(took_s)
+
+    def action(self, name: str, took_s: float) -> None:
+        self._action.labels(name).set(took_s * 1000)
+
+    def decided(self, outcome: str, took_s: float, action: str = "allocate") -> None:
+        """A gang was decided: placed, infeasible, exhausted or invalid."""
+        self._acted_on.add(1.0, action)
+        self._decisions.labels(outcome).observe(took_s)
+
+    def scheduled(self, score: float, action: str = "allocate") -> None:
+        """A gang has its places."""
+        self._scheduled.add(1.0, action)
+        self._scores.observe(score)
+
+    def bound(self, waited_s: float, bind_s: float) -> None:
+        self._task.observe(waited_s * 1000)
+        self._bind.observe(bind_s * 1000)
+
+    def plan_conflict(self) -> None:
+        self._conflicts.inc()
+
+    def preemption_attempt(self) -> None:
+        self._preemptions.add(1.0)
+
+    def evicted(self, podgroup: str, uid: str, node_pool: str, action: str, pods: int) -> None:
+        self._evicted.labels(podgroup, uid, node_pool, action).inc(pods)
+
+    def page(self) -> str:
+        """Everything, in the text format of Prometheus."""
+        return generate_latest(self.registry).decode()
+
+
+class _Pending(Collector):
+    """Gangs that wait, by why."""
+
+    def __init__(self, pending: Callable[[], Mapping[str, int]]) -> None:
+        self._pending = pending
+
+    def describe(self) -> Iterable[Metric]:
+        return [self._family()]
+
+    def collect(self) -> Iterable[Metric]:
+        family = self._family()
+        for reason, gangs in sorted(self._pending().items()):
+            family.add_metric([reason], gangs)
+        yield family
+
+    def _family(self) -> UnknownMetricFamily:
+        return UnknownMetricFamily(f"{NAMESPACE}_pending_podgroups", "Gangs that wait, by state", labels=["reason"])

@@ -1,0 +1,93 @@
+"""Whose turn it is, and whose queue has nothing against it. What gangs use of their queues is kept in step.
+
+A gang that follows another one is decided after it (G12), whatever their ages are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from spinney.api.kinds.queue import Queue
+from spinney.api.placement.problem import Amounts
+from spinney.core.placement.holders import pod_sets
+from spinney.core.scheduling.cluster import BASE
+from spinney.core.scheduling.gangs import GangReading, demand
+from spinney.core.scheduling.queues import Key as Rank
+from spinney.core.scheduling.queues import Queues, Refusal
+from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.book import Book, Entry
+
+
+class Ordering:
+    """Queues, and what each entry is charged for."""
+
+    def __init__(self, queues: Cache[Queue]) -> None:
+        self.queues = Queues(BASE)
+        self._resources: tuple[str, ...] = BASE
+        self._cache = queues
+        queues.subscribe(self._fold)
+
+    def renew(self, resources: tuple[str, ...], entries: Iterable[Entry]) -> None:
+        """Amounts are on another axis: everybody is charged anew as they are read."""
+        self._resources = resources
+        self.queues = Queues(
+            resources, [queue for _, queue in sorted((each.metadata.name, each) for each in self._cache)]
+        )
+        for entry in entries:
+            entry.charge = None
+
+    def charge(self, entry: Entry) -> None:
+        """For members that have a node and for seats that are kept."""
+        if entry.charge is not None:
+            self.queues.release(*entry.charge)
+            entry.charge = None
+        reading = entry.reading
+        if reading is None:
+            return
+        paths = Counter(member.pods for member in reading.gang.running)
+        paths.update(reading.members[uid] for uid in entry.seats if uid in reading.members)
+        if paths:
+            entry.charge = (reading.queue, _total(reading, paths), reading.gang.preemptible)
+            self.queues.allocate(*entry.charge)
+
+    def refusal(self, reading: GangReading) -> Refusal | None:
+        """Why the queue will not have the minimum."""
+        return self.queues.verdict(reading.queue, demand(reading.gang, self._resources), reading.gang.preemptible)
+
+    def admits_extras(self, reading: GangReading, left: Counter[str]) -> bool:
+        """Whether the queue has room for these pods beyond the minimum, by pod set."""
+        asked = _total(reading, left)
+        return self.queues.verdict(reading.queue, asked, reading.gang.preemptible) is None
+
+    def sort(self, book: Book, keys: Iterable[Key]) -> list[Entry]:
+        entries = [book.entries[key] for key in keys]
+        return sorted((each for each in entries if each.reading is not None), key=lambda each: self._rank(book, each))
+
+    def _rank(self, book: Book, entry: Entry) -> tuple[Rank, int]:
+        own = self._own_rank(entry)
+        namespace, _, name = entry.base.partition("/")
+        base = book.entries.get((namespace, name))
+        if base is None or base.reading is None or base.key not in book.due:
+            return own, 0
+        return max(own, self._own_rank(base)), 1
+
+    def _own_rank(self, entry: Entry) -> Rank:
+        reading, group = entry.reading, entry.group
+        assert reading is not None and group is not None
+        return self.queues.order(
+            reading.gang.priority, reading.queue, group.metadata.creation_timestamp, reading.gang.name
+        )
+
+    def _fold(self, change: Change[Queue]) -> None:
+        if change.new is not None:
+            self.queues.put(change.new)
+        else:
+            self.queues.remove(change.key[1])
+
+
+def _total(reading: GangReading, paths: Counter[str]) -> Amounts:
+    leaves = pod_sets(reading.gang)
+    rows = [[amount * times for amount in leaves[path].request] for path, times in paths.items()]
+    return tuple(map(sum, zip(*rows, strict=True)))

@@ -1,0 +1,151 @@
+"""The scheduler: views, then cycles whenever something changed, and the work they hand out, until it is stopped.
+
+Never decides before all views are there, and never lets one gang's failure stop the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from spinney.api.clock import Clock, Dice
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gangs import Context
+from spinney.core.scheduling.volumes import Volumes
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.paths import Key
+from spinney.drive.client.shared import SharedCaches
+from spinney.drive.client.transport import Transport
+from spinney.drive.loop.election import LeadershipLost
+from spinney.drive.loop.scheduler.book import Book
+from spinney.drive.loop.scheduler.carrying import Ending
+from spinney.drive.loop.scheduler.cycle import Act, Cycle
+from spinney.drive.loop.scheduler.folding import Folding
+from spinney.drive.loop.scheduler.recording import epoch_of
+from spinney.drive.loop.scheduler.serving import has_cluster_topologies, served
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.views import Views
+from spinney.drive.loop.scheduler.working import Work
+
+FIELD_MANAGER = "spinney-scheduler"
+_BREATH = 16
+
+_log = structlog.get_logger(__name__)
+
+
+class Scheduler:
+    """`run` it. `ready` is set once its views are synced; `may_write` is asked before each write.
+
+    `epoch` is that of its leadership; 0: nobody else can be there, and it takes the next one after those it finds.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        dice: Dice,
+        settings: Settings,
+        *,
+        epoch: int = 0,
+        may_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.ready = asyncio.Event()
+        own_writes = OwnWrites()
+        self._client = ApiClient(transport, dice)
+        self.caches = SharedCaches(self._client, own_writes, dice)
+        self._door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
+        self._clock = clock
+        self._dice = dice
+        self._settings = settings
+        self._epoch = epoch
+        self._wake = asyncio.Event()
+        self._turns = asyncio.Semaphore(settings.gangs_at_a_time)
+        self._patient: set[Key] = set()
+        self.cluster = Cluster(settings.node_pool)
+        self.book = Book()
+
+    async def run(self) -> None:
+        """Until cancelled. Raises `LeadershipLost` when somebody else has taken over."""
+        await served(self._client)
+        views = Views(self.caches, self._settings.names, await has_cluster_topologies(self._client))
+        folding = Folding(views, self.cluster, self.book, self._settings.names, self._wake.set, self._look_patiently)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.caches.run(), name="scheduler-watches")
+            await views.wait_synced()
+            epoch = self._epoch or 1 + max((epoch_of(each.metadata) for each in views.podgroups), default=0)
+            work = Work(self._door, self._client, views, self.cluster, self._settings, self._clock, self._dice)
+            cycle = Cycle(
+                views,
+                self.cluster,
+                self.book,
+                lambda: self._context(views, folding),
+                self._settings,
+                self._clock,
+                epoch,
+                self._look_after,
+            )
+            group.create_task(work.run(), name="scheduler-events")
+            self.ready.set()
+            self._wake.set()
+            await self._go_on(cycle, views, work, group)
+
+    async def _go_on(self, cycle: Cycle, views: Views, work: Work, group: asyncio.TaskGroup) -> None:
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(self._settings.gather_s)
+            await views.wait_synced()
+            self._wake.clear()
+            for number, act in enumerate(cycle.steps(), 1):
+                if act is not None:
+                    await self._turns.acquire()
+                    group.create_task(self._do(act, cycle, work))
+                elif number % _BREATH == 0:
+                    await asyncio.sleep(0)
+
+    async def _do(self, act: Act, cycle: Cycle, work: Work) -> None:
+        try:
+            ending = await work.do(act)
+        except LeadershipLost:
+            raise
+        except ClientError as error:
+            _log.warning("work on a gang failed", gang="/".join(act.key), error=str(error))
+            ending = Ending.LATER
+        finally:
+            self._turns.release()
+        cycle.finished(act.key, ending)
+        self._wake.set()
+
+    def _look_after(self, key: Key, delay_s: float) -> None:
+        def look() -> None:
+            self.book.touch(key)
+            self._wake.set()
+
+        asyncio.get_running_loop().call_later(delay_s, look)
+
+    def _look_patiently(self, key: Key) -> None:
+        """Pods without a group: not at each of them, but when somebody has had the time to group them."""
+        if key not in self._patient:
+            self._patient.add(key)
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._settings.patience_s, self._patient.discard, key)
+            self._look_after(key, self._settings.patience_s)
+
+    def _context(self, views: Views, folding: Folding) -> Context:
+        inventory = self.cluster.inventory
+        volumes = Volumes(
+            lambda namespace, name: views.claims.get((namespace, name)),
+            lambda name: views.volumes.get(("", name)),
+            lambda name: views.storage_classes.get(("", name)),
+        )
+        return Context(
+            resources=inventory.resources,
+            priorities=folding.priorities,
+            volumes=volumes,
+            topologies=self.cluster.topologies,
+            has_node=lambda name: inventory.find(name) is not None,
+        )

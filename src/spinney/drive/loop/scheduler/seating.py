@@ -1,0 +1,126 @@
+"""Placements become seats: pods by uid, room reserved, ranks given; and recorded plans become seats again.
+
+Reservations belong to entries, and every one of them is on a gang that is decided or recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import RANK
+from spinney.api.placement.problem import Group
+from spinney.api.placement.result import Decision, Placement
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gangs import GangReading
+from spinney.core.scheduling.leaves import Waiting
+from spinney.core.scheduling.plan import Plan, Seat
+from spinney.core.scheduling.ranks import ranks
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.book import Entry
+from spinney.drive.loop.scheduler.carrying import Errand
+from spinney.drive.loop.scheduler.views import Views
+
+
+class Seating:
+    """Over one cluster, for one epoch."""
+
+    def __init__(self, views: Views, cluster: Cluster, epoch: int) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._epoch = epoch
+
+    def reserve(self, entry: Entry, places: Iterable[Placement]) -> None:
+        assert entry.reading is not None
+        for place in places:
+            waiting = _who(entry.reading, place)
+            pod = self._views.pods.get(waiting.key)
+            if pod is not None and pod.metadata.uid == waiting.uid:
+                self._cluster.reserve(pod, place.node)
+                entry.seats[waiting.uid] = place.node
+
+    def release(self, entry: Entry) -> None:
+        """Seats that nobody took; whoever has a node by now keeps it."""
+        for uid in entry.seats:
+            self._cluster.release(uid)
+        entry.seats = {}
+        entry.nominated = False
+
+    def errand(self, entry: Entry, decision: Decision, places: Sequence[Placement]) -> Errand:
+        """What is to be recorded and done for a gang that was decided."""
+        reading, group = entry.reading, entry.group
+        assert reading is not None and group is not None
+        seats = [(_who(reading, place), place.node) for place in places]
+        numbers = self._ranks(entry.key, reading, [(pod.uid, node) for pod, node in seats])
+        plan = Plan(
+            epoch=self._epoch,
+            state="bind",
+            seats=tuple([Seat(pod.uid, node, numbers[pod.uid], reading.segments.get(pod.uid)) for pod, node in seats]),
+            domain=next((domain.path for domain in decision.domains if not domain.group), ()),
+            score=1.0 if decision.score is None else decision.score,
+        )
+        return Errand(group.metadata, plan, {pod.uid: pod.key for pod, _ in seats})
+
+    def resume(self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod]) -> Errand:
+        """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up."""
+        there = {pod.metadata.uid: pod for pod in pods}
+        for uid in [uid for uid in entry.seats if all(uid != seat.uid for seat in plan.seats)]:
+            self._cluster.release(uid)
+            del entry.seats[uid]
+        free = [seat for seat in plan.seats if seat.uid in there and _waits(there[seat.uid])]
+        for seat in free:
+            self._cluster.reserve(there[seat.uid], seat.node)
+            entry.seats[seat.uid] = seat.node
+        bad = {seat.uid for seat in free if plan.state == "wait" or not self._cluster.is_sound(seat.node)}
+        if bad and not any(seat.uid in there and there[seat.uid].spec.node_name for seat in plan.seats):
+            bad = {seat.uid for seat in free}
+        for uid in sorted(bad):
+            self._cluster.release(uid)
+            del entry.seats[uid]
+        keys = {uid: _key(pod) for uid, pod in there.items()}
+        return Errand(group.metadata, plan, keys, frozenset(bad))
+
+    def _ranks(self, key: Key, reading: GangReading, seats: list[tuple[str, str]]) -> dict[str, int]:
+        """New pods take their numbers beside those that members have."""
+        if not reading.gang.running:
+            return ranks(self._cluster.inventory, _topology(reading.gang.root), seats, blocks=reading.segments)
+        seated = {uid for uid, _ in seats}
+        standing = [pod for pod in self._views.pods_of(key) if pod.spec.node_name and pod.metadata.uid not in seated]
+        kept = {pod.metadata.uid: int(rank) for pod in standing if (rank := _rank(pod)).isdecimal()}
+        known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
+        return ranks(
+            self._cluster.inventory, _topology(reading.gang.root), [*known, *seats], kept, blocks=reading.segments
+        )
+
+
+def follow(first: Sequence[Placement], more: Sequence[Placement]) -> list[Placement]:
+    """Places given out after others: each pod set counts on from where it was."""
+    given = Counter(place.pods for place in first)
+    return [Placement(place.pods, place.index + given[place.pods], place.node) for place in more]
+
+
+def _who(reading: GangReading, place: Placement) -> Waiting:
+    return reading.waiting[place.pods][place.index]
+
+
+def _waits(pod: Pod) -> bool:
+    over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+    return not (over or pod.spec.node_name)
+
+
+def _key(pod: Pod) -> Key:
+    return (pod.metadata.namespace, pod.metadata.name)
+
+
+def _rank(pod: Pod) -> str:
+    return pod.metadata.annotations.get(RANK, "")
+
+
+def _topology(group: Group) -> str | None:
+    """The one of the gang, or the first that a part of it names."""
+    if group.topology:
+        return group.topology
+    below = [pods.topology for pods in group.pods] + [_topology(each) for each in group.groups]
+    return next((name for name in below if name), None)

@@ -1,0 +1,119 @@
+"""What the scheduler looks at, and whether a view is new enough to decide on.
+
+Every view has to be asked for before the caches run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.policy import PriorityClass
+from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
+from spinney.api.kinds.topology import Topology
+from spinney.api.labels import POD_GROUP_NAME
+from spinney.api.meta import Kind
+from spinney.drive.client.api import Selection
+from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.paths import Key, ResourcePath
+from spinney.drive.client.shared import SharedCaches
+
+T = TypeVar("T")
+
+PODS = ResourcePath("", "v1", "pods")
+NODES = ResourcePath("", "v1", "nodes", namespaced=False)
+EVENTS = ResourcePath("", "v1", "events")
+CLAIMS = ResourcePath("", "v1", "persistentvolumeclaims")
+VOLUMES = ResourcePath("", "v1", "persistentvolumes", namespaced=False)
+STORAGE_CLASSES = ResourcePath("storage.k8s.io", "v1", "storageclasses", namespaced=False)
+PRIORITY_CLASSES = ResourcePath("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+
+
+def path_of(kind: type[Kind]) -> ResourcePath:
+    return ResourcePath(kind.GROUP, kind.VERSION, kind.PLURAL, kind.NAMESPACED)
+
+
+PODGROUPS = path_of(PodGroup)
+QUEUES = path_of(Queue)
+TOPOLOGIES = path_of(Topology)
+CLUSTER_TOPOLOGIES = path_of(ClusterTopology)
+
+NEEDED = (PODGROUPS, QUEUES, TOPOLOGIES)
+"""Kinds without which there is nothing to schedule by."""
+
+
+class Views:
+    """The caches, by what they hold. `names`: whose pods are ours; pods of everybody are seen."""
+
+    def __init__(self, caches: SharedCaches, names: frozenset[str], has_cluster_topologies: bool = True) -> None:
+        def groups(pod: Pod) -> tuple[str, ...]:
+            if pod.spec.scheduler_name not in names:
+                return ()
+            return (f"{pod.metadata.namespace}/{pod.metadata.annotations.get(POD_GROUP_NAME, '')}",)
+
+        def view(resource: ResourcePath, kind: type[T]) -> Cache[T]:
+            return caches.cache(Selection(resource), kind)
+
+        self.pods: Cache[Pod] = caches.cache(Selection(PODS), Pod, indexes={"group": groups})
+        self.nodes = view(NODES, Node)
+        self.podgroups = view(PODGROUPS, PodGroup)
+        self.queues = view(QUEUES, Queue)
+        self.topologies = view(TOPOLOGIES, Topology)
+        self.cluster_topologies = view(CLUSTER_TOPOLOGIES, ClusterTopology) if has_cluster_topologies else None
+        self.priority_classes = view(PRIORITY_CLASSES, PriorityClass)
+        self.claims = view(CLAIMS, PersistentVolumeClaim)
+        self.volumes = view(VOLUMES, PersistentVolume)
+        self.storage_classes = view(STORAGE_CLASSES, StorageClass)
+        self.pods.subscribe(lambda change: _tick_off(self.pods, change))
+        self.podgroups.subscribe(lambda change: _tick_off(self.podgroups, change))
+
+    @property
+    def all(self) -> list[Cache[Any]]:
+        found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
+        found += [self.priority_classes, self.claims, self.volumes, self.storage_classes]
+        return [*found, self.cluster_topologies] if self.cluster_topologies is not None else found
+
+    async def wait_synced(self) -> None:
+        for cache in self.all:
+            await cache.wait_synced()
+
+    @property
+    def synced(self) -> bool:
+        return all(cache.synced for cache in self.all)
+
+    def pods_of(self, group: Key) -> list[Pod]:
+        """Our pods that name the group, in the order of their names."""
+        return self.pods.by("group", f"{group[0]}/{group[1]}")
+
+    def is_fresh(self, group: Key, pods: Iterable[Pod]) -> bool:
+        """Whether what we wrote to a group and its pods has been seen."""
+        if not _shown(self.podgroups, group):
+            return False
+        unseen = self.pods.ledger.pending
+        return not unseen or all(_shown(self.pods, (pod.metadata.namespace, pod.metadata.name)) for pod in pods)
+
+
+def group_of(pod: Pod) -> Key:
+    """The group a pod names; without one the name is empty."""
+    return (pod.metadata.namespace, pod.metadata.annotations.get(POD_GROUP_NAME, ""))
+
+
+def _shown(cache: Cache[Any], key: Key) -> bool:
+    pending = cache.ledger.pending.get(key)
+    if pending is None:
+        return True
+    if not cache.shows(key, pending):
+        return False
+    cache.ledger.forget(key, pending)
+    return True
+
+
+def _tick_off(cache: Cache[Any], change: Change[Any]) -> None:
+    """Own writes that a change shows need not be remembered."""
+    if cache.ledger.pending:
+        _shown(cache, change.key)

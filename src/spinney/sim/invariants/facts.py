@@ -1,0 +1,198 @@
+"""Objects of the server read as facts that promises are about.
+
+Shares no code with the scheduler but the format of its plans.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from spinney.api import quantity
+from spinney.api.labels import EPOCH, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
+from spinney.core.scheduling.plan import Plan, PlanError, decode
+from spinney.sim.words import Json
+
+Key = tuple[str, str]
+Amounts = Mapping[str, int]
+LONE_LEAF = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    key: Key
+    uid: str
+    group: Key | None
+    leaf: str
+    node: str
+    asks: Amounts
+    scheduler: str
+    is_gated: bool
+    is_leaving: bool
+    is_over: bool
+    is_told: bool
+
+    @property
+    def is_live(self) -> bool:
+        return not self.is_leaving and not self.is_over
+
+    @property
+    def holds_room(self) -> bool:
+        return bool(self.node) and not self.is_over
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A node of a gang's tree; `least` pods for a leaf, `some` children for a group (None: all)."""
+
+    name: str
+    parent: str
+    topology: str
+    required: str
+    least: int
+    some: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GangFacts:
+    key: Key
+    uid: str
+    priority_class: str
+    preemptibility: str
+    parts: tuple[Part, ...]  # the root first
+    plan: Plan | None
+    epoch: int
+    tied_to: tuple[Key, str] | None
+    is_broken: bool  # has a plan that nobody can read
+
+    @property
+    def root(self) -> Part:
+        return self.parts[0]
+
+    def children(self, part: Part) -> list[Part]:
+        return [one for one in self.parts[1:] if one.parent == part.name]
+
+    def around(self, leaf: str) -> Iterator[Part]:
+        """The leaf and everything above it, the root last."""
+        by_name = {part.name: part for part in self.parts[1:]}
+        at = by_name.get(leaf)
+        for _ in self.parts:
+            if at is None:
+                break
+            yield at
+            at = by_name.get(at.parent)
+        yield self.root
+
+    def topology_of(self, part: Part) -> str:
+        """Its own, or that of the nearest part above it."""
+        return next((one.topology for one in self.around(part.name) if one.topology), "")
+
+    def is_inside(self, pod: PodFacts, part: Part) -> bool:
+        return part is self.root or any(one is part for one in self.around(pod.leaf or LONE_LEAF))
+
+    def is_whole(self, part: Part, bound: Counter[str]) -> bool:
+        """Enough of it is there, and no child has begun that is not whole."""
+        children = self.children(part)
+        if not children:
+            return bound[part.name] >= part.least
+        whole = sum(self.is_whole(child, bound) for child in children)
+        begun = sum(self.has_begun(child, bound) for child in children)
+        return whole >= max(begun, len(children) if part.some is None else part.some)
+
+    def has_begun(self, part: Part, bound: Counter[str]) -> bool:
+        children = self.children(part)
+        return bound[part.name] > 0 if not children else any(self.has_begun(child, bound) for child in children)
+
+
+def read_pod(obj: Json) -> PodFacts:
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    name = (metadata.get("annotations") or {}).get(POD_GROUP_NAME)
+    told = any(
+        one["type"] == "PodScheduled" and one["status"] == "False" and one.get("message")
+        for one in status.get("conditions") or ()
+    )
+    return PodFacts(
+        key=(metadata["namespace"], metadata["name"]),
+        uid=metadata["uid"],
+        group=(metadata["namespace"], name) if name else None,
+        leaf=(metadata.get("labels") or {}).get(KAI_SUBGROUP_NAME, ""),
+        node=spec.get("nodeName", ""),
+        asks=_asks(spec),
+        scheduler=spec.get("schedulerName", ""),
+        is_gated=bool(spec.get("schedulingGates")),
+        is_leaving=bool(metadata.get("deletionTimestamp")),
+        is_over=status.get("phase") in ("Succeeded", "Failed"),
+        is_told=told,
+    )
+
+
+def read_gang(obj: Json) -> GangFacts:
+    metadata, spec = obj["metadata"], obj["spec"]
+    annotations = metadata.get("annotations") or {}
+    groups = spec.get("subGroups") or []
+    parts = [_part({**spec, "name": ""}, ""), *(_part(one, one.get("parent") or "") for one in groups)]
+    if not groups:
+        parts.append(Part(LONE_LEAF, "", "", "", max(1, spec.get("minMember") or 1)))
+    plan, is_broken = _read_plan(annotations.get(PLAN))
+    namespace = metadata["namespace"]
+    base, _, level = annotations.get(TIED_TO, "").partition(",")
+    epoch = annotations.get(EPOCH, "0")
+    return GangFacts(
+        key=(namespace, metadata["name"]),
+        uid=metadata["uid"],
+        priority_class=spec.get("priorityClassName", ""),
+        preemptibility=spec.get("preemptibility", ""),
+        parts=tuple(parts),
+        plan=plan,
+        epoch=int(epoch) if epoch.isdecimal() else 0,
+        tied_to=((namespace, base), level) if level else None,
+        is_broken=is_broken,
+    )
+
+
+def read_amounts(amounts: Mapping[str, str | int | float] | None) -> dict[str, int]:
+    return {name: quantity.milli(text) for name, text in (amounts or {}).items()}
+
+
+def _read_plan(text: str | None) -> tuple[Plan | None, bool]:
+    if text is None:
+        return None, False
+    try:
+        return decode(text), False
+    except PlanError:
+        return None, True
+
+
+def _part(spec: Json, parent: str) -> Part:
+    asked = spec.get("topologyConstraint") or {}
+    return Part(
+        name=spec["name"],
+        parent=parent,
+        topology=asked.get("topology", ""),
+        required=asked.get("requiredTopologyLevel", ""),
+        least=max(1, spec.get("minMember") or 1),
+        some=spec.get("minSubGroup"),
+    )
+
+
+def _asks(spec: Json) -> dict[str, int]:
+    total = _sum(_requests(one) for one in spec.get("containers") or ())
+    for one in spec.get("initContainers") or ():
+        for name, amount in _requests(one).items():
+            total[name] = max(total.get(name, 0), amount)
+    for name, amount in read_amounts(spec.get("overhead")).items():
+        total[name] = total.get(name, 0) + amount
+    total["pods"] = 1000
+    return total
+
+
+def _requests(container: Json) -> dict[str, int]:
+    return read_amounts((container.get("resources") or {}).get("requests"))
+
+
+def _sum(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in maps:
+        total.update(each)
+    return dict(total)

@@ -1,0 +1,172 @@
+"""The promises themselves: each function answers with sentences about what is broken; nothing said, nothing broken.
+
+`since_s` is how old a view may lawfully be: what was true then, or at any time after it, may have been decided on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from spinney.core.scheduling.plan import Plan
+from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, PodFacts
+from spinney.sim.invariants.ground import Ground, most
+
+_DEFAULT_PRIORITY, _PREEMPTIBLE_BELOW = 50, 100
+
+
+def inv1_no_overcommit(ground: Ground, node: str, since_s: float, *, reserved: bool = False) -> Iterator[str]:
+    """What is bound to a node (and what recorded plans seat there) is no more than the node had to give."""
+    offered = ground.offered(node, since_s)
+    if not offered:
+        yield f"INV1 node {node} is not there"
+        return
+    for name, used in ground.usage(node, reserved=reserved).items():
+        limit = most(offered, name)
+        if used > limit:
+            what = "used and reserved" if reserved else "used"
+            yield f"INV1 node {node}: {name} {what} {used / 1000:g} of {limit / 1000:g}"
+
+
+def inv1_open(ground: Ground, plan: Plan, since_s: float) -> Iterator[str]:
+    """A node that is cordoned or not ready gets no new pod."""
+    for node in sorted({seat.node for seat in plan.seats}):
+        versions = [facts for facts in ground.nodes[node].since(since_s) if facts is not None]
+        if versions and not any(facts.is_open for facts in versions):
+            yield f"INV1 node {node} takes no pods, and is in a plan"
+
+
+def inv2_all_or_nothing(ground: Ground, gang: GangFacts) -> Iterator[str]:
+    """Asked where no plan is being carried out and nobody was lost."""
+    bound = _bound(ground, gang)
+    if bound and not gang.is_whole(gang.root, bound):
+        yield f"INV2 {shown(gang.key)}: {dict(bound)} bound, which is neither nothing nor the minimum"
+
+
+def inv3_required_topology(ground: Ground, gang: GangFacts, pod: PodFacts, since_s: float) -> Iterator[str]:
+    """A pod that gets a node joins the domain that the others of each part are in.
+
+    Others whose node went away hold nobody; a gang that was torn apart by something else than a bind may be repaired
+    in any of its domains.
+    """
+    for part in gang.around(pod.leaf or LONE_LEAF):
+        if not part.required:
+            continue
+        topology = gang.topology_of(part)
+        mine = ground.domains(topology, part.required, pod.node, since_s)
+        others = [
+            one
+            for one in ground.members(gang.key)
+            if one.uid != pod.uid and one.node and one.is_live and gang.is_inside(one, part)
+        ]
+        theirs = _all_domains(ground, topology, part.required, others, since_s)
+        held = any(ground.stays(one.node, since_s) for one in others)
+        if not mine or (held and not mine & theirs):
+            yield f"INV3 {shown(pod.key)} is in {_paths(mine)} of {part.required}, others of {shown(gang.key)}/" + (
+                f"{part.name} in {_paths(theirs)}"
+            )
+
+
+def inv3_ties(ground: Ground, gang: GangFacts, plan: Plan, since_s: float) -> Iterator[str]:
+    """A plan of a gang that is tied is in the domain of its base, as far as that has stood there long enough."""
+    if gang.tied_to is None or gang.tied_to[0] not in ground.gangs:
+        return
+    base, level = gang.tied_to
+    topology = ground.gangs[base].root.topology or gang.root.topology
+    standing = [one for one in ground.members(base) if one.node and one.is_live and ground.stays(one.node, since_s)]
+    theirs = _all_domains(ground, topology, level, standing, since_s)
+    for node in sorted({seat.node for seat in plan.seats}):
+        mine = ground.domains(topology, level, node, since_s)
+        if standing and not mine & theirs:
+            yield f"INV3 {shown(gang.key)} on {node} in {_paths(mine)} is tied to {shown(base)} in {_paths(theirs)}"
+
+
+def inv4_bound_as_recorded(ground: Ground, pod: PodFacts, was: PodFacts) -> Iterator[str]:
+    """A pod that gets a node gets the one that the record of its gang says, and keeps it."""
+    if was.node and was.node != pod.node:
+        yield f"INV4 pod {shown(pod.key)} moved from {was.node} to {pod.node}"
+    if was.node:
+        return
+    gang = ground.gangs.get(pod.group) if pod.group is not None else None
+    seats = {seat.uid: seat.node for seat in gang.plan.seats} if gang is not None and gang.plan is not None else {}
+    if seats.get(pod.uid) != pod.node:
+        yield f"INV4 pod {shown(pod.key)} was bound to {pod.node}, recorded is {seats.get(pod.uid)}"
+    elif gang is not None and gang.plan is not None and gang.plan.state != "bind":
+        yield f"INV4 pod {shown(pod.key)} was bound by a plan that waits"
+
+
+def inv7_lawful_plan(ground: Ground, gang: GangFacts, plan: Plan) -> Iterator[str]:
+    """Victims are less important and may be preempted, and leave no gang below its minimum but whole."""
+    victims = [pod for pod in ground.pods.values() if pod.uid in plan.victims]
+    for key in sorted({pod.group for pod in victims if pod.group is not None}):
+        mine = ground.gangs.get(key)
+        if mine is None:
+            continue
+        if priority(ground, mine) >= priority(ground, gang):
+            yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not less important"
+        if not _is_preemptible(ground, mine):
+            yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not preemptible"
+        before = _bound(ground, mine)
+        after = before - Counter(pod.leaf or LONE_LEAF for pod in victims if pod.group == key and pod.is_live)
+        if after and mine.is_whole(mine.root, before) and not mine.is_whole(mine.root, after):
+            yield f"INV7 {shown(gang.key)} leaves {shown(key)} with {dict(after)}, below its minimum"
+
+
+def inv7_lawful_eviction(victim: PodFacts, plans: Iterable[Plan]) -> Iterator[str]:
+    if not any(victim.uid in plan.victims for plan in plans):
+        yield f"INV7 pod {shown(victim.key)} was evicted, and no plan needs it"
+
+
+def inv10_fenced(gang: GangFacts, was: GangFacts | None, newest: int) -> Iterator[str]:
+    """Plans come from the newest epoch that ever wrote, and the epoch of a PodGroup never decreases."""
+    if gang.plan is not None and gang.plan.epoch < newest:
+        yield f"INV10 {shown(gang.key)}: a plan of epoch {gang.plan.epoch} after one of {newest}"
+    if was is not None and was.uid == gang.uid and gang.epoch < was.epoch:
+        yield f"INV10 {shown(gang.key)}: epoch {gang.epoch} after {was.epoch}"
+
+
+def inv5_nobody_is_forgotten(ground: Ground, schedulers: frozenset[str]) -> Iterator[str]:
+    """Once nothing changes any more, whoever waits has been told why."""
+    for pod in ground.pods.values():
+        waits = pod.scheduler in schedulers and not pod.node and pod.is_live and not pod.is_gated
+        if waits and not pod.is_told:
+            yield f"INV5 pod {shown(pod.key)} waits and nobody says why"
+
+
+def inv6_nothing_is_reserved_for_nothing(ground: Ground) -> Iterator[str]:
+    """Once nothing changes any more, no plan is half done, and a plan that waits waits for somebody who leaves."""
+    there = {pod.uid for pod in ground.pods.values() if pod.holds_room}
+    for gang in ground.gangs.values():
+        if gang.is_broken or (gang.plan is not None and gang.plan.state == "bind"):
+            yield f"INV6 {shown(gang.key)} has a plan that nobody carries out"
+        elif gang.plan is not None and gang.plan.victims and not there & set(gang.plan.victims):
+            yield f"INV6 {shown(gang.key)} waits for victims that are gone"
+
+
+def priority(ground: Ground, gang: GangFacts) -> int:
+    return ground.priorities.get(gang.priority_class, _DEFAULT_PRIORITY)
+
+
+def shown(key: Key) -> str:
+    return "/".join(key)
+
+
+def _is_preemptible(ground: Ground, gang: GangFacts) -> bool:
+    if gang.preemptibility:
+        return gang.preemptibility == "preemptible"
+    return priority(ground, gang) < _PREEMPTIBLE_BELOW
+
+
+def _bound(ground: Ground, gang: GangFacts) -> Counter[str]:
+    """Members that have a node, by leaf; whoever succeeded has done its part."""
+    return Counter(pod.leaf or LONE_LEAF for pod in ground.members(gang.key) if pod.node and not pod.is_leaving)
+
+
+def _all_domains(
+    ground: Ground, topology: str, level: str, pods: Iterable[PodFacts], since_s: float
+) -> set[tuple[str, ...]]:
+    return {path for pod in pods for path in ground.domains(topology, level, pod.node, since_s)}
+
+
+def _paths(paths: Iterable[tuple[str, ...]]) -> str:
+    return ", ".join("/".join(path) for path in sorted(paths)) or "no domain"

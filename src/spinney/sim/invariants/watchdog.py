@@ -1,0 +1,223 @@
+"""Looks at every write and remembers what was broken. It never writes, and never stops the world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from spinney.api.labels import SCHEDULER_KAI
+from spinney.core.scheduling.plan import Plan
+from spinney.serve.apiserver.store import Event, Record
+from spinney.sim.invariants import promises
+from spinney.sim.invariants.facts import GangFacts, Key, PodFacts, read_amounts, read_gang, read_pod
+from spinney.sim.invariants.ground import Ground, NodeFacts
+from spinney.sim.words import Json, condition
+from spinney.sim.world import World
+
+PODS, NODES, CLASSES = "/pods", "/nodes", "scheduling.k8s.io/priorityclasses"
+PODGROUPS, TOPOLOGIES = "scheduling.run.ai/podgroups", "kai.scheduler/topologies"
+LOOKED_AT = (CLASSES, TOPOLOGIES, NODES, PODGROUPS, PODS)
+"""In an order in which what is there can be shown."""
+
+LATE_S = 120.0
+"""So old a view may be where watches break and are late."""
+
+
+class Watchdog:
+    """`violations` are sentences, each with the number of the write that it was found after.
+
+    `late_s`: how old a view may lawfully be. `records_come_late`: a plan may be recorded after its maker has given it
+    up, so what plans reserve may be more than there is; what they bind may not.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        schedulers: Iterable[str] = (SCHEDULER_KAI,),
+        *,
+        late_s: float = LATE_S,
+        records_come_late: bool = False,
+    ) -> None:
+        self.violations: list[str] = []
+        self.writes = 0
+        self.binds = 0
+        self.plans = 0
+        self.ground = Ground()
+        self._now = now
+        self._schedulers = frozenset(schedulers)
+        self._late_s = late_s
+        self._records_come_late = records_come_late
+        self._newest = 0
+        self._since: dict[Key, float] = {}
+        self._lost: Counter[Key] = Counter()
+        self._whole: set[Key] = set()
+        self._looks: dict[str, Callable[[Key, Json | None], None]] = {
+            PODS: self._look_at_pod,
+            PODGROUPS: self._look_at_gang,
+            NODES: self._look_at_node,
+            TOPOLOGIES: self._look_at_topology,
+            CLASSES: self._look_at_class,
+        }
+
+    @classmethod
+    def over(cls, world: World, **told: float | bool) -> Watchdog:
+        """Over a world: what is there is believed, what comes is judged."""
+        dog = cls(world.clock.monotonic, **told)  # type: ignore[arg-type]
+        collections = world.server.kernel.store.collections
+        for name in LOOKED_AT:
+            for key, record in collections[name].records.items() if name in collections else ():
+                dog.see(name, key, msgspec.json.decode(record.body))
+        dog.violations.clear()
+        dog.writes = 0
+
+        def look(collection: str, event: Event) -> None:
+            record = event.new or event.last or event.old
+            assert record is not None
+            dog.see(collection, record.key, _decoded(event.new))
+
+        world.on_write(look)
+        return dog
+
+    def see(self, collection: str, key: Key, obj: Json | None) -> None:
+        """One write: the object as it is now, None if it is gone."""
+        self.writes += 1
+        look = self._looks.get(collection)
+        if look is not None:
+            look(key, obj)
+
+    def evicts(self, victim: Key) -> None:
+        """To be told of pods that the scheduler evicts, when it does."""
+        pod = self.ground.pods.get(victim)
+        if pod is not None:
+            plans = [gang.plan for gang in self.ground.gangs.values() if gang.plan is not None]
+            self._note(promises.inv7_lawful_eviction(pod, plans))
+
+    def check_at_rest(self) -> list[str]:
+        """Everything that was broken on the way, and what is broken now that nothing changes."""
+        found = [
+            *promises.inv5_nobody_is_forgotten(self.ground, self._schedulers),
+            *promises.inv6_nothing_is_reserved_for_nothing(self.ground),
+        ]
+        for gang in self.ground.gangs.values():
+            found += self._half_bound(gang)
+        return [*self.violations, *(f"at rest: {text}" for text in found)]
+
+    def _look_at_pod(self, key: Key, obj: Json | None) -> None:
+        was = self.ground.pods.pop(key, None)
+        pod = read_pod(obj) if obj is not None else None
+        if was is not None and (pod is None or was.uid != pod.uid):
+            self._miss(was, None)
+            was = None
+        if pod is None:
+            return
+        self.ground.pods[key] = pod
+        if was is not None:
+            self._miss(was, pod)
+        if was is not None and pod.node != was.node and pod.scheduler in self._schedulers:
+            self._bound(pod, was)
+
+    def _miss(self, was: PodFacts, pod: PodFacts | None) -> None:
+        """A member that had its node, or was about to get it, is gone, going or has failed."""
+        if was.group is None or not was.is_live or not (was.node or self._is_seated(was)):
+            return
+        if pod is None or not pod.is_live:
+            self._lost[was.group] += 1
+        if was.node and not any(one.node and one.is_live for one in self.ground.members(was.group)):
+            self._begin_anew(was.group)
+
+    def _is_seated(self, pod: PodFacts) -> bool:
+        gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
+        return gang is not None and gang.plan is not None and any(seat.uid == pod.uid for seat in gang.plan.seats)
+
+    def _begin_anew(self, gang: Key) -> None:
+        """Nothing of it stands any more: it is judged like one that never did."""
+        self._lost.pop(gang, None)
+        self._whole.discard(gang)
+
+    def _bound(self, pod: PodFacts, was: PodFacts) -> None:
+        self.binds += 1
+        gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
+        since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
+        self._note(promises.inv4_bound_as_recorded(self.ground, pod, was))
+        self._note(promises.inv1_no_overcommit(self.ground, pod.node, since_s))
+        if gang is not None:
+            self._note(promises.inv3_required_topology(self.ground, gang, pod, since_s))
+
+    def _look_at_gang(self, key: Key, obj: Json | None) -> None:
+        if obj is None:
+            self.ground.gangs.pop(key, None)
+            return
+        was, gang = self.ground.gangs.get(key), read_gang(obj)
+        self.ground.gangs[key] = gang
+        self._note(promises.inv10_fenced(gang, was, self._newest if was is None or was.plan != gang.plan else 0))
+        self._newest = max(self._newest, gang.epoch, gang.plan.epoch if gang.plan is not None else 0)
+        if gang.plan is not None and (was is None or was.plan != gang.plan):
+            self._recorded(gang)
+        if gang.plan is None and was is not None and was.plan is not None:
+            self._dropped(gang, was.plan)
+
+    def _recorded(self, gang: GangFacts) -> None:
+        plan = gang.plan
+        assert plan is not None
+        self.plans += 1
+        self._since[gang.key] = self._now()
+        since_s = self._now() - self._late_s
+        self._note(promises.inv7_lawful_plan(self.ground, gang, plan))
+        if plan.state != "bind":
+            return
+        self._note(promises.inv3_ties(self.ground, gang, plan, since_s))
+        self._note(promises.inv1_open(self.ground, plan, since_s))
+        if not self._records_come_late:
+            for node in sorted({seat.node for seat in plan.seats}):
+                self._note(promises.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
+
+    def _dropped(self, gang: GangFacts, plan: Plan) -> None:
+        """A plan is over. Seats on nodes that changed meanwhile were lost, not forgotten."""
+        since_s = self._since[gang.key] - self._late_s
+        waiting = {pod.uid for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
+        left = [seat for seat in plan.seats if seat.uid in waiting]
+        self._lost[gang.key] += sum(len(list(self.ground.nodes[seat.node].since(since_s))) > 1 for seat in left)
+        self._note(self._half_bound(gang))
+
+    def _half_bound(self, gang: GangFacts) -> list[str]:
+        """Asked when no plan is open. A gang that lost members, or was whole when it asked for less, is repaired."""
+        if gang.plan is not None or gang.key in self._whole:
+            return []
+        found = list(promises.inv2_all_or_nothing(self.ground, gang))
+        if not found and any(pod.node for pod in self.ground.members(gang.key)):
+            self._whole.add(gang.key)
+            self._lost.pop(gang.key, None)
+        return found if not self._lost[gang.key] else []
+
+    def _look_at_node(self, key: Key, obj: Json | None) -> None:
+        history = self.ground.nodes[key[1]]
+        if obj is None:
+            history.put(self._now(), None)
+            return
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        ready = condition(tuple(status.get("conditions") or ()), "Ready")
+        facts = NodeFacts(
+            labels=obj["metadata"].get("labels") or {},
+            amounts=read_amounts(status.get("allocatable")),
+            is_open=not spec.get("unschedulable") and ready in ("", "True"),
+        )
+        history.put(self._now(), facts)
+
+    def _look_at_topology(self, key: Key, obj: Json | None) -> None:
+        levels = tuple(one["nodeLabel"] for one in obj["spec"]["levels"]) if obj is not None else None
+        self.ground.levels[key[1]].put(self._now(), levels)
+
+    def _look_at_class(self, key: Key, obj: Json | None) -> None:
+        if obj is None:
+            self.ground.priorities.pop(key[1], None)
+        else:
+            self.ground.priorities[key[1]] = obj.get("value", 0)
+
+    def _note(self, texts: Iterable[str]) -> None:
+        self.violations += [f"write {self.writes}: {text}" for text in texts]
+
+
+def _decoded(record: Record | None) -> Json | None:
+    return msgspec.json.decode(record.body) if record is not None else None

@@ -1,0 +1,65 @@
+"""`spinney manifests` before kubectl and both API servers: everything is accepted, twice, and pods may run."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from cluster_kit.server import Server
+from stack_kit.bare import bare_server
+from stack_kit.spinney import SPINNEY
+
+Json = dict[str, Any]
+KINDS = [
+    pytest.param("embedded", marks=pytest.mark.xdist_group("manifests-embedded")),
+    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("manifests-real")]),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with bare_server(request.param, tmp_path_factory.mktemp("manifests")) as found:
+        yield found
+
+
+def manifests(*words: str) -> str:
+    return subprocess.run([*SPINNEY, "manifests", *words], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("how", [(), ("--server-side", "--force-conflicts")], ids=["client-side", "server-side"])
+def test_everything_is_accepted_and_nothing_changes_the_second_time(server: Server, how: tuple[str, ...]) -> None:
+    text = manifests("all", "-n", "gangs")
+    server.kubectl("apply", *how, "-f", "-", input=text)
+    before = versions(server, text)
+    assert len(before) == len(list(yaml.safe_load_all(text)))
+    server.kubectl("apply", *how, "-f", "-", input=text)
+    assert versions(server, text) == before
+    for kind in ("mutating", "validating"):
+        server.kubectl("delete", f"{kind}webhookconfigurations", "spinney")
+
+
+def versions(server: Server, text: str) -> list[str]:
+    """What was applied, each with the generation it has now, if it has one."""
+    shown = "{range .items[*]}{.kind} {.metadata.name} {.metadata.generation}{'\\n'}{end}"
+    return server.kubectl("get", "-f", "-", "-o", f"jsonpath={shown}", input=text).stdout.splitlines()
+
+
+def test_the_pods_of_the_deployments_may_run_where_only_harmless_ones_may(server: Server) -> None:
+    """The namespace admits restricted pods only; a real server refuses others."""
+    text = manifests("all")
+    server.kubectl("apply", "-f", "-", input=text)
+    found: list[Json] = [each for each in yaml.safe_load_all(text) if each["kind"] == "Deployment"]
+    assert {each["metadata"]["name"] for each in found} >= {"spinney-operator", "spinney-webhook"}
+    for each in found:
+        pod = {"apiVersion": "v1", "kind": "Pod", **each["spec"]["template"]}
+        pod["metadata"] |= {"name": each["metadata"]["name"], "namespace": each["metadata"]["namespace"]}
+        done = server.kubectl("create", "--dry-run=server", "-f", "-", input=yaml.safe_dump(pod))
+        assert "Warning" not in done.stderr
+    if server.kind == "real":
+        pod["spec"]["hostNetwork"] = True
+        done = server.kubectl("create", "--dry-run=server", "-f", "-", input=yaml.safe_dump(pod), check=False)
+        assert "violates PodSecurity" in done.stderr

@@ -1,0 +1,143 @@
+"""The scheduler has the rights that it needs and no others: recorded over what it does, also when answers are lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_kit.loops import running
+from cluster_kit.recording import LosesAnswers, Record, RecordingTransport
+from cluster_kit.server import Server, eventually
+from cluster_kit.space import Space
+from spinney.api.labels import SCHEDULER_KAI
+from spinney.api.operator_configuration import load_configuration
+from spinney.api.roles import NAMESPACE, ROLES
+from spinney.cli.roles import Told
+from spinney.cli.run_scheduler import SchedulerRole
+from spinney.drive.client.connect import connect, find_connection
+from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.operator.configured import settings_of
+from spinney.sim.nodes.describe import load_nodes
+from spinney.sim.stack import Parts, Stack
+from stack_kit.bare import bare_server, kubeconfig_of_role
+from unit.operator.operator_world import clique, group, podcliqueset
+
+Json = dict[str, Any]
+ELECTION = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "100ms", "resourceNamespace": NAMESPACE}
+CONFIGURATION = load_configuration(
+    json.dumps(
+        {
+            "leaderElection": {"enabled": True, **ELECTION},
+            "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
+            "topologyAwareScheduling": {"enabled": True, "levels": [{"domain": "zone", "key": "example.com/zone"}]},
+        }
+    )
+)
+NODES = """
+levels:
+- {name: zone, label: example.com/zone, count: 2}
+- {name: host, count: 2}
+capacity: {cpu: 8, memory: 64Gi, pods: 110}
+"""
+KINDS = [
+    pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
+    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
+]
+SETS = "grove.io/v1alpha1/podcliquesets"
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    with bare_server(request.param, tmp_path) as found:
+        yield found
+
+
+@asynccontextmanager
+async def at_work(server: Server, scheduler: Path, record: Record) -> AsyncIterator[None]:
+    """Nodes, controllers and an operator by the administrator; the scheduler by itself."""
+    admin = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
+    parts = Parts(load_nodes(NODES), operator=settings_of(CONFIGURATION))
+    stack = Stack(admin, SystemClock(), system_dice(), parts)
+    connection = find_connection(SystemClock(), kubeconfig=scheduler)
+    transport = LosesAnswers(RecordingTransport(connect(connection), record))
+    role = SchedulerRole(Told(CONFIGURATION, connection), transport)
+    tasks = [asyncio.create_task(each) for each in (stack.run(), role.run())]
+    await stack.registered.wait()
+    await stack.operating.wait()
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await admin.close()
+
+
+def template(cpu: int = 1, **labels: str) -> Json:
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
+    spec = {"schedulerName": SCHEDULER_KAI, "containers": [container]}
+    return {"metadata": {"labels": {"app": "a", **labels}}, "spec": spec}
+
+
+def owner(kind: str, version: str, name: str, **spec: Any) -> Json:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def play(space: Space) -> None:
+    once = {"metadata": template()["metadata"], "spec": {**template()["spec"], "restartPolicy": "Never"}}
+    selector = {"selector": {"matchLabels": {"app": "a"}}, "template": template()}
+    space.create("deployments", owner("Deployment", "apps/v1", "web", replicas=2, **selector)).ok(201)
+    space.create("statefulsets", owner("StatefulSet", "apps/v1", "db", serviceName="db", **selector)).ok(201)
+    hourly = space.create(
+        "cronjobs",
+        owner("CronJob", "batch/v1", "hourly", schedule="0 0 1 1 *", jobTemplate={"spec": {"template": once}}),
+    ).ok(201)
+    job = owner("Job", "batch/v1", "now", parallelism=2, completions=2, template=once)
+    above = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "hourly", "uid": hourly["metadata"]["uid"]}
+    job["metadata"]["ownerReferences"] = [{**above, "controller": True, "blockOwnerDeletion": True}]
+    space.create("jobs", job).ok(201)
+    space.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "huge"}, **_spec(template(999))}).ok(
+        201
+    )
+    space.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone"}, **_spec(template())}).ok(201)
+    cliques = [clique("a", podSpec=template()["spec"]), clique("w", podSpec=template()["spec"])]
+    groups = [group("g", ["w"])]
+    space.create(SETS, podcliqueset("p", cliques, groups, topologyConstraint={"packDomain": "zone"})).ok(201)
+
+
+def _spec(pod: Json) -> Json:
+    return {"spec": pod["spec"]}
+
+
+def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(server: Server, tmp_path: Path) -> None:
+    record = Record()
+    space = Space(server, "default")
+
+    def is_placed() -> bool:
+        pods = space.list("pods")["items"]
+        waiting = [each["metadata"]["name"] for each in pods if not each["spec"].get("nodeName")]
+        assert (len(pods), waiting) == (9, ["huge"])
+        return True
+
+    with running(at_work(server, kubeconfig_of_role(server, "scheduler", tmp_path), record)):
+        play(space)
+        eventually(is_placed, "all but one are placed", DEADLINE_S)
+        eventually(lambda: conditions(space, "huge").get("PodScheduled") == "False", "one is told why not", DEADLINE_S)
+    rights = ROLES["scheduler"]
+    assert record.differences(*rights.cluster, *rights.own_namespace) == {
+        "used and not granted": [],
+        "granted and not used": [],
+    }
+    assert record.forbidden == []
+
+
+def conditions(space: Space, name: str) -> dict[str, str]:
+    found = space.get("pods", name).ok(200).get("status", {}).get("conditions") or []
+    return {each["type"]: each["status"] for each in found}

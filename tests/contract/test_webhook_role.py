@@ -1,0 +1,260 @@
+"""The webhook as it runs in a cluster: with its role's rights, behind shipped configurations, on both servers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_kit.admission import CLIQUES, SETS, TOPOLOGIES, workload
+from cluster_kit.loops import running
+from cluster_kit.recording import Record, RecordingTransport
+from cluster_kit.server import Server, eventually
+from cluster_kit.space import Space
+from spinney.api.operator_configuration import load_configuration
+from spinney.api.roles import NAMESPACE, ROLES
+from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES, WEBHOOK_CONFIGURATION
+from spinney.cli.manifests_webhooks import SERVICE, webhook_objects
+from spinney.cli.roles import Told, WebhookOptions
+from spinney.cli.run_webhook import WebhookRole
+from spinney.drive.client.connect import connect, find_connection
+from spinney.drive.loop.clock import SystemClock
+from spinney.serve.webhook.authorities import Schedule
+from stack_kit.bare import bare_server, kubeconfig_of_role
+
+Json = dict[str, Any]
+Start = Callable[..., WebhookRole]
+CONFIGURATION = load_configuration(
+    json.dumps(
+        {
+            "authorizer": {"enabled": True},
+            "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
+            "topologyAwareScheduling": {"enabled": True, "levels": [{"domain": "zone", "key": "example.com/zone"}]},
+        }
+    )
+)
+KINDS = [
+    pytest.param("embedded", marks=pytest.mark.xdist_group("webhook-embedded")),
+    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("webhook-real")]),
+]
+CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+ALWAYS_DUE = Schedule(settle_s=1.5, authority_margin_s=float("inf"))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with bare_server(request.param, tmp_path_factory.mktemp("webhook-role")) as found:
+        yield found
+
+
+@pytest.fixture
+def ports() -> list[int]:
+    """Of two replicas; the configurations name the first."""
+    with socket.socket() as one, socket.socket() as two:
+        for each in (one, two):
+            each.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1], two.getsockname()[1]]
+
+
+@pytest.fixture
+def record() -> Record:
+    return Record()
+
+
+@pytest.fixture
+def start(server: Server, ports: list[int], record: Record, tmp_path: Path) -> Iterator[Start]:
+    """A replica of the webhook; what is shipped for it is there, but with a URL, for nobody routes Services here."""
+    cluster = Space(server, "")
+    for obj in webhook_objects(NAMESPACE, CONFIGURATION):
+        for hook in obj.get("webhooks", ()):
+            path = hook["clientConfig"].pop("service")["path"]
+            hook["clientConfig"]["url"] = f"https://127.0.0.1:{ports[0]}{path}"
+        space = Space(server, obj["metadata"].get("namespace", ""))
+        space.apply(f"{obj['kind'].lower()}s", obj, force="true").ok(200, 201)
+    with ExitStack() as held:
+
+        def begin(number: int = 0, schedule: Schedule | None = None) -> WebhookRole:
+            connection = find_connection(SystemClock(), kubeconfig=kubeconfig_of_role(server, "webhook", tmp_path))
+            told = Told(CONFIGURATION, connection, WebhookOptions(port=ports[number], service=f"{NAMESPACE}/{SERVICE}"))
+            role = WebhookRole(told, RecordingTransport(connect(connection), record), schedule=schedule)
+            held.enter_context(running(while_running(role)))
+            eventually(lambda: not role.trouble(), "the webhook is ready")
+            return role
+
+        yield begin
+    for configuration in CONFIGURATIONS:
+        cluster.delete(configuration, WEBHOOK_CONFIGURATION).ok(200)
+    Space(server, NAMESPACE).delete("secrets", WEBHOOK_CERTIFICATES).ok(200)
+
+
+@asynccontextmanager
+async def while_running(role: WebhookRole) -> AsyncIterator[None]:
+    task = asyncio.create_task(role.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def clique(**spec: Any) -> Json:
+    return {"name": "w", "spec": {"podSpec": {"containers": [{"name": "c", "image": "i"}]}, **spec}}
+
+
+def packed(**template: Any) -> Json:
+    return {"topologyConstraint": {"packDomain": "zone"}, "cliques": [clique()], **template}
+
+
+def is_judged(server: Server) -> bool:
+    """Whether a set without minAvailable gets it, and validation is asked; nothing is stored."""
+    space = Space(server, "default")
+    reply = space.create(SETS, workload("probe", {"cliques": [clique()]}), dryRun="All")
+    wrong = space.create(SETS, workload("probe", {"cliques": [clique(minAvailable=7)]}), dryRun="All")
+    return reply.status == 201 and wrong.status == 422
+
+
+def bundle(server: Server, configuration: str = CONFIGURATIONS[1]) -> bytes:
+    hooks = Space(server, "").get(configuration, WEBHOOK_CONFIGURATION).ok(200)["webhooks"]
+    found = {hook["clientConfig"].get("caBundle", "") for hook in hooks}
+    assert len(found) == 1, "all webhooks of a configuration trust the same"
+    return base64.b64decode(found.pop())
+
+
+def topology(name: str, *domains: str) -> Json:
+    levels = [{"domain": domain, "key": f"example.com/{domain}"} for domain in domains]
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopology",
+        "metadata": {"name": name},
+        "spec": {"levels": levels},
+    }
+
+
+def test_r14_c8_the_webhook_uses_every_right_of_its_role_and_no_other(
+    server: Server, start: Start, record: Record
+) -> None:
+    start()
+    eventually(lambda: is_judged(server), "the webhook is asked")
+    space, cluster = Space(server, "default"), Space(server, "")
+    for name in ("grove-topology", "other"):
+        cluster.create(TOPOLOGIES, topology(name, "zone", "rack")).ok(201)
+    made = space.create(SETS, workload("p", packed())).ok(201)
+    assert made["metadata"]["labels"] == {"grove.io/topology-name": "grove-topology"}
+    space.patch(SETS, "p", {"spec": {"template": {"clusterTopologyName": "other"}}}).ok(200)
+    cluster.patch(
+        TOPOLOGIES, "other", {"spec": {"levels": topology("other", "rack", "zone", "block")["spec"]["levels"]}}
+    )
+    assert [one["domain"] for one in cluster.get(TOPOLOGIES, "other").ok(200)["spec"]["levels"]] == [
+        "zone",
+        "block",
+        "rack",
+    ]
+    managed(space)
+    space.patch(CLIQUES, "p-0-w", {"spec": {"replicas": 5}}).refused(403, "Forbidden", "may not be changed")
+    group = {"minMember": 1, "topologyConstraint": {"topology": "mine", "requiredTopologyLevel": "zone"}}
+    space.create("scheduling.run.ai/v2alpha2/podgroups", podgroup("g", group))
+    for kind, name in ((CLIQUES, "p-0-w"), (SETS, "p")):
+        space.patch(SETS, "p", {"metadata": {"annotations": {"grove.io/disable-managed-resource-protection": "true"}}})
+        space.delete(kind, name)
+    cluster.clean()
+    rights = ROLES["webhook"]
+    assert record.differences(*rights.cluster, *rights.own_namespace) == {
+        "used and not granted": [],
+        "granted and not used": [],
+    }
+    assert record.forbidden == []
+
+
+def managed(space: Space) -> None:
+    labels = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "p"}
+    body = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodClique",
+        "metadata": {"name": "p-0-w", "labels": labels},
+        "spec": {"podSpec": {"containers": []}, "replicas": 1, "minAvailable": 1},
+    }
+    space.create(CLIQUES, body).ok(201)
+
+
+def podgroup(name: str, spec: Json) -> Json:
+    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_restart_goes_on_with_the_authorities_of_its_secret(server: Server, start: Start) -> None:
+    start()
+    first = bundle(server)
+    start(1)
+    assert bundle(server) == first
+    assert first.count(b"BEGIN CERTIFICATE") == 1
+
+
+def test_what_was_taken_from_a_configuration_comes_back(server: Server, start: Start) -> None:
+    start(schedule=Schedule(settle_s=0.2))
+    found = Space(server, "").get(CONFIGURATIONS[0], WEBHOOK_CONFIGURATION).ok(200)
+    for hook in found["webhooks"]:
+        del hook["clientConfig"]["caBundle"]
+    Space(server, "").replace(CONFIGURATIONS[0], found).ok(200)
+    eventually(lambda: bundle(server, CONFIGURATIONS[0]) == bundle(server), "the bundle is back")
+
+
+def shown(port: int, trusted: bytes) -> bytes:
+    """The certificate that a new connection is shown; raises where the bundle does not make it trusted."""
+    context = ssl.create_default_context(cadata=trusted.decode())
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+        context.wrap_socket(plain, server_hostname=f"{SERVICE}.{NAMESPACE}.svc") as secured,
+    ):
+        return secured.getpeercert(binary_form=True) or b""
+
+
+def test_two_replicas_replace_their_authority_under_load_without_a_failed_call(
+    server: Server, start: Start, ports: list[int]
+) -> None:
+    for number in (0, 1):
+        start(number, ALWAYS_DUE)
+    eventually(lambda: is_judged(server), "the webhook is asked")
+    first, leaves = bundle(server), [set(), set()]
+    with under_load(server) as answers:
+        until = time.monotonic() + 60
+        while first.split(b"-----END")[0] in bundle(server):
+            assert time.monotonic() < until, "the first authority is still trusted"
+            trusted = bundle(server)
+            for port, seen in zip(ports, leaves, strict=True):
+                seen.add(shown(port, trusted))
+        for port, seen in zip(ports, leaves, strict=True):
+            seen.add(shown(port, bundle(server)))
+            assert len(seen) >= 2
+    print(f"{len(answers)} rounds of calls during a rotation, {answers.count(False)} failed")
+    assert answers
+    assert all(answers)
+
+
+@contextmanager
+def under_load(server: Server) -> Iterator[list[bool]]:
+    """Others keep asking; whether each round of theirs was judged."""
+    answers: list[bool] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            answers.append(is_judged(server))
+
+    with ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(ask) for _ in range(3)]
+        try:
+            yield answers
+        finally:
+            done.set()
+    for each in asking:
+        each.result()

@@ -1,0 +1,258 @@
+"""Scheduler processes in a simulated world: each with a network, a clock and a fate of its own.
+
+A process dies, is paused and comes back as real ones do; what it has sent before a pause arrives after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from spinney.api.clock import Clock, Dice
+from spinney.core.grouping.settings import GrouperSettings
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.transport import Response, Stream, Transport, TransportTimeout
+from spinney.drive.loop.election import LEASES, Election, Leadership, LeadershipLost, Terms
+from spinney.drive.loop.grouper.running import Grouper
+from spinney.drive.loop.scheduler.recording import epoch_of
+from spinney.drive.loop.scheduler.running import FIELD_MANAGER, Scheduler
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.views import PODGROUPS
+from spinney.api.meta import PartialObject
+from spinney.sim.faults import Crash, FaultyTransport, Schedule
+from spinney.sim.trace import TracingTransport
+from spinney.sim.world import World
+
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+TERMS = Terms(duration_s=30, renew_deadline_s=20.0, retry_s=8.0)
+_TIMEOUT_S = 5.0
+
+
+class SkewedClock:
+    """A clock whose wall time is wrong by so many seconds."""
+
+    def __init__(self, inner: Clock, skew_s: float) -> None:
+        self._inner = inner
+        self._skew_s = skew_s
+
+    def now(self) -> float:
+        return self._inner.now() + self._skew_s
+
+    def monotonic(self) -> float:
+        return self._inner.monotonic()
+
+
+class Wire:
+    """The network of one process. While `paused`, nothing comes and nothing goes; what was sent goes afterwards.
+
+    `late`: how likely a write arrives only after its sender has given it up, and is carried out all the same.
+    """
+
+    def __init__(self, inner: Transport, dice: Dice, evicts: Callable[[tuple[str, str]], None]) -> None:
+        self._inner = inner
+        self._dice = dice
+        self._evicts = evicts
+        self.late = 0.0
+        self.late_writes = 0
+        self.writes = 0
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._on_the_way: set[asyncio.Task[Response]] = set()
+
+    def pause(self) -> None:
+        self._flowing.clear()
+
+    def resume(self) -> None:
+        self._flowing.set()
+
+    async def request(self, method: str, path: str, **rest: Any) -> Response:
+        if method not in WRITES:
+            await self._flowing.wait()
+            return await self._inner.request(method, path, **rest)
+        late = self._dice.random() < self.late
+        sent = asyncio.get_running_loop().create_task(self._deliver(method, path, late, rest))
+        self._on_the_way.add(sent)
+        sent.add_done_callback(self._on_the_way.discard)
+        if late:
+            await asyncio.sleep(_TIMEOUT_S)
+            raise TransportTimeout(f"no answer within {_TIMEOUT_S:g} s")
+        return await asyncio.shield(sent)
+
+    async def _deliver(self, method: str, path: str, late: bool, rest: Mapping[str, Any]) -> Response:
+        if late:
+            self.late_writes += 1
+            await asyncio.sleep(_TIMEOUT_S + 60 * self._dice.random() ** 4)
+        await self._flowing.wait()
+        self.writes += 1
+        parts = path.split("/")
+        if "pods" in parts and (method == "DELETE" or parts[-1] == "eviction"):
+            at = parts.index("pods")
+            self._evicts((parts[at - 1], parts[at + 1]))
+        return await self._inner.request(method, path, **rest)
+
+    @asynccontextmanager
+    async def stream(self, path: str, **rest: Any) -> AsyncIterator[Stream]:
+        await self._flowing.wait()
+        async with self._inner.stream(path, **rest) as inner:
+            yield _Held(inner, self._flowing)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Held:
+    def __init__(self, inner: Stream, flowing: asyncio.Event) -> None:
+        self._inner = inner
+        self._flowing = flowing
+        self.status = inner.status
+        self.headers = inner.headers
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            await self._flowing.wait()
+            yield chunk
+
+    async def read(self) -> bytes:
+        return await self._inner.read()
+
+
+@dataclass(slots=True)
+class Life:
+    """One start of a process, to its end. Faults lie before the wire, the trace behind everything."""
+
+    wire: Wire
+    faults: FaultyTransport
+    trace: TracingTransport
+    task: asyncio.Task[None] | None = None
+    scheduler: Scheduler | None = None
+
+
+@dataclass(slots=True)
+class SchedulerProcess:
+    """Started anew whenever it ends, until told to `stop`. `elects` False: it leads without asking anybody."""
+
+    world: World
+    name: str
+    dice: Dice
+    settings: Settings = field(default_factory=Settings)
+    elects: bool = True
+    skew_s: float = 0.0
+    next_schedule: Callable[[], Schedule] = Schedule
+    late: float = 0.0
+    evicts: Callable[[tuple[str, str]], None] = lambda key: None
+    lives: list[Life] = field(default_factory=list)
+    crashes: int = 0
+    lost: int = 0
+    trouble: list[BaseException] = field(default_factory=list)
+    is_calm: bool = False
+    groups: bool = True
+    make: type[Scheduler] = Scheduler
+    _keeper: asyncio.Task[None] | None = None
+
+    @property
+    def life(self) -> Life:
+        return self.lives[-1]
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        return self.life.scheduler
+
+    def start(self) -> None:
+        self._keeper = asyncio.get_running_loop().create_task(self._keep(), name=f"keeper of {self.name}")
+
+    async def kill(self) -> None:
+        """As kill -9 does: at once, in the middle of anything."""
+        task = self.life.task
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    def pause(self) -> None:
+        self.life.wire.pause()
+
+    def resume(self) -> None:
+        self.life.wire.resume()
+
+    def calm(self) -> None:
+        """Nothing goes wrong any more, in this life and in all to come."""
+        self.is_calm = True
+        for life in self.lives:
+            life.faults.calm()
+            life.wire.late = 0.0
+            life.wire.resume()
+
+    async def stop(self) -> None:
+        assert self._keeper is not None
+        self._keeper.cancel()
+        await asyncio.wait([self._keeper])
+        await self.kill()
+
+    async def _keep(self) -> None:
+        while True:
+            life = self._new_life()
+            life.task = asyncio.get_running_loop().create_task(self._run(life), name=self.name)
+            await asyncio.wait([life.task])
+            self._note(life.task)
+            await asyncio.sleep(1.0 + 4.0 * self.dice.random())
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self.crashes += 1
+            return
+        error = task.exception()
+        leaves = _leaves(error)
+        if any(isinstance(each, Crash) for each in leaves):
+            self.crashes += 1
+        elif leaves and all(isinstance(each, LeadershipLost) for each in leaves):
+            self.lost += 1
+        elif error is not None:
+            self.trouble.append(error)
+
+    def _new_life(self) -> Life:
+        trace = TracingTransport(self.world.transport(self.name), self.world.clock, f"{self.name}-{len(self.lives)}")
+        wire = Wire(trace, self.dice, self.evicts)
+        faults = FaultyTransport(wire, self.dice, self.next_schedule())
+        wire.late = self.late
+        self.lives.append(Life(wire, faults, trace))
+        if self.is_calm:
+            self.calm()
+        return self.life
+
+    async def _run(self, life: Life) -> None:
+        if not self.elects:
+            await self._schedule(life, 0, lambda: None)
+            return
+        client = ApiClient(life.faults, self.dice)
+        door = Door(life.faults, self.dice, field_manager=FIELD_MANAGER)
+        found = await client.list(Selection(PODGROUPS), PartialObject)
+        floor = max((epoch_of(each.metadata) for each in found.items), default=0)
+        clock = SkewedClock(self.world.clock, self.skew_s)
+        lease = LEASES.ref("spinney-scheduler", "default")
+        identity = f"{self.name}-{len(self.lives)}"
+        election = Election(
+            client, door, lease, identity, clock, self.dice, terms=TERMS, epoch_floor=lambda: floor
+        )
+
+        async def lead(leadership: Leadership) -> None:
+            await self._schedule(life, leadership.epoch, leadership.check)
+
+        await election.run(lead)
+
+    async def _schedule(self, life: Life, epoch: int, may_write: Callable[[], None]) -> None:
+        clock = SkewedClock(self.world.clock, self.skew_s)
+        life.scheduler = self.make(life.faults, clock, self.dice, self.settings, epoch=epoch, may_write=may_write)
+        grouper = Grouper(life.faults, clock, self.dice, GrouperSettings(self.settings.names), may_write=may_write)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(life.scheduler.run(), name="scheduler")
+            if self.groups:
+                group.create_task(grouper.run(), name="pod-grouper")
+
+
+def _leaves(error: BaseException | None) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in _leaves(each)]
+    return [error] if error is not None else []

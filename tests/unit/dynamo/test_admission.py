@@ -1,0 +1,229 @@
+"""May a DynamoGraphDeployment enter? Every rule with its text, at the path that the user wrote."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from msgspec.structs import replace
+
+from spinney.api.dynamo_conversion import to_alpha
+from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
+from unit.dynamo.dynamo_kit import Json, View, component, deployment, errors, packed, request
+
+RULES = DynamoAdmission(DynamoAdmissionSettings())
+
+
+@pytest.mark.parametrize("place", ["deployment", "component", "both", "nowhere"])
+def test_d1_topology_is_optional_at_each_place(place: str) -> None:
+    worker = component("w", topologyConstraint=packed("rack")) if place in ("component", "both") else component("w")
+    spec = {"topologyConstraint": packed("zone")} if place in ("deployment", "both") else {}
+    assert errors(deployment("d", worker, **spec)) == []
+
+
+def test_d3_a_component_broader_than_the_deployment_is_refused() -> None:
+    found = errors(
+        deployment("d", component("w", topologyConstraint=packed("zone")), topologyConstraint=packed("rack"))
+    )
+    assert found == [
+        'spec.components[0].topologyConstraint.packDomain: Invalid value: "zone": '
+        'must be equal to or narrower than the deployment-level domain "rack"'
+    ]
+
+
+@pytest.mark.parametrize("domain", ["block", "rack", "host"])
+def test_d3_an_equal_or_narrower_component_is_admitted(domain: str) -> None:
+    narrow = component("w", topologyConstraint=packed(domain))
+    assert errors(deployment("d", narrow, topologyConstraint=packed("block"))) == []
+
+
+def test_d7_a_domain_that_is_no_level_is_refused_with_those_there_are() -> None:
+    worker = component("w", topologyConstraint=packed("numa"))
+    assert errors(deployment("d", worker, topologyConstraint=packed("region"))) == [
+        'spec.topologyConstraint.packDomain: Invalid value: "region": does not exist in ClusterTopology '
+        '"grove-topology"; available domains: [block host rack zone]',
+        'spec.components[0].topologyConstraint.packDomain: Invalid value: "numa": does not exist in ClusterTopology '
+        '"grove-topology"; available domains: [block host rack zone]',
+    ]
+
+
+def test_d7_an_unknown_domain_is_refused_with_the_seven() -> None:
+    (found,) = errors(deployment("d", component("w"), topologyConstraint=packed("aisle")))
+    assert found.startswith('spec.topologyConstraint.packDomain: Unsupported value: "aisle": supported values:')
+    assert all(domain in found for domain in ("region", "zone", "datacenter", "block", "rack", "host", "numa"))
+
+
+def test_d7_a_missing_topology_is_a_refusal() -> None:
+    found = errors(deployment("d", component("w"), topologyConstraint=packed("rack", "gb200")))
+    assert found == [
+        'spec.topologyConstraint.clusterTopologyName: Invalid value: "gb200": '
+        "references a ClusterTopology resource that was not found"
+    ]
+
+
+def test_d7_an_unreadable_topology_is_a_refusal() -> None:
+    found = errors(
+        deployment("d", component("w"), topologyConstraint=packed("rack")), view=View(forbidden="grove-topology")
+    )
+    assert found == [
+        'spec.topologyConstraint.clusterTopologyName: Invalid value: "grove-topology": '
+        "failed to read ClusterTopology: clustertopologies is forbidden"
+    ]
+
+
+def test_d7_a_deployment_without_topology_reads_none() -> None:
+    assert errors(deployment("d", component("w")), view=View(forbidden="grove-topology")) == []
+
+
+def test_d7_only_creation_reads_the_topology() -> None:
+    obj = deployment("d", component("w"), topologyConstraint=packed("rack"))
+    RULES.mutate(request(obj), View())
+    changed = copy.deepcopy(obj)
+    changed["metadata"]["labels"] = {"team": "a"}
+    assert errors(changed, obj, view=View({})) == []
+
+
+def test_a_name_without_any_constraint_is_refused() -> None:
+    found = errors(deployment("d", component("w"), topologyConstraint={"clusterTopologyName": "grove-topology"}))
+    assert found == [
+        "spec.topologyConstraint.packDomain: Required value: is required when no component topologyConstraint is set"
+    ]
+
+
+def test_topology_off_grove_is_refused_and_not_ignored() -> None:
+    obj = deployment(
+        "d", component("w"), annotations={"nvidia.com/enable-grove": "False"}, topologyConstraint=packed("rack")
+    )
+    (found,) = errors(obj)
+    assert found.startswith("spec.topologyConstraint: Forbidden: requires the Grove pathway")
+
+
+_FIXED = (
+    "is immutable and cannot be added, removed, or changed after creation; "
+    "delete and recreate the DynamoGraphDeployment to change topology constraints"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (None, {"packDomain": "rack"}, '{"packDomain":"rack"}'),
+        ({"packDomain": "rack"}, {"packDomain": "host"}, '{"packDomain":"host"}'),
+        ({"packDomain": "rack"}, None, "null"),
+    ],
+)
+@pytest.mark.parametrize("at_component", [False, True])
+def test_d8_topology_cannot_be_added_changed_or_removed(
+    before: Json | None, after: Json | None, shown: str, at_component: bool
+) -> None:
+    def made(constraint: Json | None) -> Json:
+        given = {"topologyConstraint": constraint} if constraint else {}
+        return deployment("d", component("w", **given)) if at_component else deployment("d", component("w"), **given)
+
+    path = "spec.components[0].topologyConstraint" if at_component else "spec.topologyConstraint"
+    assert errors(made(after), made(before)) == [f"{path}: Invalid value: {shown}: {_FIXED}"]
+
+
+def test_d8_everything_else_may_change_beside_topology() -> None:
+    old = deployment("d", component("w", topologyConstraint=packed("rack")))
+    new = deployment("d", component("w", gpus=4, replicas=5, topologyConstraint=packed("rack")))
+    assert errors(new, old) == []
+
+
+def test_components_cannot_come_or_go() -> None:
+    found = errors(deployment("d", component("a"), component("b")), deployment("d", component("a"), component("c")))
+    assert found == [
+        "spec.components: Forbidden: component topology is immutable and cannot be modified after creation: "
+        "components added: [b], components removed: [c]"
+    ]
+
+
+def test_a_component_stays_on_one_node_or_on_several() -> None:
+    new = deployment("d", component("a", multinode={"nodeCount": 2}))
+    assert errors(new, deployment("d", component("a"))) == [
+        'spec.components[0].multinode: Invalid value: {"nodeCount":2}: '
+        "cannot change node topology between single-node and multi-node after creation"
+    ]
+    more = deployment("d", component("a", multinode={"nodeCount": 3}))
+    assert errors(more, new) == []
+
+
+def test_typed_topology_and_a_fragment_with_topology_exclude_each_other() -> None:
+    fragment = {"apiVersion": "grove.io/v1alpha1", "value": {"topologyConstraint": {"pack": {"preferred": "rack"}}}}
+    obj = deployment("d", component("w", providerOverride=fragment), topologyConstraint=packed("zone"))
+    (found,) = errors(obj)
+    assert found.startswith("spec.components[0].providerOverride.value: Forbidden: cannot be combined with")
+
+
+def test_a_fragment_may_set_topology_only() -> None:
+    fragment = {"apiVersion": "grove.io/v1alpha1", "value": {"replicas": 3}}
+    assert errors(deployment("d", component("w", providerOverride=fragment))) == [
+        "spec.components[0].providerOverride.value: Forbidden: only topologyConstraint may be set, found replicas"
+    ]
+
+
+def test_a_main_container_with_an_image_is_required_at_creation_only() -> None:
+    obj = deployment("d", {"name": "w", "type": "worker"})
+    assert errors(obj) == ["spec.components[0].podTemplate.spec.containers: Required value: is required"]
+    assert errors(obj, obj) == []
+
+
+def test_names_that_do_not_fit_are_told_with_what_to_shorten() -> None:
+    name = "a" * 20
+    (found,) = errors(deployment("disaggregated", component(name, multinode={"nodeCount": 2})))
+    assert found == (
+        f'spec.components[0].name: Invalid value: "{name}": combined resource name length 52 exceeds the '
+        f'45-character pod-name limit (PCS name + PCSG name + longest PodClique name "{name}-ldr"); '
+        f'shorten DynamoGraphDeployment name "disaggregated" or component name "{name}"'
+    )
+
+
+def test_all_errors_come_at_once() -> None:
+    bad = [component(name, topologyConstraint=packed("zone")) for name in ("a", "b")]
+    assert len(errors(deployment("d", *bad, topologyConstraint=packed("rack")))) == 2
+
+
+def test_errors_speak_of_services_to_who_wrote_services() -> None:
+    beta = deployment(
+        "d", component("Decode", topologyConstraint=packed("zone")), topologyConstraint=packed("rack", "x")
+    )
+    found = errors(to_alpha(beta))
+    assert any(each.startswith("spec.services[Decode].topologyConstraint.packDomain: Invalid") for each in found)
+    assert any(each.startswith('spec.topologyConstraint.topologyProfile: Invalid value: "x"') for each in found)
+
+
+def test_s2_no_topology_name_is_filled_in() -> None:
+    obj = deployment("d", component("w"), topologyConstraint=packed("rack"))
+    changed = RULES.mutate(request(obj), View()).object
+    assert changed is not None
+    assert changed["spec"]["topologyConstraint"] == {"packDomain": "rack"}
+
+
+def test_replicas_and_the_minimum_are_filled_in() -> None:
+    changed = RULES.mutate(request(deployment("d", component("w"))), View()).object
+    assert changed is not None
+    (worker,) = changed["spec"]["components"]
+    assert (worker["replicas"], worker["minAvailable"]) == (1, 1)
+    assert changed["metadata"]["annotations"]["nvidia.com/workload-provider"] == "grove"
+
+
+def test_inv9_defaulting_twice_is_defaulting_once_in_both_versions() -> None:
+    beta = deployment("d", component("w", multinode={"nodeCount": 2}), component("f", "frontend"))
+    for obj in (beta, to_alpha(beta)):
+        before = copy.deepcopy(obj)
+        once = RULES.mutate(request(obj), View()).object
+        assert once is not None
+        assert once["apiVersion"] == obj["apiVersion"]
+        assert RULES.mutate(request(once), View()).object is None
+        assert obj == before
+
+
+@pytest.mark.parametrize(
+    "junk", [None, 3, "x", [], {}, {"spec": []}, {"spec": {"components": 3}}, {"spec": {"components": [3]}}]
+)
+def test_inv9_everything_gets_an_answer(junk: object) -> None:
+    obj = {"apiVersion": "nvidia.com/v1beta1", "metadata": {"name": "d"}}
+    asked = replace(request(obj), object=junk if isinstance(junk, dict) else {**obj, "spec": junk})  # type: ignore[arg-type]
+    RULES.mutate(asked, View())
+    RULES.validate(asked, View())

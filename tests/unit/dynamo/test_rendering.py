@@ -1,0 +1,203 @@
+"""A deployment as a PodCliqueSet, field by field. `python -m tests.golden.dynamo` style: see `test_the_golden_sets`."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
+from spinney.core.expansion.dynamo.settings import DynamoSettings
+from unit.dynamo.dynamo_kit import Json, component, deployment, packed
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "dynamo"
+SETTINGS = DynamoSettings()
+
+SINGLE = deployment(
+    "chat",
+    component("Frontend", "frontend"),
+    component("Decode", gpus=4, line="python3 -m dynamo.vllm --model m --tensor-parallel-size 4", replicas=2),
+    annotations={"nvidia.com/dynamo-operator-origin-version": "1.0.0"},
+)
+LEADER_WORKER = deployment(
+    "big",
+    component("Frontend", "frontend"),
+    component(
+        "Decode", gpus=8, line="python3 -m dynamo.sglang --model m --tp 16", multinode={"nodeCount": 2}, replicas=3
+    ),
+    topologyConstraint=packed("block"),
+)
+DISAGGREGATED = deployment(
+    "disagg",
+    component("Frontend", "frontend"),
+    component(
+        "Prefill",
+        "prefill",
+        gpus=8,
+        line="python3 -m dynamo.trtllm --model m",
+        multinode={"nodeCount": 2},
+        topologyConstraint=packed("rack"),
+    ),
+    component("Decode", "decode", gpus=8, line="python3 -m dynamo.vllm --model m", topologyConstraint=packed("host")),
+    topologyConstraint=packed("zone", "h100"),
+    backendFramework="",
+    priorityClassName="inference",
+    labels={"team": "a"},
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "obj"),
+    [("single-node", SINGLE), ("leader-worker", LEADER_WORKER), ("disaggregated", DISAGGREGATED)],
+)
+def test_the_golden_sets(name: str, obj: Json) -> None:
+    """After a wanted change: SPINNEY_UPDATE_GOLDEN=1 pytest, then read the difference."""
+    path, rendered = GOLDEN / f"{name}.yaml", podcliqueset_of(obj, SETTINGS)
+    if os.environ.get("SPINNEY_UPDATE_GOLDEN"):
+        path.write_text(yaml.safe_dump(rendered, sort_keys=False))
+    assert rendered == yaml.safe_load(path.read_text())
+
+
+def test_d1_d5_a_deployment_without_topology_renders_no_topology_key() -> None:
+    assert _topology_keys(podcliqueset_of(SINGLE, SETTINGS)) == []
+
+
+def test_d6_each_constraint_has_its_place() -> None:
+    template = podcliqueset_of(DISAGGREGATED, SETTINGS)["spec"]["template"]
+    assert template["topologyConstraint"] == {"packDomain": "zone"}
+    cliques = {each["name"]: each.get("topologyConstraint") for each in template["cliques"]}
+    assert cliques == {
+        "frontend": None,
+        "prefill-ldr": None,
+        "prefill-wkr": None,
+        "decode": {"packDomain": "host"},
+    }
+    groups = {each["name"]: each.get("topologyConstraint") for each in template["podCliqueScalingGroups"]}
+    assert groups == {"prefill": {"packDomain": "rack"}}
+
+
+def test_d11_the_topology_name_is_passed_through() -> None:
+    assert podcliqueset_of(DISAGGREGATED, SETTINGS)["spec"]["template"]["clusterTopologyName"] == "h100"
+    assert "clusterTopologyName" not in podcliqueset_of(LEADER_WORKER, SETTINGS)["spec"]["template"]
+
+
+def test_a_fragment_replaces_the_topology_of_its_place() -> None:
+    fragment = {"apiVersion": "grove.io/v1alpha1", "value": {"topologyConstraint": {"pack": {"preferred": "rack"}}}}
+    multinode = {"nodeCount": 2, "worker": {"providerOverride": fragment}}
+    template = podcliqueset_of(deployment("d", component("w", multinode=multinode)), SETTINGS)["spec"]["template"]
+    found = {each["name"]: each.get("topologyConstraint") for each in template["cliques"]}
+    assert found == {"w-ldr": None, "w-wkr": {"pack": {"preferred": "rack"}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        ("qwen38max-sgl-disagg", component("a" * 13, multinode={"nodeCount": 2}), "qwen38max--d2ec"),
+        ("kimi-k3-agg", component("a" * 16, multinode={"nodeCount": 2}), "kimi-3d6c"),
+        ("short", component("w"), "short"),
+    ],
+)
+def test_long_names_are_cut_and_marked(name: str, shape: Json, expected: str) -> None:
+    assert names.podcliqueset(name, [shape]) == expected
+
+
+def test_a_leader_of_mpi_starts_after_its_workers() -> None:
+    template = podcliqueset_of(DISAGGREGATED, SETTINGS)["spec"]["template"]
+    assert template["cliqueStartupType"] == "CliqueStartupTypeExplicit"
+    leader = next(each for each in template["cliques"] if each["name"] == "prefill-ldr")
+    assert leader["spec"]["startsAfter"] == ["prefill-wkr"]
+
+
+def test_scaling_changes_nothing_but_replicas() -> None:
+    more = copy.deepcopy(SINGLE)
+    more["spec"]["components"][1]["replicas"] = 9
+    one, other = podcliqueset_of(SINGLE, SETTINGS), podcliqueset_of(more, SETTINGS)
+    clique = other["spec"]["template"]["cliques"][1]["spec"]
+    assert clique["replicas"] == 9
+    clique["replicas"] = 2
+    assert one == other
+
+
+def test_what_is_scaled_where_it_lives_is_not_scaled_back() -> None:
+    template = podcliqueset_of(SINGLE, SETTINGS, {"decode": 7, "frontend": 1})["spec"]["template"]
+    assert [(each["name"], each["spec"]["replicas"]) for each in template["cliques"]] == [
+        ("decode", 7),
+        ("frontend", 1),
+    ]
+
+
+def test_a_scheduler_of_the_users_choice_gets_no_queue() -> None:
+    own = component("w")
+    own["podTemplate"]["spec"]["schedulerName"] = "mine"
+    (clique,) = podcliqueset_of(deployment("d", own), SETTINGS)["spec"]["template"]["cliques"]
+    assert clique["spec"]["podSpec"]["schedulerName"] == "mine"
+    assert "kai.scheduler/queue" not in clique["labels"]
+
+
+def test_the_users_own_values_win_in_the_main_container() -> None:
+    own = component("f", "frontend")
+    own["podTemplate"]["spec"]["containers"][0] |= {
+        "command": ["serve"],
+        "env": [{"name": "DYN_HTTP_PORT", "value": "1"}, {"name": "A", "value": "2"}],
+    }
+    (clique,) = podcliqueset_of(deployment("d", own), SETTINGS)["spec"]["template"]["cliques"]
+    (main,) = clique["spec"]["podSpec"]["containers"]
+    env = {each["name"]: each.get("value") for each in main["env"]}
+    assert (main["command"], main["args"]) == (["serve"], ["-m", "dynamo.frontend"])
+    assert (env["DYN_HTTP_PORT"], env["A"], env["DYN_NAMESPACE"]) == ("1", "2", "ml-d")
+    assert list(env) == sorted(env)
+
+
+_COMPONENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["frontend", "worker", "prefill", "decode", "planner", ""]),
+        st.integers(0, 8),
+        st.sampled_from(["", "python3 -m dynamo.vllm -tp 16", "python3 -m dynamo.sglang", "python3 -m dynamo.trtllm"]),
+        st.one_of(st.none(), st.integers(2, 4)),
+        st.integers(0, 4),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_COMPONENTS, st.sampled_from(["", "zone", "block"]))
+def test_generation_is_deterministic_and_stable_under_scaling(shapes: list[Any], domain: str) -> None:
+    parts = [
+        component(
+            f"c{index}", kind, gpus, line, replicas=replicas, **({"multinode": {"nodeCount": nodes}} if nodes else {})
+        )
+        for index, (kind, gpus, line, nodes, replicas) in enumerate(shapes)
+    ]
+    obj = deployment("d", *parts, **({"topologyConstraint": packed(domain)} if domain else {}))
+    before = copy.deepcopy(obj)
+    first = podcliqueset_of(obj, SETTINGS)
+    assert podcliqueset_of(obj, SETTINGS) == first
+    assert obj == before
+    scaled = copy.deepcopy(obj)
+    for part in scaled["spec"]["components"]:
+        part["replicas"] += 1
+    second = podcliqueset_of(scaled, SETTINGS)
+    assert _without_replicas(second) == _without_replicas(first)
+    assert bool(_topology_keys(first)) == bool(domain)
+
+
+def _without_replicas(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_replicas(one) for key, one in value.items() if key != "replicas"}
+    return [_without_replicas(one) for one in value] if isinstance(value, list) else value
+
+
+def _topology_keys(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        own = [key for key in value if "opology" in key or key == "packDomain"]
+        return own + [key for one in value.values() for key in _topology_keys(one)]
+    return [key for one in value for key in _topology_keys(one)] if isinstance(value, list) else []

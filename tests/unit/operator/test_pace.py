@@ -1,0 +1,143 @@
+"""How the operator paces itself: what is made comes first, what is told follows once, and rest costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from spinney.api.changes import Change, Create, Expansion, SetStatus
+from spinney.core.expansion.resources import PODCLIQUES, PODS
+from spinney.drive.apply.outcome import Outcome, Refused, Written
+from spinney.drive.client.errors import Forbidden, Status
+from spinney.drive.loop.operator.courtesy import Courtesy
+from spinney.drive.loop.operator.effects import Effects
+from spinney.drive.loop.operator.rest import Rest
+from spinney.drive.loop.queue import WorkQueue
+from spinney.sim.world import World
+from unit.operator.operator_world import Counting, clique, group, in_world, podcliqueset
+
+KEY = ("default", "a")
+
+
+class Hand(Effects):
+    """An `Effects` whose changes come to what is given."""
+
+    def __init__(self, *answers: Outcome) -> None:
+        self.begun: list[Change] = []
+        self.most = self._running = 0
+        self._answers = list(answers)
+
+    async def _one(self, change: Change) -> Outcome:
+        self.begun.append(change)
+        self._running += 1
+        self.most = max(self.most, self._running)
+        await asyncio.sleep(0)
+        self._running -= 1
+        return self._answers.pop(0)
+
+
+WRITTEN = Written(b"{}", "uid", "1")
+REFUSED = Refused(Status(code=403, reason="Forbidden", message="over quota"))
+PODS_MADE = [Create(PODS.at(name, "default"), {"metadata": {"name": name}}) for name in "ab"]
+TOLD = SetStatus(PODCLIQUES.at("c", "default"), {"replicas": 2}, "uid", "1")
+
+
+async def test_what_is_alike_is_made_side_by_side_and_told_at_the_next_look() -> None:
+    hand = Hand(WRITTEN, WRITTEN)
+    assert not await hand.carry_out([*PODS_MADE, TOLD])
+    assert hand.begun == PODS_MADE
+    assert hand.most == 2
+
+
+async def test_what_cannot_be_made_is_told_at_once() -> None:
+    hand = Hand(REFUSED, REFUSED, WRITTEN)
+    with pytest.raises(Forbidden):
+        await hand.carry_out([*PODS_MADE, TOLD])
+    assert hand.begun == [*PODS_MADE, TOLD]
+
+
+async def test_what_is_only_told_is_all_done() -> None:
+    assert await Hand(WRITTEN).carry_out([TOLD])
+
+
+def test_a_status_is_written_once_its_objects_are_there_and_not_in_between() -> None:
+    transports: list[Counting] = []
+
+    def counting(inner: object) -> Counting:
+        transports.append(Counting(inner))
+        return transports[-1]
+
+    async def scenario(world: World) -> list[str]:
+        cliques = [clique("front", 2), clique("leader"), clique("worker", 3)]
+        await world.apply([podcliqueset("s", cliques, [group("g", ["leader", "worker"], 2, 2)])])
+        await world.settle()
+        return transports[0].writes
+
+    writes = in_world(scenario, binds=False, wrap=lambda sim: counting)
+    creates = [text for text in writes if text.startswith("POST") and "/events" not in text]
+    statuses = [text for text in writes if "/status" in text]
+    assert len([text for text in statuses if "/podcliques/" in text]) <= 2 * 5
+    assert len(statuses) <= len(creates)
+
+
+def rest_of(sights: list[tuple[object, ...]]) -> Rest:
+    return Rest(lambda key: sights[-1])
+
+
+def test_the_same_sight_gives_the_same_rest() -> None:
+    rest = rest_of([("seen",)])
+    rest.note(KEY, Expansion(again_s=50.0))
+    assert rest.expansion(KEY, 10.0) == Expansion(again_s=50.0)
+
+
+def test_another_sight_is_no_rest() -> None:
+    sights: list[tuple[object, ...]] = [("seen",)]
+    rest = rest_of(sights)
+    rest.note(KEY, Expansion())
+    sights.append(("seen", "more"))
+    assert rest.expansion(KEY, 10.0) is None
+
+
+def test_rest_ends_at_the_time_that_was_named() -> None:
+    rest = rest_of([("seen",)])
+    rest.note(KEY, Expansion(again_s=50.0))
+    assert rest.expansion(KEY, 50.0) is None
+
+
+@pytest.mark.parametrize(
+    ("sight", "expansion"),
+    [
+        pytest.param((), Expansion(), id="nothing can be said of what was seen"),
+        pytest.param(("seen",), Expansion((SetStatus(PODS.at("a"), {}, "", ""),)), id="there was something to do"),
+    ],
+)
+def test_what_is_not_at_rest_is_not_remembered(sight: tuple[object, ...], expansion: Expansion) -> None:
+    rest = rest_of([sight])
+    rest.note(KEY, expansion)
+    assert rest.expansion(KEY, 0.0) is None
+
+
+def crowd(courtesy: Courtesy, size: int) -> WorkQueue[tuple[str, str]]:
+    queue: WorkQueue[tuple[str, str]] = WorkQueue(Random(0))
+    courtesy.join("pods", queue)
+    for number in range(size):
+        queue.add(("default", f"waiting-{number}"))
+    return queue
+
+
+async def test_nobody_waits_for_a_few() -> None:
+    courtesy = Courtesy()
+    crowd(courtesy, 3)
+    assert not courtesy.lets_pass("pods", KEY)
+
+
+async def test_who_lets_a_crowd_pass_is_called_when_it_has_gone() -> None:
+    courtesy = Courtesy()
+    queue = crowd(courtesy, 40)
+    assert courtesy.lets_pass("pods", KEY)
+    for _ in range(40):
+        queue.done(await queue.get())
+    assert await asyncio.wait_for(queue.get(), 1.0) == KEY
+    assert not courtesy.lets_pass("pods", KEY)

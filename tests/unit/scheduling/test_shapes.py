@@ -1,0 +1,191 @@
+"""What one pod asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spinney.api.placement.problem import ANY_NODE, NodeTerm, PreferredTerm, Term, Toleration
+from spinney.core.scheduling.shapes import PodShape, Shapes, requests
+from unit.scheduling.reading_kit import RESOURCES, container, pod
+
+GPU = "nvidia.com/gpu"
+SPREAD = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def shape(spec: dict[str, Any], **metadata: Any) -> PodShape:
+    return Shapes(RESOURCES).of(pod("p", spec, **metadata))
+
+
+def asked(spec: dict[str, Any]) -> dict[str, int]:
+    return dict(zip(RESOURCES, shape(spec).request, strict=True))
+
+
+def test_containers_add_up_and_a_pod_is_one_pod() -> None:
+    spec = {"containers": [container({"cpu": "500m", "memory": "1Gi"}), container({"cpu": "1", GPU: 2})]}
+    assert asked(spec) == {"cpu": 1500, "memory": 2**30, "pods": 1, GPU: 2}
+
+
+def test_amounts_are_rounded_up() -> None:
+    assert asked({"containers": [container({"cpu": "100u", "memory": "1500m"})]})["cpu"] == 1
+    assert asked({"containers": [container({"memory": "1500m"})]})["memory"] == 2
+
+
+def test_the_widest_init_container_counts_when_it_is_more_than_all_containers() -> None:
+    spec = {
+        "initContainers": [container({"cpu": "4"}), container({"memory": "1Mi"})],
+        "containers": [container({"cpu": "1"})],
+    }
+    assert asked(spec)["cpu"] == 4000
+    assert asked(spec)["memory"] == 2**20
+
+
+def test_a_sidecar_stays_and_init_containers_after_it_run_beside_it() -> None:
+    sidecar = container({"cpu": "1"}, restartPolicy="Always")
+    early, late = container({"cpu": "3"}), container({"cpu": "3"})
+    assert asked({"initContainers": [early, sidecar], "containers": [container({"cpu": "1"})]})["cpu"] == 3000
+    assert asked({"initContainers": [sidecar, late], "containers": [container({"cpu": "1"})]})["cpu"] == 4000
+    assert asked({"initContainers": [sidecar], "containers": [container({"cpu": "5"})]})["cpu"] == 6000
+
+
+def test_resources_of_the_pod_itself_win_and_overhead_is_added() -> None:
+    spec = {
+        "containers": [container({"cpu": "1", GPU: 1})],
+        "resources": {"requests": {"cpu": "3"}},
+        "overhead": {"cpu": "250m"},
+    }
+    assert asked(spec) == {"cpu": 3250, "memory": 0, "pods": 1, GPU: 1}
+
+
+def test_k8_a_resource_that_no_node_offers_is_said() -> None:
+    assert shape({"containers": [container({"example.com/fpga": 1})]}).unsupported == "no node offers example.com/fpga"
+    assert shape({"containers": [container({"example.com/fpga": 0})]}).unsupported == ""
+
+
+def test_an_amount_that_is_no_quantity_is_said_and_counts_as_nothing() -> None:
+    found = shape({"containers": [container({"cpu": "many"})]})
+    assert found.unsupported == "cpu: many is not a quantity"
+    assert found.request[0] == 0
+
+
+def test_a_plain_pod_goes_to_any_node() -> None:
+    assert shape({}).filter is ANY_NODE
+
+
+def test_k8_selector_affinity_and_tolerations_become_the_filter() -> None:
+    terms = [
+        {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["h100", "h200"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+    ]
+    wish = {"weight": 7, "preference": {"matchExpressions": [{"key": "fast", "operator": "Exists"}]}}
+    found = shape(
+        {
+            "nodeSelector": {"z": "1", "a": "2"},
+            "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "affinity": {
+                "nodeAffinity": {
+                    SPREAD: {"nodeSelectorTerms": terms},
+                    "preferredDuringSchedulingIgnoredDuringExecution": [wish],
+                }
+            },
+        }
+    ).filter
+    assert found.selector == (("a", "2"), ("z", "1"))
+    assert found.tolerations == (Toleration("gpu", "Exists", "", "NoSchedule"),)
+    assert found.required == (
+        NodeTerm((Term("gpu", "In", ("h100", "h200")),)),
+        NodeTerm(fields=(Term("metadata.name", "In", ("n1",)),)),
+    )
+    assert found.preferred == (PreferredTerm(7, NodeTerm((Term("fast", "Exists"),))),)
+
+
+def test_required_affinity_without_terms_admits_no_node() -> None:
+    affinity = {"nodeAffinity": {SPREAD: {"nodeSelectorTerms": []}}}
+    assert shape({"affinity": affinity}).filter.required == ()
+
+
+def test_k8_host_ports_are_taken_also_by_pods_on_the_host_network() -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 90}]
+    assert shape({"containers": [container(ports=ports)]}).host_ports == {8080}
+    assert shape({"containers": [container(ports=ports)], "hostNetwork": True}).host_ports == {8080, 90}
+
+
+def anti(key: str = "kubernetes.io/hostname", selector: dict[str, Any] | None = None, **term: Any) -> dict[str, Any]:
+    term |= {"topologyKey": key, "labelSelector": selector or {"matchLabels": {"app": "web"}}}
+    return {"affinity": {"podAntiAffinity": {SPREAD: [term]}}}
+
+
+def test_k8_pods_that_keep_apart_on_hosts_share_a_number_that_is_no_port() -> None:
+    one = shape(anti(), labels={"app": "web", "pod": "1"})
+    other = shape(anti(), labels={"app": "web", "pod": "2"})
+    elsewhere = shape(anti(), labels={"app": "web"}, namespace="other")
+    (number,) = one.host_ports
+    assert number > 65535
+    assert other.host_ports == one.host_ports
+    assert elsewhere.host_ports != one.host_ports
+    assert one.unsupported == ""
+
+
+def test_k8_pods_that_keep_apart_by_another_label_say_so_for_their_set() -> None:
+    found = shape(anti("example.com/rack"), labels={"app": "web"})
+    assert found.anti_affinity == ("example.com/rack",)
+    assert found.host_ports == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels"),
+    [
+        pytest.param(anti(), {"app": "db"}, id="other pods"),
+        pytest.param(anti(namespaces=["other"]), {"app": "web"}, id="other namespaces"),
+        pytest.param(anti(namespaceSelector={}), {"app": "web"}, id="all namespaces"),
+        pytest.param(anti(matchLabelKeys=["rev"]), {"app": "web"}, id="label keys"),
+        pytest.param(anti(selector={"matchExpressions": [{"key": "a", "operator": "?"}]}), {}, id="unreadable"),
+    ],
+)
+def test_k8_anti_affinity_against_others_is_never_ignored(spec: dict[str, Any], labels: dict[str, str]) -> None:
+    found = shape(spec, labels=labels)
+    assert found.unsupported.startswith(f"affinity.podAntiAffinity.{SPREAD}[0] can not be ")
+    assert found.host_ports == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"affinity": {"podAffinity": {SPREAD: [{"topologyKey": "zone"}]}}}, f"affinity.podAffinity.{SPREAD}"),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {"whenUnsatisfiable": "ScheduleAnyway"},
+                    {"whenUnsatisfiable": "DoNotSchedule"},
+                ]
+            },
+            "topologySpreadConstraints[1] with whenUnsatisfiable DoNotSchedule",
+        ),
+    ],
+)
+def test_k8_what_cannot_be_honoured_is_said_with_its_field(spec: dict[str, Any], said: str) -> None:
+    assert shape(spec).unsupported == f"{said} can not be honoured"
+
+
+def test_k8_a_share_of_a_gpu_is_not_taken_for_none() -> None:
+    assert "gpu-fraction" in shape({}, annotations={"gpu-fraction": "0.5"}).unsupported
+
+
+def test_wishes_about_other_pods_are_left_out() -> None:
+    wish = [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}]
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"podAffinity": {preferred: wish}, "podAntiAffinity": {preferred: wish}}
+    assert shape({"affinity": affinity}) == shape({})
+
+
+def test_pods_of_one_template_share_one_shape() -> None:
+    shapes = Shapes(RESOURCES)
+    one, other = pod("a", {"hostname": "a"}), pod("b", {"hostname": "b", "nodeName": "n1"})
+    assert shapes.of(one) is shapes.of(other)
+    assert shapes.of(one) is not shapes.of(pod("c", {"containers": [container({GPU: "2"})]}))
+
+
+def test_requests_name_every_resource_whatever_the_axis() -> None:
+    found = requests(pod("p", {"containers": [container({"example.com/fpga": 2, "cpu": "1"})]}))
+    assert found == {"example.com/fpga": 2, "cpu": 1000, "pods": 1}
