@@ -141,7 +141,7 @@ def use_of(method: str, path: str) -> Use:
 
 def uses(method: str, path: str, body: bytes | None) -> Iterator[Use]:
     """The use itself, and what it implies."""
-    if not path.startswith(("/api/", "/apis/")) or path.strip("/").count("/") < 2:
+    if path.count("/") < {"api": 3, "apis": 4}.get(path.split("/")[1], path.count("/") + 1):
         return  # discovery is everybody's
     yield use_of(method, path)
     content: Any = json.loads(body) if body and method in ("POST", "PATCH") else None

@@ -78,7 +78,7 @@ def test_annotations_and_labels_of_a_binding(space: Space, unique: str) -> None:
     bind(space, "p", unique, annotations={"b": "2"}, labels={"topology.kubernetes.io/zone": "z"}).ok(201)
     meta = space.get("pods", "p").ok()["metadata"]
     assert meta["annotations"] == {"a": "1", "b": "2"}
-    assert meta["labels"]["x"] == "1"
+    assert meta["labels"] == {"x": "1", "topology.kubernetes.io/zone": "z"}
 
 
 BAD: dict[str, tuple[dict[str, Any], int, str]] = {

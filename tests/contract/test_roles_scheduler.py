@@ -22,11 +22,9 @@ from spinney.cli.roles import Told
 from spinney.cli.run_scheduler import SchedulerRole
 from spinney.drive.client.connect import connect, find_connection
 from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.operator.configured import settings_of
 from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.stack import Parts, Stack
 from stack_kit.bare import bare_server, kubeconfig_of_role
-from unit.operator.operator_world import clique, group, podcliqueset
 
 Json = dict[str, Any]
 ELECTION = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "100ms", "resourceNamespace": NAMESPACE}
@@ -49,7 +47,6 @@ KINDS = [
     pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
     pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
 ]
-SETS = "grove.io/v1alpha1/podcliquesets"
 DEADLINE_S = 60.0
 
 
@@ -61,16 +58,14 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 
 @asynccontextmanager
 async def at_work(server: Server, scheduler: Path, record: Record) -> AsyncIterator[None]:
-    """Nodes, controllers and an operator by the administrator; the scheduler by itself."""
+    """Nodes and controllers by the administrator; the scheduler by itself."""
     admin = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
-    parts = Parts(load_nodes(NODES), operator=settings_of(CONFIGURATION))
-    stack = Stack(admin, SystemClock(), system_dice(), parts)
+    stack = Stack(admin, SystemClock(), system_dice(), Parts(load_nodes(NODES)))
     connection = find_connection(SystemClock(), kubeconfig=scheduler)
     transport = LosesAnswers(RecordingTransport(connect(connection), record))
     role = SchedulerRole(Told(CONFIGURATION, connection), transport)
     tasks = [asyncio.create_task(each) for each in (stack.run(), role.run())]
     await stack.registered.wait()
-    await stack.operating.wait()
     try:
         yield
     finally:
@@ -107,9 +102,37 @@ def play(space: Space) -> None:
         201
     )
     space.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone"}, **_spec(template())}).ok(201)
-    cliques = [clique("a", podSpec=template()["spec"]), clique("w", podSpec=template()["spec"])]
-    groups = [group("g", ["w"])]
-    space.create(SETS, podcliqueset("p", cliques, groups, topologyConstraint={"packDomain": "zone"})).ok(201)
+
+
+GROVE = "grove.io/v1alpha1"
+GANG = {"grove.io/podgang": "gang", "app.kubernetes.io/managed-by": "grove-operator"}
+
+
+def below(above: Json | None) -> Json:
+    if above is None:
+        return {}
+    named = {"apiVersion": above["apiVersion"], "kind": above["kind"], "name": above["metadata"]["name"]}
+    return {"ownerReferences": [{**named, "uid": above["metadata"]["uid"], "controller": True}]}
+
+
+def play_grove(space: Space) -> None:
+    """Another operator's set, down to a pod; and a pod that joins it after it had a group of its own."""
+    kinds = {"PodCliqueSet": SET, "PodCliqueScalingGroup": GROUP, "PodClique": CLIQUE}
+    above: Json | None = None
+    for kind, spec in kinds.items():
+        body = {"apiVersion": GROVE, "kind": kind, "metadata": {"name": "chain", **below(above)}, "spec": spec}
+        above = space.create(f"{GROVE}/{kind.lower()}s", body).ok(201)
+    parts = [{"name": "chain", "minReplicas": 1, "podReferences": [{"namespace": "default", "name": "huge"}]}]
+    gang = {"apiVersion": "scheduler.grove.io/v1alpha1", "kind": "PodGang", "metadata": {"name": "gang"}}
+    space.create("scheduler.grove.io/v1alpha1/podgangs", {**gang, "spec": {"podgroups": parts}}).ok(201)
+    labels = {**GANG, "grove.io/podclique": "chain"}
+    eventually(lambda: space.get("pods", "huge").ok(200)["metadata"]["annotations"]["pod-group-name"], "its own group")
+    space.patch("pods", "huge", {"metadata": {"labels": labels, **below(above)}}).ok(200)
+
+
+CLIQUE: Json = {"replicas": 1, "minAvailable": 1, "podSpec": template()["spec"]}
+GROUP: Json = {"replicas": 1, "minAvailable": 1, "cliqueNames": ["w"]}
+SET: Json = {"replicas": 1, "template": {"cliques": [{"name": "w", "spec": CLIQUE}]}}
 
 
 def _spec(pod: Json) -> Json:
@@ -123,12 +146,14 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(server: Ser
     def is_placed() -> bool:
         pods = space.list("pods")["items"]
         waiting = [each["metadata"]["name"] for each in pods if not each["spec"].get("nodeName")]
-        assert (len(pods), waiting) == (9, ["huge"])
+        assert (len(pods), waiting) == (7, ["huge"])
         return True
 
     with running(at_work(server, kubeconfig_of_role(server, "scheduler", tmp_path), record)):
         play(space)
         eventually(is_placed, "all but one are placed", DEADLINE_S)
+        play_grove(space)
+        eventually(lambda: not own_group(space), "the group that it had for itself is gone", DEADLINE_S)
         eventually(lambda: conditions(space, "huge").get("PodScheduled") == "False", "one is told why not", DEADLINE_S)
     rights = ROLES["scheduler"]
     assert record.differences(*rights.cluster, *rights.own_namespace) == {
@@ -141,3 +166,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(server: Ser
 def conditions(space: Space, name: str) -> dict[str, str]:
     found = space.get("pods", name).ok(200).get("status", {}).get("conditions") or []
     return {each["type"]: each["status"] for each in found}
+
+
+def own_group(space: Space) -> list[str]:
+    return [name for name in space.names("scheduling.run.ai/v2alpha2/podgroups") if "huge" in name]

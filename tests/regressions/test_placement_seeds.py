@@ -6,6 +6,7 @@ import pytest
 
 from placement_oracle.instances import Profile
 from unit.placement.engine_kit import judged
+from unit.placement.metamorphic_kit import broken_promises
 
 SEEDS: list[tuple[Profile, int]] = [
     ("core", 81),  # a hard packing ate the budget of an easy placement elsewhere
@@ -23,3 +24,13 @@ SEEDS: list[tuple[Profile, int]] = [
 def test_what_was_wrong_once_is_right(profile: Profile, seed: int) -> None:
     _, wrong = judged(profile, [seed])
     assert not wrong
+
+
+PROMISES: list[tuple[str, int]] = [
+    ("unusable nodes", 788603442),  # a full node told two groups apart whose pods may use the same nodes
+]
+
+
+@pytest.mark.parametrize(("check", "seed"), PROMISES)
+def test_r2_what_was_promised_and_broken_once_is_kept(check: str, seed: int) -> None:
+    assert broken_promises(check, seed) == []

@@ -12,23 +12,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spinney.api.clock import Clock, Dice
+from spinney.api.meta import PartialObject
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.errors import ClientError
 from spinney.drive.client.transport import Response, Stream, Transport, TransportTimeout
 from spinney.drive.loop.election import LEASES, Election, Leadership, LeadershipLost, Terms
 from spinney.drive.loop.grouper.running import Grouper
+from spinney.drive.loop.operator.start_up import StartUpFailed
 from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.running import FIELD_MANAGER, Scheduler
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.views import PODGROUPS
-from spinney.api.meta import PartialObject
 from spinney.sim.faults import Crash, FaultyTransport, Schedule
 from spinney.sim.trace import TracingTransport
 from spinney.sim.world import World
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
-TERMS = Terms(duration_s=30, renew_deadline_s=20.0, retry_s=8.0)
+TERMS = Terms(duration_s=12, renew_deadline_s=8.0, retry_s=3.0)
 _TIMEOUT_S = 5.0
 
 
@@ -147,6 +149,7 @@ class SchedulerProcess:
     lives: list[Life] = field(default_factory=list)
     crashes: int = 0
     lost: int = 0
+    gave_up: int = 0
     trouble: list[BaseException] = field(default_factory=list)
     is_calm: bool = False
     groups: bool = True
@@ -166,16 +169,18 @@ class SchedulerProcess:
 
     async def kill(self) -> None:
         """As kill -9 does: at once, in the middle of anything."""
-        task = self.life.task
+        task = self.lives[-1].task if self.lives else None
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
     def pause(self) -> None:
-        self.life.wire.pause()
+        for life in self.lives[-1:]:
+            life.wire.pause()
 
     def resume(self) -> None:
-        self.life.wire.resume()
+        for life in self.lives:
+            life.wire.resume()
 
     def calm(self) -> None:
         """Nothing goes wrong any more, in this life and in all to come."""
@@ -209,6 +214,8 @@ class SchedulerProcess:
             self.crashes += 1
         elif leaves and all(isinstance(each, LeadershipLost) for each in leaves):
             self.lost += 1
+        elif leaves and all(isinstance(each, (ClientError, StartUpFailed)) for each in leaves) and not self.is_calm:
+            self.gave_up += 1
         elif error is not None:
             self.trouble.append(error)
 

@@ -215,11 +215,15 @@ def is_ready(pod: Json) -> bool:
 
 @contextmanager
 def stage_on(
-    assets: Assets | None, directory: Path, nodes: str, scheduler: SchedulerSettings | None = None
+    assets: Assets | None,
+    directory: Path,
+    nodes: str,
+    scheduler: SchedulerSettings | None = None,
+    controllers: tuple[str, ...] = (),
 ) -> Iterator[Stage]:
     """On a real control plane of these programs, or on the embedded server; nobody operates yet.
 
-    Without a scheduler pods are bound first fit.
+    Without a scheduler pods are bound first fit. `controllers`: the small ones that make pods of workloads.
     """
     rules = Rules()
     with contextlib.ExitStack() as held:
@@ -239,7 +243,8 @@ def stage_on(
             held.enter_context(_behind_webhook(server, rules))
         transport = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
         binds = None if scheduler is not None else lambda name: True
-        parts = Parts(load_nodes(nodes), Habits(timing=_QUICK), controllers=(), binds=binds, scheduler=scheduler)
+        described = load_nodes(nodes) if nodes else ()
+        parts = Parts(described, Habits(timing=_QUICK), controllers=controllers, binds=binds, scheduler=scheduler)
         stack = Stack(transport, SystemClock(), system_dice(), parts)
         held.enter_context(running(_while(stack.run, stack.registered, transport.close)))
         stage = Stage(server, rules)

@@ -17,7 +17,7 @@ from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_
 from spinney.cli.health import probed
 from spinney.cli.logs import log_to_stderr
 from spinney.cli.operator_settings import read_configuration
-from spinney.cli.roles import Role, Told, WebhookOptions, create
+from spinney.cli.roles import Measured, Role, Told, WebhookOptions, create
 from spinney.cli.stack_options import ConfigurationError as OptionError
 from spinney.drive.client.connect import find_connection
 from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
@@ -108,4 +108,5 @@ def metrics_text(roles: dict[str, Role]) -> str:
     lines = []
     for metric, samples in sorted(found.items()):
         lines += [f"# TYPE {metric} {'counter' if metric.endswith('_total') else 'gauge'}", *samples]
-    return "\n".join(lines) + "\n"
+    pages = [role.page() for role in roles.values() if isinstance(role, Measured)]
+    return "\n".join(lines) + "\n" + "".join(pages)

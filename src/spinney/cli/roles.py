@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.drive.client.connection import Connection
@@ -15,6 +15,7 @@ MODULES = {
     "webhook": "spinney.cli.run_webhook",
     "operator": "spinney.cli.run_operator",
     "scheduler": "spinney.cli.run_scheduler",
+    "dynamo": "spinney.cli.run_dynamo",
 }
 """In the order in which `spinney run all` starts them. Each module has `create(told) -> Role`."""
 
@@ -53,6 +54,15 @@ class Role(Protocol):
 
     async def run(self) -> None:
         """Until cancelled, or until it fails."""
+        ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A role that has figures of its own beside those that every role has."""
+
+    def page(self) -> str:
+        """In the text format of Prometheus."""
         ...
 
 

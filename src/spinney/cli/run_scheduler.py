@@ -56,6 +56,10 @@ class SchedulerRole:
     def figures(self) -> dict[str, float]:
         return {"leading": float(self._scheduler is not None)}
 
+    def page(self) -> str:
+        """What a leader has to tell; nothing while somebody else leads."""
+        return self._scheduler.metrics.page() if self._scheduler is not None else ""
+
     async def run(self) -> None:
         try:
             if self._election.enabled:

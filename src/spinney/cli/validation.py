@@ -15,10 +15,15 @@ import msgspec
 from spinney.api.admission import AdmissionRequest, Object
 from spinney.api.crds import crd
 from spinney.api.crds.catalog import DEFINITIONS
+from spinney.api.dynamo_conversion import ConversionError, from_list_form
 from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden
 from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.manifest_files import Manifest, ManifestError
+from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
+from spinney.core.admission.reading import part
 from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metadata
@@ -27,6 +32,7 @@ from spinney.serve.apiserver.customresources.serving import resources
 from spinney.serve.apiserver.resource import Context, Resource
 from spinney.serve.apiserver.schema.prune import prune
 from spinney.serve.webhook.looking import Reader, ask
+from spinney.serve.webhook.together import Together
 
 _CONTEXT = Context(0.0)
 _RULES_UNCHECKED = "<nil>"
@@ -88,7 +94,8 @@ class Validator:
     """Judges manifests one after the other; what is allowed is there for those that follow."""
 
     def __init__(self, settings: AdmissionSettings, cluster: Reader | None = None) -> None:
-        self._rules = OperatorAdmission(settings)
+        graphs = DynamoAdmission(DynamoAdmissionSettings(default_topology=settings.default_topology))
+        self._rules = Together((OperatorAdmission(settings), graphs))
         self._drawer = Drawer(cluster)
 
     def know_default(self, configuration: OperatorConfiguration) -> None:
@@ -108,7 +115,7 @@ class Validator:
                 raise ManifestError(f"{manifest}: {judgement.errors[0]}")
 
     async def judge(self, manifest: Manifest) -> Judgement:
-        content = manifest.content
+        content = _in_a_served_form(manifest)
         resource = _resource(content["apiVersion"], manifest.kind)
         if resource is None:
             return Judgement(manifest, _title(content, ""), judged=False)
@@ -140,6 +147,18 @@ class Validator:
         if verdict.message:
             errors.append(FieldError("", ErrorType.INTERNAL, None, verdict.message))
         return errors, verdict.warnings
+
+
+def _in_a_served_form(manifest: Manifest) -> Object:
+    """Deployments may list their services, as no version of their API can (D12)."""
+    content = manifest.content
+    listed = isinstance(part(content, "spec").get("services"), list)
+    if not (listed and manifest.kind == DynamoGraphDeployment.KIND):
+        return content
+    try:
+        return from_list_form(content)
+    except ConversionError as error:
+        raise ManifestError(f"{manifest}: {error}") from error
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ from unit.admission.admission_kit import ON, View, topology
 
 Json = dict[str, Any]
 GROUP = "scheduling.run.ai"
-RACK = "example.com/rack"
+RACK, ZONE = "example.com/rack", "topology.kubernetes.io/zone"
 
 
 def cluster() -> View:
@@ -80,7 +80,7 @@ def test_k3_a_deep_tree_with_upper_case_names_is_allowed() -> None:
         (
             packed(requiredTopologyLevel="rak"),
             'spec.topologyConstraint.requiredTopologyLevel: Invalid value: "rak": '
-            f"the topology tree 'network' does not contain a level with this name: [{RACK} topology.kubernetes.io/zone]",
+            f"the topology tree 'network' does not contain a level with this name: [{RACK} {ZONE}]",
         ),
         (
             packed(preferredTopologyLevel="rack"),
@@ -104,7 +104,7 @@ def test_k3_a_deep_tree_with_upper_case_names_is_allowed() -> None:
         (
             {"subGroups": [part("a", **packed(requiredTopologyLevel="x"))]},
             'spec.subGroups[0].topologyConstraint.requiredTopologyLevel: Invalid value: "x": '
-            f"the topology tree 'network' does not contain a level with this name: [{RACK} topology.kubernetes.io/zone]",
+            f"the topology tree 'network' does not contain a level with this name: [{RACK} {ZONE}]",
         ),
     ],
 )

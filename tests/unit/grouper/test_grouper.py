@@ -252,6 +252,45 @@ def test_k14_a_gang_that_finishes_needs_ever_fewer_pods() -> None:
     assert in_world(scenario) == (3, 2)
 
 
+GANG: Json = {
+    "apiVersion": "scheduler.grove.io/v1alpha1",
+    "kind": "PodGang",
+    "metadata": {"name": "g", "namespace": "default", "annotations": {"grove.io/topology-name": "network"}},
+    "spec": {
+        "topologyConstraint": {"packConstraint": {"required": RACK}},
+        "podgroups": [{"name": "c", "minReplicas": 1, "podReferences": [{"namespace": "default", "name": "p"}]}],
+    },
+}
+
+
+def test_k2_pods_of_another_operator_get_the_group_of_their_gang_once_it_is_there() -> None:
+    async def scenario(world: GrouperWorld) -> tuple[set[str], list[str], Json]:
+        clique = {"name": "c", "spec": {"podSpec": {"containers": [{"name": "main", "image": "serve"}]}}}
+        own = {"name": "s", "namespace": "default"}
+        spec = {"replicas": 1, "template": {"cliques": [clique]}}
+        (made,) = await world.world.apply(
+            {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": own, "spec": spec}
+        )
+        above = [
+            {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "name": "s", "uid": made["metadata"]["uid"]}
+        ]
+        gated = pod("p", labels={"grove.io/podgang": "g"}, ownerReferences=above)
+        gated["spec"]["schedulingGates"] = [{"name": "grove.io/podgang-pending-creation"}]
+        await world.world.apply(gated)
+        await world.settle()
+        before = _named(await _pods(world))
+        await world.world.apply(GANG)
+        await world.patch("Pod", "p", {"spec": {"schedulingGates": None}})
+        await world.settle()
+        return before, await world.events("Pod", "p"), await world.the_group()
+
+    before, told, found = in_world(scenario)
+    assert (before, told) == ({""}, [])
+    assert found["metadata"]["name"].startswith("pg-g-")
+    assert found["spec"]["subGroups"] == [{"name": "c", "minMember": 1}]
+    assert found["spec"]["topologyConstraint"]["requiredTopologyLevel"] == RACK
+
+
 class Blindfold:
     """A transport that may not look at Jobs."""
 
@@ -278,6 +317,37 @@ def test_k2_an_owner_that_may_not_be_read_is_told_and_its_pods_stand_for_themsel
     assert told == [
         f"Pod default/{name}: metadata.ownerReferences: Job train cannot be read, so it is not grouped by it"
     ]
+
+
+class Refusing:
+    """A server that will not have PodGroups for a while."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.stream, self.close = inner.stream, inner.close
+        self._left = 5
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        if method == "POST" and path.endswith("/podgroups") and self._left:
+            self._left -= 1
+            return Response(403, {}, b'{"kind": "Status", "code": 403, "message": "exceeded quota"}')
+        return await self._inner.request(method, path, **rest)
+
+
+def test_k2_a_group_that_the_server_refuses_is_told_and_tried_again() -> None:
+    async def scenario(world: GrouperWorld) -> tuple[Json, Json, int]:
+        await world.world.apply(pod("p"))
+        await world.pause(5)
+        (before,) = await _pods(world)
+        await world.settle(quiet_s=90)
+        (after,) = await _pods(world)
+        return before, after, len(await world.groups())
+
+    before, after, groups = in_world(scenario, wrap=Refusing)
+    reason, message = _condition(before)
+    assert (reason, message.startswith("PodGroup default/pg-p-")) == ("PodGrouperWarning", True)
+    assert message.endswith(" is refused: exceeded quota")
+    assert (_condition(after), groups) == (("", ""), 1)
 
 
 def test_k2_many_pods_of_one_owner_cost_one_walk() -> None:

@@ -197,6 +197,11 @@ def test_k12_a_gang_waits_where_zones_together_need_what_a_node_releases() -> No
     assert not answer([one], gang(pods("w", 1, 4)))["waits"]
 
 
+def test_k12_what_zones_share_is_named_when_it_is_short() -> None:
+    found = answer([node("a", 4, 4, allocatable={"pods": "3"})], gang(pods("w", 4, 1)))
+    assert reason(found) == "w needs 4 pods; the cluster holds 3, short of 1 pod slot"
+
+
 def test_k12_a_blocked_node_is_counted_once() -> None:
     found = answer([node("a", 4, 4), problem_kit.node("b", gpus=2)], gang(pods("w", 1, 8), required=RACK))
     assert found["explanation"]["blocked"] == {"insufficient nvidia.com/gpu": 2}

@@ -44,6 +44,7 @@ def in_world(
     nodes: str = NODES,
     seed: int = 0,
     wrap: Callable[[Sim], Any] | None = None,
+    controllers: tuple[str, ...] = (),
 ) -> T:
     """Run a scenario in a fresh world of simulated time, with a scheduler at work and the topology `tree`."""
 
@@ -51,7 +52,7 @@ def in_world(
         parts = Parts(
             nodes=load_nodes(nodes) if nodes else (),
             habits=Habits(heartbeat_s=0),
-            controllers=(),
+            controllers=controllers,
             operator=operator,
             scheduler=settings or Settings(),
         )

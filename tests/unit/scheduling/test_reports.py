@@ -13,7 +13,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.crds import all_crds
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE
-from spinney.core.scheduling.reporting import Event, PodReport, Report, texts
+from spinney.core.scheduling.reporting import Event, PodReport, Report, stray_reports, texts
 from spinney.core.scheduling.reporting.report import State
 from spinney.drive.apply.door import Door
 from spinney.drive.client.paths import Key
@@ -26,6 +26,10 @@ from unit.scheduling.reporting_kit import told
 
 Json = dict[str, Any]
 GROUP = ("ns", "a")
+
+
+async def _nothing() -> None:
+    pass
 
 
 class Stage:
@@ -43,7 +47,7 @@ class Stage:
     def begin(self) -> Reports:
         """A process that remembers nothing."""
         door = Door(self.world.transport("reports"), self.world.dice, field_manager="kai-scheduler")
-        return Reports(door, self.world.clock, self.groups.get, self.pods.get, manners=self.manners)
+        return Reports(door, self.world.clock, self.groups.get, self.pods.get, _nothing, manners=self.manners)
 
     async def look(self) -> None:
         for one in await self.world.list("PodGroup"):
@@ -204,7 +208,8 @@ def test_a_pod_that_has_its_node_or_is_another_one_is_not_marked() -> None:
 def test_writes_keep_to_their_rate() -> None:
     async def scenario(stage: Stage) -> None:
         for at in range(20):
-            stage.reports.tell_pod(("ns", "w-0"), "u", Event("Normal", "Scheduled", f"event {at}"))
+            about = stage.pods["ns", "w-0"].metadata
+            stage.reports.note("v1", "Pod", about, Event("Normal", "Scheduled", f"event {at}"))
         assert len(await stage.told(seconds=1.01)) == 2 + 5
 
     on_stage(scenario, manners=Manners(rate_per_s=5.0, burst=2))
@@ -212,7 +217,8 @@ def test_writes_keep_to_their_rate() -> None:
 
 def test_an_event_of_the_group_carries_its_annotations() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.reports.tell_group(GROUP, "u", texts.preempted("w-0", ("ns", "big"), 2))
+        about = stage.groups[GROUP].metadata
+        stage.reports.note("scheduling.run.ai/v2alpha2", "PodGroup", about, texts.preempted("w-0", ("ns", "big"), 2))
         await stage.told()
         (found,) = await stage.world.list("Event")
         assert found["metadata"]["annotations"]["evictor-pod-group-name"] == "big"
@@ -226,5 +232,36 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
         stage.groups.clear()
         assert await stage.told(refusal()) == []
         assert stage.reports.backlog == 0
+
+    on_stage(scenario)
+
+
+def test_inv12_a_story_about_an_older_version_is_not_told_and_comes_again_with_the_newer_one() -> None:
+    async def scenario(stage: Stage) -> None:
+        old = dict(stage.groups)
+        await stage.world.apply({**podgroup(), "spec": {"queue": "other"}})
+        stage.groups.update(old)
+        assert await stage.told(refusal(), seconds=0.3) == []
+        assert "scheduling.run.ai/podgroups" in await stage.told(seconds=5.0)
+
+    on_stage(scenario)
+
+
+def test_a_story_that_is_over_before_it_was_told_is_not_told() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.reports.put(GROUP, stage.here(refusal()))
+        stage.reports.forget(GROUP)
+        assert await stage.told() == []
+
+    on_stage(scenario)
+
+
+def test_inv5_pods_without_a_group_are_told_once() -> None:
+    async def scenario(stage: Stage) -> None:
+        pods = [stage.pods["ns", f"w-{at}"] for at in range(2)]
+        stage.reports.put_strays(stray_reports(("ns", "x"), pods))
+        assert await stage.told() == ["/pods", "/pods", "/events", "/events"]
+        stage.reports.put_strays(stray_reports(("ns", "x"), pods))
+        assert await stage.told() == []
 
     on_stage(scenario)

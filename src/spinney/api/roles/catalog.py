@@ -90,12 +90,13 @@ _WEBHOOK = RoleRights(
 _SCHEDULER = RoleRights(
     cluster=(
         grant("", "pods", "get list watch patch"),
-        grant("", "pods/binding", "create"),
+        grant("", "pods/binding pods/eviction", "create"),
         grant("", "pods/status", "patch"),
         grant("", "nodes persistentvolumeclaims persistentvolumes", "list watch"),
         grant("", "events", "create"),
         grant("storage.k8s.io", "storageclasses", "list watch"),
         grant("scheduling.k8s.io", "priorityclasses", "list watch"),
+        grant("policy", "poddisruptionbudgets", "list watch"),
         grant("scheduling.run.ai", "podgroups", _KEPT),
         grant("scheduling.run.ai", "podgroups/status", "patch"),
         grant("scheduling.run.ai", "queues", "get list watch create"),

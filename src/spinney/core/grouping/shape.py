@@ -51,10 +51,10 @@ def podgroup_name(owner: str, uid: str, suffix: str = "") -> str:
     return f"pg-{owner[: NAME_LIMIT - 3 - len(tail)].rstrip('-.')}{tail}"
 
 
-def whole_owner(chain: Chain, min_member: int = 1, **more: object) -> Shape:
+def whole_owner(chain: Chain, min_member: int = 1, default_class: str = TRAIN) -> Shape:
     """One group for the top owner."""
     top = chain.top
-    return Shape(podgroup_name(top.name, top.uid), top, min_member, **more)  # type: ignore[arg-type]
+    return Shape(podgroup_name(top.name, top.uid), top, min_member, default_class=default_class)
 
 
 def one_per_pod(chain: Chain, uid: str = "", default_class: str = TRAIN) -> Shape:

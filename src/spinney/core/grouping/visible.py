@@ -73,5 +73,5 @@ def podgroup_condition(podgroup: PodGroup, sentence: str, now: float) -> tuple[S
     }
     conditions = [one for one in known if one.get("type") != GROUPED]
     metadata = podgroup.metadata
-    status_ = {"conditions": [*conditions, fresh]}
-    return (SetStatus(PODGROUPS.of(metadata), status_, metadata.uid, metadata.resource_version),)
+    changed = {"conditions": [*conditions, fresh]}
+    return (SetStatus(PODGROUPS.of(metadata), changed, metadata.uid, metadata.resource_version),)

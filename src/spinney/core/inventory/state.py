@@ -55,6 +55,8 @@ class Inventory:
         self._zones: dict[int, str] = {}
         self._divisions = Divisions(self.idle, self.releasing, self.port_use, self._touch)
         self.divided = self._divisions.by_slot
+        self.home = self._divisions.home
+        self.family = self._divisions.family
         self.masks = Masks(self._nodes, self.changes)
         self.mirror = Mirror(len(self.resources), self.idle, self.releasing, self.changes)
         self._counts: Recent[tuple[Shape, bool], Counts] = Recent(MOST_COUNTS, lambda key: Counts(*key, self))
@@ -98,16 +100,6 @@ class Inventory:
     def zone(self, slot: int) -> str:
         """The name of the zone a slot stands for; empty: it stands for a node."""
         return self._zones.get(slot, "") if self._zones else ""
-
-    def home(self, slot: int) -> int:
-        """The slot of the node that a slot is, or is a part of."""
-        divided = self.divided.get(slot) if self.divided else None
-        return slot if divided is None else divided.slot
-
-    def family(self, slot: int) -> tuple[int, ...]:
-        """The slots of the same node."""
-        divided = self.divided.get(slot) if self.divided else None
-        return (slot,) if divided is None else (divided.slot, *divided.zones)
 
     def slots(self) -> Collection[int]:
         """Slots with a node or a zone, in no particular order."""

@@ -54,6 +54,16 @@ class Divisions:
         self._touch = touch
         self.by_slot: dict[int, Divided] = {}
 
+    def home(self, slot: int) -> int:
+        """The slot of the node that a slot is, or is a part of."""
+        divided = self.by_slot.get(slot)
+        return slot if divided is None else divided.slot
+
+    def family(self, slot: int) -> tuple[int, ...]:
+        """The slots of the same node."""
+        divided = self.by_slot.get(slot)
+        return (slot,) if divided is None else (divided.slot, *divided.zones)
+
     def join(self, divided: Divided) -> None:
         """From now on these slots are parts of one node."""
         for slot in (divided.slot, *divided.zones):

@@ -33,10 +33,11 @@ MOST_WORK = 1_000
 
 @dataclass(slots=True)
 class _Filled:
-    """What a domain takes: pods per pod set, and what is left by node (rows) and resource (columns)."""
+    """What a domain takes: pods per pod set, what is left by node (rows) and resource (columns), and in all."""
 
     placed: dict[int, int]
     left: Numbers
+    in_all: Numbers
 
 
 def nearest(case: Case, level: Level, domains: Numbers) -> tuple[Shortfall, ...]:
@@ -69,7 +70,7 @@ def shortfall(case: Case, path: tuple[str, ...], slots: Numbers, guess: int | No
     filled = _count(case, slots) if case.countable else _pack(case, slots, guess)
     missing = {leaf.index: case.needs[leaf.index] - filled.placed.get(leaf.index, 0) for leaf in case.active}
     holds = _running(case) + sum(filled.placed.values())
-    return Shortfall(path, holds, holds + sum(missing.values()), _short(case, missing, filled.left))
+    return Shortfall(path, holds, holds + sum(missing.values()), _short(case, missing, filled))
 
 
 def _running(case: Case) -> int:
@@ -103,7 +104,7 @@ def _count(case: Case, slots: Numbers) -> _Filled:
     left = _free(case, slots)
     full = np.minimum(fit, np.maximum(0, need - (np.cumsum(fit) - fit)))
     left -= full[:, None] * np.array([shape.request[r] for r in case.asked.wanted], np.int64)[None, :]
-    return _Filled({leaf: int(full.sum())}, left)
+    return _Filled({leaf: int(full.sum())}, left, left.sum(axis=0))
 
 
 def _pack(case: Case, slots: Numbers, guess: int | None) -> _Filled:
@@ -115,8 +116,8 @@ def _pack(case: Case, slots: Numbers, guess: int | None) -> _Filled:
         best = _most(case, small, greedy if guess is None else guess)
         placed = {leaf: sum(where.values()) for leaf, where in best.items()}
         if sum(placed.values()) >= greedy or case.inventory.divided:
-            return _Filled(placed, _left(case, slots, small, best))
-    return _Filled(poured.placed, poured.left)
+            return _Filled(placed, *_left(case, slots, small, best))
+    return _Filled(poured.placed, poured.left, poured.left.sum(axis=0))
 
 
 def _most(case: Case, small: Table, guess: int) -> Solution:
@@ -150,32 +151,39 @@ def _first(case: Case, order: list[Part], count: int) -> dict[int, int]:
     return needs
 
 
-def _left(case: Case, slots: Numbers, small: Table, solution: Solution) -> Numbers:
-    left = _free(case, slots)
-    row = {slot: at for at, slot in enumerate(slots.tolist())}
-    for leaf, where in solution.items():
-        size = np.array(_size(case, case.parts.all[leaf]), np.int64)
-        for node, count in where.items():
-            left[row[small.board.slots[node]]] -= size * count
-    return left
+def _left(case: Case, slots: Numbers, small: Table, solution: Solution) -> tuple[Numbers, Numbers]:
+    """What a solution leaves, by node and in all."""
+    inventory = case.inventory
+    with inventory.trial():
+        for leaf, where in solution.items():
+            pods = case.parts.all[leaf].pods
+            assert pods is not None
+            for node, count in where.items():
+                inventory.take(small.board.slots[node], pods.request, times=count)
+        left = _free(case, slots)
+        in_all = left.sum(axis=0)
+        for divided in {id(one): one for one in map(inventory.divided.get, slots.tolist()) if one}.values():
+            together = left[np.isin(slots, divided.zones)].sum(axis=0)
+            in_all -= np.maximum(0, together - _free(case, np.array([divided.slot], np.int64))[0])
+    return left, in_all
 
 
-def _short(case: Case, missing: Mapping[int, int], left: Numbers) -> dict[str, int]:
+def _short(case: Case, missing: Mapping[int, int], filled: _Filled) -> dict[str, int]:
     """What the missing pods ask for beyond what is left; if enough is left but scattered, what single nodes lack.
 
     Nothing where no pod may be: amounts would not help there.
     """
     names = case.inventory.resources
     wanted = case.asked.wanted
-    if not len(left):
+    if not len(filled.left):
         return {}
-    there = left.sum(axis=0).tolist()
+    there = filled.in_all.tolist()
     short = {}
     for at, resource in enumerate(wanted):
         asked = sum(count * _size(case, case.parts.all[leaf])[at] for leaf, count in missing.items())
         if asked > there[at]:
             short[names[resource]] = asked - there[at]
-    return short or _scattered(case, missing, left)
+    return short or _scattered(case, missing, filled.left)
 
 
 def _scattered(case: Case, missing: Mapping[int, int], left: Numbers) -> dict[str, int]:

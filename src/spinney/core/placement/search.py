@@ -14,9 +14,10 @@ from spinney.core.placement.board import Board, Solution
 from spinney.core.placement.budget import Budget
 from spinney.core.placement.candidates import Candidates, Cap
 from spinney.core.placement.filling import Ladder
+from spinney.core.placement.fillings import Impatient
 from spinney.core.placement.looks import Looks
 from spinney.core.placement.measures import Measures
-from spinney.core.placement.packing import Impatient, pack
+from spinney.core.placement.packing import pack
 from spinney.core.placement.parts import Part, Parts
 
 _PATIENCE = (200, 4_000, None)

@@ -7,12 +7,14 @@ kept over the inventory (an engine, slots) is good for one `generation` only.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 
 import msgspec
 
 from spinney.api import quantity
 from spinney.api.builtin import node as nodes
 from spinney.api.builtin.node import Node
+from spinney.api.builtin.node_resources import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.topology import Topology as KaiTopology
@@ -22,9 +24,18 @@ from spinney.api.placement.problem import Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.inventory.state import Inventory
 from spinney.core.scheduling.shapes import MAX_AMOUNT, shapes_on
+from spinney.core.scheduling.zones import below_hosts, with_zones, zone_of
 
 BASE = ("cpu", "memory", "pods")
 """Resources that are counted even if no node offers them."""
+
+
+class Room(Enum):
+    """How it stands with the room that is promised on a node."""
+
+    READY = "ready"  # it is there
+    LEAVING = "leaving"  # it will be there when those who leave are gone
+    LOST = "lost"  # it will not be there
 
 
 class _Held(msgspec.Struct, frozen=True):
@@ -33,6 +44,7 @@ class _Held(msgspec.Struct, frozen=True):
     pod: Pod
     node: str
     releasing: bool = False
+    zone: str = ""
 
 
 class Cluster:
@@ -49,8 +61,10 @@ class Cluster:
         self._node_pool = node_pool
         self._resources = set(BASE)
         self._nodes: dict[str, Node] = {}
+        self._zones: dict[str, NodeResourceTopology] = {}
         self._held: dict[str, _Held] = {}
         self._reserved: set[str] = set()
+        self._doomed: set[str] = set()
         self._kai: dict[str, KaiTopology] = {}
         self._grove: dict[str, ClusterTopology] = {}
         self._outgrown = False
@@ -74,6 +88,20 @@ class Cluster:
         if not self._outgrown:
             self.inventory.put_node(self._projected(node))
 
+    def put_zones(self, name: str, published: NodeResourceTopology | None) -> None:
+        """What a node publishes about its zones is there, new or changed, or gone; the node may come later."""
+        before = self._zones.pop(name, None)
+        if published is not None:
+            self._zones[name] = published
+        node = self._nodes.get(name)
+        if node is None or self._outgrown or _publishes_the_same(before, published):
+            return
+        slots = self.inventory.family(self.inventory.slot(name))
+        self.inventory.put_node(self._projected(node))
+        if slots != self.inventory.family(self.inventory.slot(name)):
+            self.generation += 1
+        self.improved += 1
+
     def put_pod(self, old: Pod | None, new: Pod | None) -> None:
         """A pod is there, changed or gone. Whoever has a node holds room until the end, whoever scheduled it."""
         some = new or old
@@ -81,13 +109,15 @@ class Cluster:
         uid = some.metadata.uid
         if new is None or _is_over(new):
             self._reserved.discard(uid)
+            self._doomed.discard(uid)
             self._forget(uid)
             return
         if not new.spec.node_name:
             return
         self._reserved.discard(uid)
         before = self._held.get(uid)
-        held = _Held(new, new.spec.node_name, new.metadata.deletion_timestamp is not None)
+        releasing = uid in self._doomed or new.metadata.deletion_timestamp is not None
+        held = _Held(new, new.spec.node_name, releasing, zone_of(new))
         if before is not None and _holds_the_same(before, held):
             self._held[uid] = held
             return
@@ -118,18 +148,18 @@ class Cluster:
         self.generation += 1
         resources = (*BASE, *sorted(self._resources - set(BASE)))
         self.inventory = Inventory(resources, list(self.topologies.values()))
-        for node in self._nodes.values():
-            self.inventory.put_node(self._projected(node))
         for uid, held in self._held.items():
             self._hold(uid, held)
+        for node in self._nodes.values():
+            self.inventory.put_node(self._projected(node))
 
     # Seats
 
-    def reserve(self, pod: Pod, node: str) -> None:
-        """Room on a node is the pod's from now on, bound or not."""
+    def reserve(self, pod: Pod, node: str, zone: str = "") -> None:
+        """Room on a node, in a zone of it where that is known, is the pod's from now on, bound or not."""
         uid = pod.metadata.uid
         self._reserved.add(uid)
-        self._hold(uid, _Held(pod, node))
+        self._hold(uid, _Held(pod, node, zone=zone))
 
     def release(self, uid: str) -> None:
         """Give a reservation up; a pod that has its node by now keeps its room."""
@@ -139,6 +169,54 @@ class Cluster:
 
     def is_reserved(self, uid: str) -> bool:
         return uid in self._reserved
+
+    def doom(self, uids: Iterable[str]) -> None:
+        """Pods that have to go for others: their room counts as room of pods that are leaving already."""
+        for uid in uids:
+            held = self._held.get(uid)
+            if held is not None and uid not in self._doomed:
+                self._doomed.add(uid)
+                self._set_releasing(uid, held, True)
+
+    def spare(self, uids: Iterable[str]) -> None:
+        """Pods that need not go after all; whoever leaves by now, leaves."""
+        for uid in uids:
+            held = self._held.get(uid)
+            if held is not None and uid in self._doomed:
+                self._doomed.discard(uid)
+                self._set_releasing(uid, held, held.pod.metadata.deletion_timestamp is not None)
+
+    @property
+    def has_doomed(self) -> bool:
+        return bool(self._doomed)
+
+    def is_doomed(self, uid: str) -> bool:
+        return uid in self._doomed
+
+    @property
+    def doomed(self) -> list[Pod]:
+        """Those who have to go and are not on their way yet."""
+        found = [self._held[uid].pod for uid in sorted(self._doomed)]
+        return [pod for pod in found if pod.metadata.deletion_timestamp is None]
+
+    def holder(self, uid: str) -> Pod | None:
+        """The pod that holds room, bound or with a seat; None: there is none (any more)."""
+        held = self._held.get(uid)
+        return held.pod if held is not None else None
+
+    def room(self, node: str) -> Room:
+        """Whether those who have seats on a node can have them."""
+        slot = self.inventory.find(node)
+        if slot is None:
+            return Room.LOST
+        found = self.inventory.node(slot)
+        if not found.ready or found.unschedulable or min(self.inventory.free(slot, waiting=True)) < 0:
+            return Room.LOST
+        return Room.READY if min(self.inventory.free(slot, waiting=False)) >= 0 else Room.LEAVING
+
+    def touch(self) -> None:
+        """There may be more room than before for a reason that is not seen in here."""
+        self.improved += 1
 
     @property
     def is_outgrown(self) -> bool:
@@ -159,7 +237,12 @@ class Cluster:
         self._held[uid] = held
         if not self._outgrown:
             shape = shapes_on(self.inventory.resources).of(held.pod)
-            self.inventory.add_pod(uid, held.node, shape.request, shape.host_ports, held.releasing)
+            self.inventory.add_pod(uid, held.node, shape.request, shape.host_ports, held.releasing, held.zone)
+
+    def _set_releasing(self, uid: str, held: _Held, releasing: bool) -> None:
+        if held.releasing != releasing:
+            self.improved += 1
+            self._hold(uid, msgspec.structs.replace(held, releasing=releasing))
 
     def _forget(self, uid: str) -> None:
         if self._held.pop(uid, None) is None:
@@ -173,7 +256,7 @@ class Cluster:
         amounts = tuple(_amount(name, offered[name]) if name in offered else 0 for name in self.inventory.resources)
         nothing = (0,) * len(amounts)
         ready = node.condition("Ready")
-        return problem.Node(
+        projected = problem.Node(
             name=node.metadata.name,
             labels=node.metadata.labels,
             allocatable=amounts,
@@ -183,6 +266,12 @@ class Cluster:
             unschedulable=node.spec.unschedulable,
             ready=ready is None or ready.status == "True",
         )
+        published = self._zones.get(node.metadata.name)
+        if published is None:
+            return projected
+        there = [self.inventory.pod(uid) for uid in self.inventory.pods_on(projected.name)]
+        held = [(pod.zone, pod.request) for pod in there if pod is not None]
+        return with_zones(projected, published, self.inventory.resources, held)
 
     def _choose_topology(self, name: str) -> None:
         levels = self._levels(name)
@@ -191,7 +280,9 @@ class Cluster:
             self.topologies.pop(name, None)
             self.inventory.remove_topology(name)
         else:
-            self.topologies[name] = Topology(name, levels)
+            grove = self._grove.get(name)
+            topology = Topology(name, levels)
+            self.topologies[name] = below_hosts(topology, grove) if grove is not None else topology
             self.inventory.put_topology(self.topologies[name])
         if self.topologies.get(name) != before:
             self.generation += 1
@@ -218,7 +309,7 @@ def _is_over(pod: Pod) -> bool:
 
 
 def _holds_the_same(before: _Held, after: _Held) -> bool:
-    same_place = before.node == after.node and before.releasing == after.releasing
+    same_place = (before.node, before.zone, before.releasing) == (after.node, after.zone, after.releasing)
     return same_place and before.pod.spec.containers == after.pod.spec.containers
 
 
@@ -229,6 +320,17 @@ def _same(before: Node, after: Node) -> bool:
         and before.spec == after.spec
         and before.status.allocatable == after.status.allocatable
         and _readiness(before) == _readiness(after)
+    )
+
+
+def _publishes_the_same(before: NodeResourceTopology | None, after: NodeResourceTopology | None) -> bool:
+    """Nothing but the time differs."""
+    if before is None or after is None:
+        return before is after
+    return (before.zones, before.attributes, before.topology_policies) == (
+        after.zones,
+        after.attributes,
+        after.topology_policies,
     )
 
 

@@ -19,7 +19,7 @@ from spinney.api.placement.problem import Amounts, Gang, Group, PodSet, Tie, Top
 from spinney.core.scheduling.claims import ClaimLookup, claims_reach
 from spinney.core.scheduling.leaves import Held, Roll, Waiting, cut
 from spinney.core.scheduling.members import Members, sort_members
-from spinney.core.scheduling.priorities import Priorities, is_preemptible
+from spinney.core.scheduling.priorities import NEVER, Priorities, is_preemptible
 from spinney.core.scheduling.segments import Topologies, read_segmentation
 from spinney.core.scheduling.shapes import PodShape, Shapes, shapes_on
 from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, check_levels, read_tree
@@ -51,7 +51,8 @@ class GangReading:
 
     `waiting`: by path of a pod set, in the order in which the `index` of placements counts. `members`: the pod set of
     every pod in the gang, by uid. `segments`: the segment of those that are in one; `blocks`: with the leaf it is a
-    part of. `held`: pods that wait and take no part in a decision, with the reason.
+    part of. `held`: pods that wait and take no part in a decision, with the reason. `preempts`: it may take room from
+    less important gangs.
     """
 
     gang: Gang
@@ -64,6 +65,7 @@ class GangReading:
     ready: bool = True
     not_ready: str = ""
     mistake: str = ""
+    preempts: bool = True
 
 
 def gang_name(podgroup: PodGroup) -> str:
@@ -113,6 +115,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
         ready=ready,
         not_ready=not_ready,
         mistake="; ".join(dict.fromkeys(mistakes)),
+        preempts=_preempts(podgroup, pods, context),
     )
 
 
@@ -245,6 +248,12 @@ def _muster(
     leaves = {name: sort_members(by_leaf[name], context.has_node) for name in names}
     lost = sort_members(strays, context.has_node).waiting if strays else []
     return leaves, [(_stray(pod, podgroup), pod) for pod in lost]
+
+
+def _preempts(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> bool:
+    """By its class, and by what its pods say themselves."""
+    by_class = context.priorities.preempts(podgroup.spec.priority_class_name)
+    return by_class and all(pod.spec.preemption_policy != NEVER for pod in pods)
 
 
 def _leaf_of(pod: Pod) -> str:

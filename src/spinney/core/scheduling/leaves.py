@@ -16,6 +16,7 @@ from spinney.core.scheduling.members import Members
 from spinney.core.scheduling.segments import Segmentation, deal
 from spinney.core.scheduling.shapes import PodShape
 from spinney.core.scheduling.tree import Branch, Constraint
+from spinney.core.scheduling.zones import zone_of
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -50,7 +51,7 @@ class Roll:
     def enter(self, path: str, cell: _Cell) -> None:
         for pod in cell.running:
             self.members[pod.metadata.uid] = path
-            self.running.append(Running(path, pod.spec.node_name))
+            self.running.append(Running(path, pod.spec.node_name, zone_of(pod)))
         for pod in cell.waiting:
             self.members[pod.metadata.uid] = path
         if cell.waiting:

@@ -36,8 +36,15 @@ class Seat(msgspec.Struct, frozen=True, gc=False):
     zone: str = ""
 
 
+class Shift(msgspec.Struct, frozen=True, gc=False):
+    """A pod that makes room and gets another place: whoever its owner makes in its stead finds room on a node."""
+
+    uid: str
+    node: str
+
+
 class Plan(msgspec.Struct, frozen=True):
-    """`state` wait: victims must go first, or the room is still releasing. `victims` are pod uids."""
+    """`state` wait: victims and those who are moved must go first. `victims` are pod uids."""
 
     epoch: int
     state: State
@@ -45,6 +52,12 @@ class Plan(msgspec.Struct, frozen=True):
     domain: tuple[str, ...] = ()
     score: float = 1.0
     victims: tuple[str, ...] = ()
+    moves: tuple[Shift, ...] = ()
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        """Everybody who has to go first."""
+        return (*self.victims, *(move.uid for move in self.moves))
 
 
 class _Record(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -65,6 +78,8 @@ class _Record(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
     domain: list[str] = []
     score: float = 1.0
     victims: str | list[str] = ""
+    moved: str | list[str] = ""
+    targets: list[str] = []
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -94,6 +109,8 @@ def encode(plan: Plan) -> str:
         domain=list(plan.domain),
         score=plan.score,
         victims=_pack(plan.victims),
+        moved=_pack([move.uid for move in plan.moves]),
+        targets=[move.node for move in plan.moves],
     )
     return msgspec.json.encode(record).decode()
 
@@ -129,7 +146,14 @@ def _plan(record: _Record) -> Plan:
         domain=tuple(record.domain),
         score=record.score,
         victims=tuple(_unpack(record.victims)),
+        moves=_moves(_unpack(record.moved), record.targets),
     )
+
+
+def _moves(uids: list[str], targets: list[str]) -> tuple[Shift, ...]:
+    if len(uids) != len(targets):
+        raise PlanError(f"the plan moves {len(uids)} pods to {len(targets)} places")
+    return tuple([Shift(uid, node) for uid, node in zip(uids, targets, strict=True)])
 
 
 def _state(text: str) -> State:

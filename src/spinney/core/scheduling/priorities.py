@@ -6,6 +6,8 @@ from spinney.api.builtin.policy import PriorityClass
 
 DEFAULT_PRIORITY = 50
 PREEMPTIBLE_BELOW = 100
+NEVER = "Never"
+"""The preemption policy of those who only wait."""
 
 
 class Priorities:
@@ -29,6 +31,11 @@ class Priorities:
     def of(self, name: str) -> int:
         found = self._classes.get(name)
         return found.value if found is not None else self._default
+
+    def preempts(self, name: str) -> bool:
+        """Whether gangs of this class may take room from less important ones."""
+        found = self._classes.get(name)
+        return found is None or found.preemption_policy != NEVER
 
     def _settle(self) -> None:
         """Of several global defaults the lowest value counts, as the API server decides it for pods."""

@@ -97,6 +97,18 @@ def _is_empty(term: NodeTerm) -> bool:
     return not term.expressions and not term.fields
 
 
+def claims_of(pod: Pod) -> Iterator[str]:
+    """The names of its claims, in its own namespace."""
+    return (name for name, _ in _claims(pod))
+
+
+def volume_terms(claim: PersistentVolumeClaim, volumes: Volumes) -> Terms | None:
+    """From where the volume of a claim can be used; None: from anywhere, or it has none yet."""
+    volume = volumes.volume(claim.spec.volume_name) if claim.spec.volume_name else None
+    affinity = volume.spec.node_affinity if volume is not None else None
+    return _terms(affinity.required) if affinity is not None and affinity.required is not None else None
+
+
 def _claims(pod: Pod) -> Iterator[tuple[str, bool]]:
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -125,10 +137,8 @@ def _bound(claim: PersistentVolumeClaim, volumes: Volumes) -> Reach:
         return Reach(waits=f'persistentvolume "{claim.spec.volume_name}" not found')
     if claim.status.phase != "Bound":
         return Reach(waits=UNBOUND_IMMEDIATE)
-    affinity = volume.spec.node_affinity
-    if affinity is None or affinity.required is None:
-        return ANYWHERE
-    return Reach((_terms(affinity.required),))
+    terms = volume_terms(claim, volumes)
+    return ANYWHERE if terms is None else Reach((terms,))
 
 
 def _unbound(claim: PersistentVolumeClaim, volumes: Volumes) -> Reach:

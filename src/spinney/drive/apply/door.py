@@ -128,7 +128,13 @@ class Door:
         return await self.merge_patch(ref, body, given, subresource="scale", dry_run=dry_run)
 
     async def bind(
-        self, ref: Ref, node: str, given: Precondition, *, annotations: Mapping[str, str] | None = None
+        self,
+        ref: Ref,
+        node: str,
+        given: Precondition,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Outcome:
         """A pod to its node, for ever. The pod is named by its uid, so that one recreated inherits nothing.
 
@@ -138,7 +144,9 @@ class Door:
         body: Object = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"annotations": dict(annotations)} if annotations else {},
+            "metadata": {
+                key: dict(told) for key, told in (("annotations", annotations), ("labels", labels)) if told
+            },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         return await self._post(write, ref.path("binding"), with_metadata(body, ref, given))

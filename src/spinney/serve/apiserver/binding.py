@@ -42,10 +42,11 @@ class _Given(msgspec.Struct, forbid_unknown_fields=True):
     uid: str = ""
     resourceVersion: str = ""
     annotations: dict[str, str] = {}
+    labels: dict[str, str] = {}
 
     def keys(self) -> int:
         given = 1 + bool(self.namespace) + bool(self.uid) + bool(self.resourceVersion)
-        return given + 1 + len(self.annotations) if self.annotations else given
+        return given + sum([1 + len(some) for some in (self.annotations, self.labels) if some])
 
 
 class _Target(msgspec.Struct, forbid_unknown_fields=True):
@@ -83,8 +84,8 @@ def bind(kernel: Kernel, call: Call, name: str, binding: Object) -> None:
     pod = _pod.decode(record.body)
     _check(record, pod, given)
     if not call.dry_run:
-        annotations = given.get("annotations") or {}
-        kernel.store.write(call.resource.collection, _bound(kernel, record, node, annotations))
+        annotations, labels = given.get("annotations") or {}, given.get("labels") or {}
+        kernel.store.write(call.resource.collection, _bound(kernel, record, node, annotations, labels))
 
 
 def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes) -> bool:
@@ -106,7 +107,7 @@ def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes) -> bool
         return False
     if given.resourceVersion and given.resourceVersion != str(record.revision):
         return False
-    kernel.store.write(PODS, _bound(kernel, record, node, given.annotations))
+    kernel.store.write(PODS, _bound(kernel, record, node, given.annotations, given.labels))
     return True
 
 
@@ -147,9 +148,11 @@ def _refused(name: str, why: str) -> ApiError:
     return conflict("", "pods/binding", name, why)
 
 
-def _bound(kernel: Kernel, record: Record, node: str, annotations: dict[str, str]) -> Record:
-    """The next version of a pod's record, with its node."""
-    labels = _labels_of(kernel, node)
+def _bound(
+    kernel: Kernel, record: Record, node: str, annotations: dict[str, str], given_labels: dict[str, str]
+) -> Record:
+    """The next version of a pod's record, with its node; what the node says outranks labels of the binding."""
+    labels = given_labels | _labels_of(kernel, node)
     revision, now = kernel.store.next_revision(), kernel.timestamp()
     known, status = _cut(record)
     scheduled = _scheduled(status, now)

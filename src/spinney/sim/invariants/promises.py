@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from spinney.core.scheduling.plan import Plan
 from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, PodFacts
@@ -93,6 +93,16 @@ def inv4_bound_as_recorded(ground: Ground, pod: PodFacts, was: PodFacts) -> Iter
         yield f"INV4 pod {shown(pod.key)} was bound to {pod.node}, recorded is {seats.get(pod.uid)}"
     elif gang is not None and gang.plan is not None and gang.plan.state != "bind":
         yield f"INV4 pod {shown(pod.key)} was bound by a plan that waits"
+
+
+def inv4_seats_are_taken_by_members(
+    ground: Ground, gang: GangFacts, plan: Plan, left: Mapping[str, float], since_s: float
+) -> Iterator[str]:
+    """A plan is for pods of the gang that wait, or did so a moment ago. `left`: when others ended, by uid."""
+    waiting = {pod.uid for pod in ground.members(gang.key) if pod.is_live and not pod.node}
+    for seat in plan.seats:
+        if seat.uid not in waiting and left.get(seat.uid, since_s - 1) < since_s:
+            yield f"INV4 {shown(gang.key)} has a seat on {seat.node} for {seat.uid}, who does not wait there"
 
 
 def inv7_lawful_plan(ground: Ground, gang: GangFacts, plan: Plan) -> Iterator[str]:

@@ -51,6 +51,7 @@ class Watchdog:
         self._records_come_late = records_come_late
         self._newest = 0
         self._since: dict[Key, float] = {}
+        self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
         self._lost: Counter[Key] = Counter()
         self._whole: set[Key] = set()
         self._looks: dict[str, Callable[[Key, Json | None], None]] = {
@@ -108,11 +109,14 @@ class Watchdog:
         was = self.ground.pods.pop(key, None)
         pod = read_pod(obj) if obj is not None else None
         if was is not None and (pod is None or was.uid != pod.uid):
+            self._left.setdefault(was.uid, self._now())
             self._miss(was, None)
             was = None
         if pod is None:
             return
         self.ground.pods[key] = pod
+        if not pod.is_live:
+            self._left.setdefault(pod.uid, self._now())
         if was is not None:
             self._miss(was, pod)
         if was is not None and pod.node != was.node and pod.scheduler in self._schedulers:
@@ -164,6 +168,8 @@ class Watchdog:
         self.plans += 1
         self._since[gang.key] = self._now()
         since_s = self._now() - self._late_s
+        self._note(promises.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
+        self._lost[gang.key] += sum(seat.uid in self._left for seat in plan.seats)
         self._note(promises.inv7_lawful_plan(self.ground, gang, plan))
         if plan.state != "bind":
             return

@@ -15,7 +15,7 @@ from unit.placement.faults.judges import judged, rule
     judged("false infeasible", "core", 183, 196),
 )
 def packing_is_greedy_only(ground: Ground) -> None:
-    ground.answer("placement.packing", "_Fillings.search", None)
+    ground.answer("placement.fillings", "Fillings.search", None)
 
 
 @caught_by(
@@ -31,7 +31,7 @@ def only_the_fullest_filling_of_a_node_is_tried(ground: Ground) -> None:
 
         return fillings
 
-    ground.swap("placement.packing", "_Fillings._fillings", first)
+    ground.swap("placement.fillings", "Fillings._fillings", first)
 
 
 @caught_by(
@@ -47,7 +47,7 @@ def a_filling_is_full_too_early(ground: Ground) -> None:
 
         return is_full
 
-    ground.swap("placement.packing", "_Fillings._is_full", strict)
+    ground.swap("placement.fillings", "Fillings._is_full", strict)
 
 
 @caught_by(judged("false infeasible", "core", 21, 46, 77))
@@ -76,7 +76,7 @@ def a_failed_packing_is_remembered_by_its_node_alone(ground: Ground) -> None:
 
         return start
 
-    ground.swap("placement.packing", "_Fillings.__init__", forgetful)
+    ground.swap("placement.fillings", "Fillings.__init__", forgetful)
 
 
 @caught_by(judged("violations", "core", 12, 15, 25))

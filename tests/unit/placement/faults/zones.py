@@ -51,7 +51,7 @@ def a_zone_is_always_filled_up(ground: Ground) -> None:
 
         return extend
 
-    ground.swap("placement.packing", "_Fillings._extend", greedy)
+    ground.swap("placement.fillings", "Fillings._extend", greedy)
     ground.answer("placement.packing", "_greedy", None)
 
 
@@ -111,4 +111,4 @@ def zones_of_one_name_are_one_zone(ground: Ground) -> None:
 
 @caught_by(rule(test_zones.test_k10_k12_a_victim_in_another_zone_helps_where_the_node_is_short))
 def only_pods_in_the_same_zone_can_make_room(ground: Ground) -> None:
-    ground.swap("inventory.state", "Inventory.family", lambda _: lambda inventory, slot: (slot,))
+    ground.swap("inventory.zones", "Divisions.family", lambda _: lambda divisions, slot: (slot,))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from spinney.api.changes import Json
+from spinney.api.labels import JOBSET_REPLICATED_JOB
 from spinney.core.grouping.chain import Chain, Owner, whole
 from spinney.core.grouping.mistakes import MistakeError, label
 from spinney.core.grouping.shape import Lookups, Shape, podgroup_name, whole_owner
 
-REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 IN_ORDER = "InOrder"
 
 
@@ -17,10 +17,13 @@ def shape(chain: Chain, lookups: Lookups) -> Shape:
     order = top.word("spec", "startupPolicy", "startupPolicyOrder") or IN_ORDER
     if order != IN_ORDER:
         return whole_owner(chain, max(sum(sizes.values()), 1))
-    name = chain.pod.metadata.labels.get(REPLICATED_JOB)
+    name = chain.pod.metadata.labels.get(JOBSET_REPLICATED_JOB)
     if name is None or name not in sizes:
         raise MistakeError(
-            chain.pod.title, label(REPLICATED_JOB), name, f"a replicated job of {top}: {', '.join(sorted(sizes))}"
+            chain.pod.title,
+            label(JOBSET_REPLICATED_JOB),
+            name,
+            f"a replicated job of {top}: {', '.join(sorted(sizes))}",
         )
     return Shape(podgroup_name(top.name, top.uid, name), top, max(sizes[name], 1))
 

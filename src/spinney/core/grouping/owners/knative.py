@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from spinney.api.labels import KNATIVE_MIN_SCALE
 from spinney.core.grouping.chain import Chain
 from spinney.core.grouping.mistakes import MistakeError, annotation
 from spinney.core.grouping.shape import INFERENCE, Lookups, Shape, one_per_pod, podgroup_name
 
-MIN_SCALE = "autoscaling.knative.dev/min-scale"
 GROUP = "serving.knative.dev"
 
 
@@ -14,8 +14,8 @@ def shape(chain: Chain, lookups: Lookups) -> Shape:
     revision = chain.of_kind(GROUP, "Revision")
     if revision is None:
         return one_per_pod(chain, default_class=INFERENCE)
-    told = revision.annotations.get(MIN_SCALE, "1")
+    told = revision.annotations.get(KNATIVE_MIN_SCALE, "1")
     if not told.isdecimal():
-        raise MistakeError(revision, annotation(MIN_SCALE), told, "a whole number of 0 or more")
+        raise MistakeError(revision, annotation(KNATIVE_MIN_SCALE), told, "a whole number of 0 or more")
     name = podgroup_name(revision.name, revision.uid)
     return Shape(name, revision, max(int(told), 1), default_class=INFERENCE)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from spinney.api.kinds.podgroup import SubGroup
-from spinney.api.labels import KUBEFLOW_JOB_ROLE
+from spinney.api.labels import KUBEFLOW_JOB_ROLE, KUBEFLOW_REPLICA_TYPE
 from spinney.core.grouping.chain import Chain, Owner, whole
 from spinney.core.grouping.mistakes import MistakeError, label
 from spinney.core.grouping.pods import Pod
 from spinney.core.grouping.shape import Lookups, Shape, podgroup_name, whole_owner
 
-REPLICA_TYPE = "training.kubeflow.org/replica-type"
 MASTER, WORKER, LAUNCHER = "master", "worker", "launcher"
 
 
@@ -49,12 +49,15 @@ def pytorch(chain: Chain, lookups: Lookups) -> Shape:
     masters = min(replicas.get(MASTER, 0), needed)
     minima = {MASTER: masters, WORKER: needed - masters}
     parts = tuple(SubGroup(role, minima[role]) for role in (MASTER, WORKER) if role in replicas)
-    role = chain.pod.metadata.labels.get(REPLICA_TYPE, "").lower()
+    role = chain.pod.metadata.labels.get(KUBEFLOW_REPLICA_TYPE, "").lower()
     if role not in replicas:
         raise MistakeError(
-            chain.pod.title, label(REPLICA_TYPE), role or None, f"a role of {top}: {', '.join(sorted(replicas))}"
+            chain.pod.title,
+            label(KUBEFLOW_REPLICA_TYPE),
+            role or None,
+            f"a role of {top}: {', '.join(sorted(replicas))}",
         )
-    return whole_owner(chain, needed, parts=parts, part=role)
+    return replace(whole_owner(chain, needed), parts=parts, part=role)
 
 
 def _replicas(top: Owner, field: str, mandatory: Sequence[str] = ()) -> dict[str, int]:
@@ -77,4 +80,4 @@ def _minimum(top: Owner, replicas: dict[str, int], elastic: int | None = None) -
 
 def _is_launcher(pod: Pod) -> bool:
     labels = pod.metadata.labels
-    return LAUNCHER in (labels.get(KUBEFLOW_JOB_ROLE), labels.get(REPLICA_TYPE, "").lower())
+    return LAUNCHER in (labels.get(KUBEFLOW_JOB_ROLE), labels.get(KUBEFLOW_REPLICA_TYPE, "").lower())

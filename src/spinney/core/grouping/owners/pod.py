@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from spinney.api.labels import SPARK_APP
 from spinney.core.grouping.chain import Chain
 from spinney.core.grouping.shape import Lookups, Shape, one_per_pod
-
-SPARK_APP = "spark-app-selector"
 
 
 def shape(chain: Chain, lookups: Lookups) -> Shape:

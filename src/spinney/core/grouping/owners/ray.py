@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint, SubGroup
-from spinney.api.labels import RAY_NODE_TYPE
+from spinney.api.labels import RAY_GROUP, RAY_NODE_TYPE
 from spinney.core.grouping.chain import Chain, Owner, whole
 from spinney.core.grouping.mistakes import MistakeError, label
 from spinney.core.grouping.shape import Lookups, Shape, minimum, one_per_pod, podgroup_name
 from spinney.core.grouping.topology import constraint_of
 
 GROUP = "ray.io"
-WORKER_GROUP = "ray.io/group"
 HEAD = "headgroup"
 _CLUSTER_SPEC = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}
 
@@ -63,8 +62,8 @@ def _constraint(owner: Owner, group: Json, path: str, lookups: Lookups) -> PodGr
 
 
 def _worker_group(chain: Chain, owner: Owner, parts: tuple[SubGroup, ...]) -> str:
-    name = chain.pod.metadata.labels.get(WORKER_GROUP)
+    name = chain.pod.metadata.labels.get(RAY_GROUP)
     known = sorted(part.name for part in parts if part.name != HEAD)
     if name is None or name not in known:
-        raise MistakeError(chain.pod.title, label(WORKER_GROUP), name, f"a worker group of {owner}: {', '.join(known)}")
+        raise MistakeError(chain.pod.title, label(RAY_GROUP), name, f"a worker group of {owner}: {', '.join(known)}")
     return name

@@ -53,6 +53,7 @@ class Dynamo:
         self._clock, self._dice, self._settings = clock, dice, settings
         door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
         self._effects = Effects(door, clock, FIELD_MANAGER)
+        self._refused: dict[Key, str] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -85,6 +86,8 @@ class Dynamo:
             await self._tell_refusal(key, refusals)
             raise
         _note(expansion)
+        if self._refused.pop(key, ""):
+            return Again(_GATHER_S)
         return Done() if whole else Again(_GATHER_S)
 
     async def _tell_refusal(self, key: Key, refusals: list[Refusal]) -> None:
@@ -92,15 +95,20 @@ class Dynamo:
         about = [each for each in refusals if each.change.target.resource == PODCLIQUESETS]
         if not about:
             return
-        told = self._expanded(key, about[0].words)
+        if self._refused.get(key) == about[0].words:
+            return
+        self._refused[key] = about[0].words
+        told = self._expanded(key)
         await self._effects.carry_out([each for each in told.changes if isinstance(each, SetStatus | Notify)])
         _note(told)
 
-    def _expanded(self, key: Key, refusal: str = "") -> Expansion:
+    def _expanded(self, key: Key) -> Expansion:
+        """What the last attempt came to is told until another one comes to something else."""
         found = self._views.deployments.get(key)
         if found is None:
+            self._refused.pop(key, None)
             return Expansion()
-        return expand(found, self._views.observed(found, self._clock.now(), refusal))
+        return expand(found, self._views.observed(found, self._clock.now(), self._refused.get(key, "")))
 
     def _of_child(self, change: Change[Any]) -> Iterable[Key]:
         namespace, name = change.key[0], _either(change).metadata.labels.get(APP_PART_OF)

@@ -27,6 +27,8 @@ from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.operator.effects import Effects, path_of
 
+_REMEMBERED = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class _Told:
@@ -49,10 +51,6 @@ class Complaints:
     def pods(self) -> list[Key]:
         """The pods that something is wrong with."""
         return sorted(self._told)
-
-    def is_blocked(self, key: Key) -> bool:
-        found = self._told.get(key)
-        return found is not None and found.blocking
 
     def forget(self, key: Key) -> None:
         self._told.pop(key, None)
@@ -95,7 +93,13 @@ class Complaints:
                 events += [told_to_podgroup(podgroup, sentence) for sentence in sentences]
         await self._effects.carry_out(events)
         self._told[key] = told
-        self._owners[top.uid] = sentences
+        self._remember_owner(top.uid, sentences)
+
+    def _remember_owner(self, uid: str, sentences: tuple[str, ...]) -> None:
+        self._owners.pop(uid, None)
+        self._owners[uid] = sentences
+        while len(self._owners) > _REMEMBERED:
+            del self._owners[next(iter(self._owners))]
 
     async def _put_status(self, pod: Pod, status: dict[str, object]) -> None:
         """Our part of a pod's status; what we no longer name goes."""

@@ -10,9 +10,9 @@ from weakref import WeakValueDictionary
 
 from spinney.api.clock import Dice
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import KAI_SUBGROUP_NAME, POD_GROUP_NAME
+from spinney.api.labels import GATE_PODGANG_PENDING, KAI_SUBGROUP_NAME, POD_GROUP_NAME, PODGANG
 from spinney.core.grouping.chain import Chain, chain_of
-from spinney.core.grouping.grouping import group, opts_out
+from spinney.core.grouping.grouping import Answer, group, opts_out
 from spinney.core.grouping.mistakes import Mistake, MistakeError
 from spinney.core.grouping.podgroups import abandoned, keep, mark
 from spinney.core.grouping.pods import Pod
@@ -20,7 +20,7 @@ from spinney.core.grouping.settings import GrouperSettings
 from spinney.core.grouping.wanted import LeftAlone, Wanted
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Change
-from spinney.drive.client.errors import StaleView
+from spinney.drive.client.errors import ApiStatusError, Policy, StaleView
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.controller import Again, Controller, Done, Result, Source
 from spinney.drive.loop.grouper.complaining import Complaints
@@ -54,13 +54,12 @@ class Grouping:
             self._let_go(key, pod)
             return Done()
         try:
-            chain = await self.walk.chain(pod)
+            chain, answer = await self._ask(pod)
         except Expired as expired:
             return await self._expire(pod, str(expired))
         except MistakeError as mistake:
             return await self._block(chain_of(pod), str(mistake))
         self._expired.discard(key)
-        answer = group(chain, self.views.lookups, self.settings)
         if isinstance(answer, LeftAlone):
             self.complaints.forget(key)
             await self.complaints.withdraw(pod)
@@ -68,6 +67,16 @@ class Grouping:
         if isinstance(answer, Mistake):
             return await self._block(chain, answer.sentence)
         return await self._join(chain, answer)
+
+    async def _ask(self, pod: Pod) -> tuple[Chain, Answer]:
+        """The answer to a pod. What is wrong with a gang is looked at twice: it changes with its pods."""
+        chain = await self.walk.chain(pod)
+        answer = group(chain, self.views.lookups, self.settings)
+        if isinstance(answer, Mistake) and PODGANG in pod.metadata.labels:
+            self.walk.forget_gang(pod)
+            chain = await self.walk.chain(pod)
+            answer = group(chain, self.views.lookups, self.settings)
+        return chain, answer
 
     def _concerns(self, pod: Pod) -> bool:
         """Ours, alive, and neither opted out nor placed by somebody else, nor settled for good."""
@@ -91,15 +100,28 @@ class Grouping:
             changes = keep(wanted, live, self.views.lookups)
             if isinstance(changes, Mistake):
                 return await self._block(chain, changes.sentence)
-            await self.effects.carry_out(changes)
+            try:
+                await self.effects.carry_out(changes)
+            except ApiStatusError as error:
+                return await self._refuse(chain, wanted, error)
         if live is not None and live.metadata.deletion_timestamp is not None:
             return Again(_SIBLING_S)
         await self.effects.carry_out((*mark(wanted, pod), *abandoned(wanted, pod, self.views.lookups)))
         await self.complaints.warn(pod, chain.top, wanted.warnings, live)
         return self._look_again(chain, PENDING)
 
+    async def _refuse(self, chain: Chain, wanted: Wanted, error: ApiStatusError) -> Result:
+        """A PodGroup that the server will not have is told like a mistake, and tried again now and then."""
+        if error.policy is not Policy.TELL_USER:
+            raise error
+        await self._block(chain, f"PodGroup {wanted.namespace}/{wanted.name} is refused: {error.status.message}")
+        return Again(MISTAKEN.slowest_s)
+
     async def _block(self, chain: Chain, sentence: str) -> Result:
+        """Nobody is bothered about a pod that still waits for its gang to be written."""
         pod = chain.pod
+        if any(gate.name == GATE_PODGANG_PENDING for gate in pod.spec.scheduling_gates):
+            return self._look_again(chain, MISTAKEN)
         named = pod.metadata.annotations.get(POD_GROUP_NAME)
         found = self.views.podgroups.get((pod.metadata.namespace, named)) if named else None
         await self.complaints.block(pod, chain.top, sentence, found)
@@ -194,7 +216,7 @@ def _is_same(old: Pod, new: Pod) -> bool:
     """Whether nothing changed that a group depends on. Becoming a member changes nothing."""
     before, after = old.metadata, new.metadata
     return (
-        old.spec.node_name == new.spec.node_name
+        old.spec == new.spec
         and old.is_alive == new.is_alive
         and before.owner_references == after.owner_references
         and before.labels == _without(after.labels, KAI_SUBGROUP_NAME, before.labels)

@@ -70,6 +70,10 @@ class OwnerWalk:
             reference = _above(owner)
         return chain_of(pod, tuple(owners), await self._gang(pod, owners), hidden)
 
+    def forget_gang(self, pod: Pod) -> None:
+        """The gang of a pod is read anew: it may have been changed for this very pod."""
+        self._known.pop(_gang_key(pod), None)
+
     async def _owner(self, reference: OwnerReference, namespace: str) -> Owner | None:
         return await self._fresh(reference.uid, lambda: self._read(reference, namespace))
 
@@ -104,7 +108,7 @@ class OwnerWalk:
         name, namespace = pod.metadata.labels.get(PODGANG), pod.metadata.namespace
         if not name or not any(owner.group == _GROVE for owner in owners):
             return None
-        return await self._fresh(f"{namespace}/{name}", lambda: self._read_gang(name, namespace))
+        return await self._fresh(_gang_key(pod), lambda: self._read_gang(name, namespace))
 
     async def _read_gang(self, name: str, namespace: str) -> Owner | None:
         path = ResourcePath(PodGang.GROUP, PodGang.VERSION, PodGang.PLURAL)
@@ -141,6 +145,10 @@ class OwnerWalk:
         self._known[key] = known
         while len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
+
+
+def _gang_key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.labels.get(PODGANG, '')}"
 
 
 def _above(owner: Owner) -> OwnerReference | None:

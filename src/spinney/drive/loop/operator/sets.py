@@ -19,7 +19,7 @@ from spinney.drive.client.paths import Key
 from spinney.drive.loop.controller import Controller, Source
 from spinney.drive.loop.operator.rest import Sight
 from spinney.drive.loop.operator.views import set_key
-from spinney.drive.loop.operator.workshop import Workshop, either, itself, owner_keys, subject_of
+from spinney.drive.loop.operator.workshop import Workshop, either, itself, owner_keys, same_wish, subject_of
 
 
 def controller(shop: Workshop, workers: int) -> Controller[Key]:
@@ -46,7 +46,7 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
         return owner_keys(change, "PodCliqueSet")
 
     sources: list[Source[Key]] = [
-        Source(views.sets, itself),
+        Source(views.sets, lambda change: () if _only_status(change) else itself(change)),
         Source(views.topologies, shop.sets_of_topology),
         *(Source(cache, of_child) for cache in views.accessories),
         *shop.claim_sources("PodCliqueSet", views.sets),
@@ -54,6 +54,7 @@ def controller(shop: Workshop, workers: int) -> Controller[Key]:
     if views.compute_domains is not None:
         sources.append(Source(views.compute_domains, lambda change: set_key(either(change).metadata)))
     gathered: list[Source[Key]] = [
+        Source(views.sets, itself),
         Source(views.cliques, lambda change: () if _counts_alike(change) else set_key(either(change).metadata)),
         Source(views.groups, of_child),
         Source(views.gangs, of_child),
@@ -81,6 +82,11 @@ def _observed(shop: Workshop, found: PodCliqueSet) -> podcliqueset.Observed:
         shop.settings,
         shop.clock.now(),
     )
+
+
+def _only_status(change: Change[PodCliqueSet]) -> bool:
+    old, new = change.old, change.new
+    return same_wish(change) and (old and old.metadata.finalizers) == (new and new.metadata.finalizers)
 
 
 def _counts_alike(change: Change[PodClique]) -> bool:

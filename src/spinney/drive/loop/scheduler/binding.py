@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from enum import Enum
 from typing import assert_never
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Dice
+from spinney.api.clock import Clock, Dice
 from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, SEGMENT
 from spinney.core.scheduling.plan import Plan, Seat
 from spinney.drive.apply.door import Door
@@ -21,6 +22,8 @@ from spinney.drive.backoff import Backoff
 from spinney.drive.client.cache import Cache
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.doubts import Doubts
+from spinney.drive.loop.scheduler.metrics import Metrics
+from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.views import PODS
 
 _TRIES = 8
@@ -40,14 +43,25 @@ class Binder:
     """`stands` says whether a node is still there to bind to."""
 
     def __init__(
-        self, door: Door, doubts: Doubts, pods: Cache[Pod], stands: Callable[[str], bool], dice: Dice, at_a_time: int
+        self,
+        door: Door,
+        doubts: Doubts,
+        pods: Cache[Pod],
+        stands: Callable[[str], bool],
+        clock: Clock,
+        dice: Dice,
+        metrics: Metrics,
+        settings: Settings,
     ) -> None:
         self._door = door
         self._doubts = doubts
         self._pods = pods
         self._stands = stands
+        self._clock = clock
         self._dice = dice
-        self._turns = asyncio.Semaphore(at_a_time)
+        self._metrics = metrics
+        self._labels_first = settings.labels_before_bind
+        self._turns = asyncio.Semaphore(settings.binds_at_a_time)
 
     async def bind_all(self, plan: Plan, keys: Mapping[str, Key]) -> dict[str, Fate]:
         """The fate of every seat, by uid. `keys` are the pods that are there, by uid."""
@@ -78,9 +92,18 @@ class Binder:
 
     async def _try(self, key: Key, pod: Pod, seat: Seat, plan: Plan) -> Fate:
         given = Precondition(seat.uid, pod.metadata.resource_version)
-        outcome = await self._door.bind(PODS.ref(key[1], key[0]), seat.node, given, annotations=hints(seat, plan))
+        ref, labels = PODS.ref(key[1], key[0]), hint_labels(seat)
+        began_s = self._clock.monotonic()
+        if self._labels_first and not labels.items() <= pod.metadata.labels.items():
+            outcome = await self._door.merge_patch(ref, {"metadata": {"labels": labels}}, given)
+            if isinstance(outcome, Written):
+                given = Precondition(seat.uid, outcome.version)
+                outcome = await self._door.bind(ref, seat.node, given, annotations=hints(seat, plan))
+        else:
+            outcome = await self._door.bind(ref, seat.node, given, annotations=hints(seat, plan), labels=labels)
         match outcome:
             case Written():
+                self._metrics.bound(age_s(pod, self._clock), self._clock.monotonic() - began_s)
                 return Fate.TAKEN
             case Gone() | Deleted():
                 return Fate.VACANT
@@ -107,10 +130,24 @@ def hints(seat: Seat, plan: Plan) -> dict[str, str]:
     return found
 
 
+def hint_labels(seat: Seat) -> dict[str, str]:
+    """What of it fits into labels, for whoever selects pods by their place."""
+    return {RANK: str(seat.rank)} | ({SEGMENT: str(seat.segment)} if seat.segment is not None else {})
+
+
+def age_s(pod: Pod, clock: Clock) -> float:
+    """How long ago it was created."""
+    created = pod.metadata.creation_timestamp
+    return clock.now() - datetime.fromisoformat(created).timestamp() if created else 0.0
+
+
 def _settled(pod: Pod | None, seat: Seat) -> Fate | None:
     """The fate of a seat for which nothing has to be done."""
-    if pod is None or pod.metadata.uid != seat.uid or pod.metadata.deletion_timestamp is not None:
-        return Fate.VACANT
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if pod is None or pod.metadata.uid != seat.uid or not is_here(pod):
         return Fate.VACANT
     return Fate.TAKEN if pod.spec.node_name else None
+
+
+def is_here(pod: Pod) -> bool:
+    """Neither leaving nor at its end."""
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")

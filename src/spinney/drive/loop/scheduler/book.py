@@ -5,6 +5,7 @@ Holds keys and readings, decides nothing. Every pod of ours belongs to one entry
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup
@@ -19,7 +20,9 @@ class Entry:
 
     `seats`: reservations of pods without a node, by uid. `nominated`: they wait for room that others are leaving.
     `refused_at`: there was no room when the cluster had improved so often; None: not refused. `charge`: what its queue
-    is charged for it. `told`: what was last said about it.
+    is charged for it. `told`: pods without a group that know of it. `state`: how
+    it stood when it was last told. `victims`: pods that have to go before it gets its seats.
+    `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
     """
 
     key: Key
@@ -36,6 +39,10 @@ class Entry:
     base: str = ""
     charge: tuple[str, Amounts, bool] | None = None
     told: object = None
+    state: str = ""
+    victims: tuple[str, ...] = ()
+    decided: int = 0
+    in_flight: bool = False
 
     @property
     def name(self) -> str:
@@ -43,7 +50,10 @@ class Entry:
 
 
 class Book:
-    """`changed`: to be read again. `pending`: has pods to place. `due`: to be decided in the next cycle."""
+    """`changed`: to be read again. `pending`: has pods to place. `due`: to be decided in the next cycle.
+
+    `waits`: has a recorded plan that waits for others to leave.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[Key, Entry] = {}
@@ -51,7 +61,9 @@ class Book:
         self.pending: dict[Key, None] = {}
         self.due: dict[Key, None] = {}
         self.nominated: dict[Key, None] = {}
+        self.waits: dict[Key, None] = {}
         self._tied: dict[str, dict[Key, None]] = {}
+        self._keenest = -(2**31)  # the highest priority that was ever refused
 
     def entry(self, key: Key) -> Entry:
         found = self.entries.get(key)
@@ -79,7 +91,7 @@ class Book:
 
     def rest(self, entry: Entry) -> None:
         """Nothing of it is to be placed now."""
-        for keys in (self.pending, self.due, self.nominated):
+        for keys in (self.pending, self.due, self.nominated, self.waits):
             keys.pop(entry.key, None)
         entry.refused_at = None
         entry.nominated = False
@@ -88,9 +100,21 @@ class Book:
         """It stays pending until there may be more room."""
         self.due.pop(entry.key, None)
         entry.refused_at = improved
+        if entry.reading is not None:
+            self._keenest = max(self._keenest, entry.reading.gang.priority)
 
     def room_improved(self) -> None:
         self.due.update(self.pending)
+
+    def is_wanted(self, since: int, priority: int) -> bool:
+        """Whether somebody more important was refused after that decision."""
+        if priority >= self._keenest:
+            return False
+        refused = (self.entries[key] for key in self.pending)
+        return any(
+            each.decided > since and each.reading is not None and each.reading.gang.priority > priority
+            for each in refused
+        )
 
     def reconsider(self) -> None:
         """Something other than room changed for everybody who waits."""
@@ -113,6 +137,20 @@ class Book:
         for key in self._tied.get(name, ()):
             if key in self.pending:
                 self.due[key] = None
+
+    def wake_base(self, entry: Entry) -> None:
+        """Members of a gang that follows another one stand elsewhere: that one may be decided differently now."""
+        namespace, _, name = entry.base.partition("/")
+        if (namespace, name) in self.pending:
+            self.due[namespace, name] = None
+
+    def followers(self, name: str) -> list[Entry]:
+        """Those tied to a gang, in the order of their names."""
+        return [self.entries[key] for key in sorted(self._tied.get(name, ()))]
+
+    def states(self) -> Counter[str]:
+        """How many gangs wait, by how it stood with them when they were last told."""
+        return Counter(entry.state or "Undecided" for entry in map(self.entries.__getitem__, self.pending))
 
     def forget(self, entry: Entry) -> None:
         self.rest(entry)

@@ -5,8 +5,8 @@ Nothing is done that is not recorded. Wherever it is interrupted, whoever finds 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import structlog
@@ -19,8 +19,9 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Unknown, Written
 from spinney.drive.client.identity import version_number
 from spinney.drive.client.paths import Key
-from spinney.drive.loop.scheduler.binding import Binder, Fate
+from spinney.drive.loop.scheduler.binding import Binder, Fate, is_here
 from spinney.drive.loop.scheduler.doubts import Doubts
+from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.recording import drop, record
 from spinney.drive.loop.scheduler.releasing import touch_all
 from spinney.drive.loop.scheduler.views import Views
@@ -58,11 +59,12 @@ class Errand:
 class Carrier:
     """Carries plans out."""
 
-    def __init__(self, door: Door, doubts: Doubts, views: Views, binder: Binder) -> None:
+    def __init__(self, door: Door, doubts: Doubts, views: Views, binder: Binder, evictor: Evictor) -> None:
         self._door = door
         self._doubts = doubts
         self._views = views
         self._binder = binder
+        self._evictor = evictor
 
     async def begin(self, errand: Errand) -> Carried:
         """A plan that was just made: record it, then act."""
@@ -71,11 +73,32 @@ class Carrier:
             return await self._act(errand, outcome.version)
         return Carried(await self._ended(outcome, errand.group))
 
+    async def nominate(self, errand: Errand, targets: Sequence[Target]) -> Carried:
+        """A plan that was just made and has to wait: record it, then ask others to leave."""
+        outcome = await record(self._door, errand.group, errand.plan)
+        if isinstance(outcome, Written):
+            return await self._pursue(errand, targets, outcome.version)
+        return Carried(await self._ended(outcome, errand.group))
+
+    async def pursue(self, errand: Errand, targets: Sequence[Target]) -> Carried:
+        """A plan that was found waiting for others who have not been asked yet."""
+        return await self._pursue(errand, targets, errand.group.resource_version)
+
+    async def _pursue(self, errand: Errand, targets: Sequence[Target], version: str) -> Carried:
+        """The record stays while they leave; if one of them may not go, it is given up at once."""
+        answer = await self._evictor.evict_all(targets)
+        if answer is Answer.NO:
+            free = frozenset(seat.uid for seat in errand.plan.seats)
+            await self._act(replace(errand, given_up=free), version)
+        return Carried(Ending.DONE if answer is Answer.GOING else Ending.LATER)
+
     async def resume(self, errand: Errand) -> Carried:
         """A plan that was found on its PodGroup."""
         return await self._act(errand, errand.group.resource_version)
 
     async def _act(self, errand: Errand, version: str) -> Carried:
+        if self._is_hollow(errand):
+            errand = replace(errand, given_up=frozenset(seat.uid for seat in errand.plan.seats))
         keys = {uid: key for uid, key in errand.keys.items() if uid not in errand.given_up}
         fates = await self._binder.bind_all(errand.plan, keys)
         bound = frozenset(uid for uid, fate in fates.items() if fate is Fate.TAKEN)
@@ -84,6 +107,13 @@ class Carrier:
             return Carried(Ending.LATER, bound)
         outcome = await drop(self._door, errand.group, self._newest(errand.group, version, encode(errand.plan)))
         return Carried(await self._ended(outcome, errand.group), bound)
+
+    def _is_hollow(self, errand: Errand) -> bool:
+        """Somebody has left before anybody had a node: the rest may be too few to begin."""
+        pods = [self._views.pods.get(errand.keys[seat.uid]) for seat in errand.plan.seats if seat.uid in errand.keys]
+        uids = {seat.uid for seat in errand.plan.seats}
+        there = [pod for pod in pods if pod is not None and pod.metadata.uid in uids and is_here(pod)]
+        return len(there) < len(uids) and not any(pod.spec.node_name for pod in there)
 
     def _left(self, errand: Errand, uids: set[str] | frozenset[str]) -> list[Pod]:
         """The pods that do not get the seats they had."""

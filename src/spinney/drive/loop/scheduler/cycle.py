@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 import structlog
@@ -24,15 +23,21 @@ from spinney.core.grouping.visible import SCHEDULED, WARNING
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import Context, GangReading, read_gang
 from spinney.core.scheduling.plan import Plan, PlanError, decode
-from spinney.core.scheduling.reporting import Report, Scene, report
+from spinney.core.scheduling.reporting import Report, Scene, report, stray_reports
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.election import LeadershipLost
+from spinney.drive.loop.scheduler.binding import age_s
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Ending, Errand
 from spinney.drive.loop.scheduler.deciding import Decider
+from spinney.drive.loop.scheduler.following import following
+from spinney.drive.loop.scheduler.hunting import Hunter, Prey, Stander
+from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.ordering import Ordering
+from spinney.drive.loop.scheduler.pursuing import Chase, Pursuit
 from spinney.drive.loop.scheduler.recording import epoch_of
+from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.seating import Seating, follow
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.views import Views
@@ -59,24 +64,7 @@ class Resume:
     errand: Errand
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Say how it stands with a gang."""
-
-    key: Key
-    group: PodGroup
-    report: Report
-
-
-@dataclass(frozen=True, slots=True)
-class Orphans:
-    """Pods that name no PodGroup, or one that is not there."""
-
-    key: Key
-    pods: tuple[Pod, ...]
-
-
-Act = Begin | Resume | Tell | Orphans
+Act = Begin | Resume | Chase
 Step = Act | None
 """None: something was decided, and there is nothing to do."""
 
@@ -103,8 +91,12 @@ class Cycle:
         clock: Clock,
         epoch: int,
         look_after: Callable[[Key, float], None],
+        reports: Reports,
+        metrics: Metrics,
     ) -> None:
         self._views = views
+        self._metrics = metrics
+        self._reports = reports
         self._cluster = cluster
         self._book = book
         self._context = context
@@ -114,22 +106,30 @@ class Cycle:
         self._look_after = look_after
         self._decider = Decider(cluster, settings.strategy, settings.budget)
         self._ordering = Ordering(views.queues)
-        self._seating = Seating(views, cluster, epoch)
+        self._seating = Seating(views, cluster, epoch, lambda key: look_after(key, 0.0))
+        self._hunter = Hunter(views, cluster, self._decider, self._decider.options, self._stander)
+        self._pursuit = Pursuit(views, cluster, book, self._seating, epoch, self._restand)
         self._improved = -1
+        self._decisions = 0
 
     # Acts
 
     def steps(self) -> Iterator[Step]:
         """What is to be done now. Others may run between two steps; what they change is seen in the next cycle."""
+        began_s = self._clock.monotonic()
         if self._decider.renew():
             self._ordering.renew(self._cluster.inventory.resources, self._book.entries.values())
             self._book.touch_all()
+        if self._improved != self._cluster.improved:
+            self._book.changed.update(self._book.waits)
         yield from self._read_changed()
         if self._improved != self._cluster.improved:
             self._improved = self._cluster.improved
             self._book.room_improved()
         self._recall_nominated()
+        read_s = self._clock.monotonic() - began_s
         yield from self._decide(self._ordering.sort(self._book, self._book.due))
+        self._metrics.cycle(self._clock.monotonic() - began_s, read_s)
 
     def finished(self, key: Key, ending: Ending) -> None:
         """The work on a gang is done, well or not: it is looked at again."""
@@ -140,7 +140,7 @@ class Cycle:
         if ending is Ending.DONE:
             entry.failures = 0
         else:
-            entry.told = entry.refused_at = None  # what was to be said may not have been said
+            entry.refused_at = None
             worst = ending is Ending.REFUSED
             delay_s = _LONGEST_RETRY_S if worst else min(_RETRY_S * 2.0**entry.failures, _LONGEST_RETRY_S)
             entry.failures += 1
@@ -178,16 +178,17 @@ class Cycle:
         group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
         if group is None:
             return self._read_orphans(entry, pods)
-        entry.unsettled = not self._views.is_fresh(entry.key, pods)
+        entry.unsettled = not self._views.is_fresh(entry.key)
         if entry.unsettled:
             self._book.due.pop(entry.key, None)
             return None
         if epoch_of(group.metadata) > self._epoch:
             raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
         before, entry.group = entry.reading, group
-        self._stand(entry, read_gang(group, pods, context))
+        self._stand(entry, read_gang(group, self._members(pods), context))
         if PLAN in group.metadata.annotations:
             return self._resume(entry, group, pods)
+        self._land(entry)
         if entry.refused_at == self._cluster.improved and before == entry.reading:
             return None
         self._seating.release(entry)
@@ -198,18 +199,14 @@ class Cycle:
         waiting = [pod for pod in pods if _waits(pod) and not _is_explained(pod)]
         if not pods:
             self._book.forget(entry)
-        told = tuple(pod for pod in waiting if self._age_s(pod) >= self._settings.patience_s)
+        told = tuple(pod for pod in waiting if age_s(pod, self._clock) >= self._settings.patience_s)
         if len(told) < len(waiting):
             self._look_after(entry.key, self._settings.patience_s)
         who = tuple(pod.metadata.uid for pod in told)
-        if not told or entry.told == who:
-            return None
-        entry.told = who
-        return Orphans(entry.key, told)
-
-    def _age_s(self, pod: Pod) -> float:
-        created = pod.metadata.creation_timestamp
-        return self._clock.now() - datetime.fromisoformat(created).timestamp() if created else 0.0
+        if told and entry.told != who:
+            entry.told = who
+            self._reports.put_strays(stray_reports(entry.key, told))
+        return None
 
     def _leave(self, entry: Entry) -> None:
         """There is no such group (any more)."""
@@ -218,6 +215,7 @@ class Cycle:
         self._book.tie(entry, "")
         self._decider.forget(entry.name)
         self._book.wake_tied(entry.name)
+        self._reports.forget(entry.key)
         entry.group = entry.reading = None
 
     def _stand(self, entry: Entry, reading: GangReading) -> None:
@@ -226,16 +224,50 @@ class Cycle:
         self._book.tie(entry, reading.gang.tied_to.gang if reading.gang.tied_to is not None else "")
         if before is None or before.gang.running != reading.gang.running:
             self._book.wake_tied(entry.name)
+            self._book.wake_base(entry)
+
+    def _members(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Those who have to go for others are as good as gone."""
+        if not self._book.waits and not self._cluster.has_doomed:
+            return pods
+        return [pod for pod in pods if not self._cluster.is_doomed(pod.metadata.uid)]
+
+    def _stander(self, name: str) -> Stander | None:
+        namespace, _, short = name.partition("/")
+        entry = self._book.entries.get((namespace, short))
+        if entry is None or entry.reading is None:
+            return None
+        return Stander(entry.reading, self._members(self._views.pods_of(entry.key)), entry.in_flight)
+
+    def _restand(self, key: Key) -> None:
+        """Members of a gang have to go, or need not go any more."""
+        entry, group = self._book.entries.get(key), self._views.podgroups.get(key)
+        if entry is not None and entry.reading is not None and group is not None:
+            pods = self._members(self._views.pods_of(key))
+            self._stand(entry, read_gang(group, pods, self._context()))
+        self._book.touch(key)
+
+    def _land(self, entry: Entry) -> None:
+        """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again."""
+        if not entry.in_flight or entry.reading is None:
+            return
+        entry.in_flight = False
+        gang = entry.reading.gang
+        if gang.preemptible and gang.running and self._book.is_wanted(entry.decided, gang.priority):
+            self._cluster.touch()
 
     def _resume(self, entry: Entry, group: PodGroup, pods: Sequence[Pod]) -> Act | None:
         """Go on with a plan that is recorded, in the place it says."""
         self._book.rest(entry)
+        entry.in_flight = True
         if entry.not_before > self._clock.monotonic():
             return None
         try:
             plan = decode(group.metadata.annotations[PLAN])
         except PlanError:
             plan = Plan(self._epoch, "bind", ())
+        if plan.state == "wait":
+            return self._pursuit.resume(entry, group, plan, pods)
         return Resume(entry.key, self._seating.resume(entry, group, plan, pods))
 
     def _queue(self, entry: Entry, group: PodGroup) -> Act | None:
@@ -244,18 +276,21 @@ class Cycle:
         assert reading is not None
         if reading.mistake:
             self._book.rest(entry)
-            return self._tell(entry, group, report(reading, None, group.spec, self._scene()))
+            self._tell(entry, report(reading, None, group.spec, self._scene()))
+            return None
         if not reading.ready:
             self._book.rest(entry)
             overdue = any(reading.held) or any(reading.waiting.values()) if self._is_overdue(entry) else False
-            return self._tell(entry, group, report(reading, None, group.spec, self._scene())) if overdue else None
+            if overdue:
+                self._tell(entry, report(reading, None, group.spec, self._scene()))
+            return None
         entry.incomplete_since = None
         if any(reading.waiting.values()):
             self._book.await_turn(entry)
         else:
             self._book.rest(entry)
             if group.status.scheduling_conditions or EXPLANATION in group.metadata.annotations:
-                return self._tell(entry, group, self._placed_report(entry, None, []))
+                self._tell(entry, self._placed_report(entry, None, []))
         return None
 
     def _is_overdue(self, entry: Entry) -> bool:
@@ -297,6 +332,9 @@ class Cycle:
     def _is_its_turn(self, entry: Entry) -> bool:
         if entry.key in self._book.changed or entry.busy or entry.key not in self._book.due:
             return False
+        entry.unsettled = not self._views.is_fresh(entry.key)
+        if entry.unsettled:
+            return False
         return entry.not_before <= self._clock.monotonic() and self._decider.is_current
 
     def _decide_minimum(self, entry: Entry, drafts: list[_Draft]) -> Act | None:
@@ -305,10 +343,17 @@ class Cycle:
         refusal = self._ordering.refusal(reading)
         if refusal is not None:
             return self._refuse(entry, report(reading, refusal, group.spec, self._scene()))
-        decision = self._decider.minimum(reading.gang)
+        self._decisions += 1
+        entry.decided = self._decisions
+        began_s = self._clock.monotonic()
+        prey = self._hunter.decide(following(reading, self._book.followers(entry.name), self._cluster), None)
+        decision = prey.decision
+        self._metrics.decided(decision.outcome, self._clock.monotonic() - began_s)
         if decision.outcome != "placed":
             return self._refuse(entry, report(reading, decision, group.spec, self._scene()))
         self._seating.reserve(entry, decision.placements)
+        if prey.leaving:
+            return self._preempt(entry, prey)
         if decision.waits:
             return self._nominate(entry, decision)
         places = list(decision.placements)
@@ -324,7 +369,7 @@ class Cycle:
         given = Counter(place.pods for place in places)
         left = Counter({path: len(pods) - given[path] for path, pods in reading.waiting.items()})
         if self._ordering.admits_extras(reading, left):
-            planned = tuple([Running(place.pods, place.node) for place in places])
+            planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
             more = self._decider.extras(reading.gang, planned)
             if more.outcome == "placed" and not more.waits:
                 decision, places = more, places + follow(places, more.placements)
@@ -336,27 +381,35 @@ class Cycle:
     def _begin(self, entry: Entry, decision: Decision, places: list[Placement]) -> Act:
         assert entry.group is not None and entry.reading is not None
         self._book.rest(entry)
+        self._reports.forget(entry.key)
+        entry.in_flight = True
         errand = self._seating.errand(entry, decision, places)
         return Begin(entry.key, errand)
+
+    def _preempt(self, entry: Entry, prey: Prey) -> Act:
+        """Others have to leave for it: that is recorded before the first of them is asked to."""
+        assert entry.group is not None and entry.reading is not None
+        entry.in_flight = True
+        self._tell(entry, report(entry.reading, prey.decision, entry.group.spec, self._scene()))
+        return self._pursuit.nominate(entry, prey)
 
     def _nominate(self, entry: Entry, decision: Decision) -> Act | None:
         """Its places are chosen, but others have to leave first; nobody else gets them meanwhile."""
         assert entry.group is not None and entry.reading is not None
         self._book.refuse(entry, self._cluster.improved)
         self._book.nominated[entry.key] = None
-        return self._tell(entry, entry.group, report(entry.reading, decision, entry.group.spec, self._scene()))
+        self._tell(entry, report(entry.reading, decision, entry.group.spec, self._scene()))
+        return None
 
     def _refuse(self, entry: Entry, told: Report) -> Act | None:
         assert entry.group is not None
         self._book.refuse(entry, self._cluster.improved)
-        return self._tell(entry, entry.group, told)
+        self._tell(entry, told)
+        return None
 
-    def _tell(self, entry: Entry, group: PodGroup, told: Report) -> Act | None:
-        """Nothing, if it is what was told last."""
-        if entry.told == told:
-            return None
-        entry.told = told
-        return Tell(entry.key, group, told)
+    def _tell(self, entry: Entry, told: Report) -> None:
+        entry.state = told.state.value
+        self._reports.put(entry.key, told)
 
     def _placed_report(self, entry: Entry, decision: Decision | None, places: list[Placement]) -> Report:
         assert entry.group is not None and entry.reading is not None

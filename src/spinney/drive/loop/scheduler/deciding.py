@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from spinney.api.placement.problem import Gang, Group, Options, Running
@@ -13,6 +16,9 @@ from spinney.core.placement.engine import Engine, Standing
 from spinney.core.scheduling.cluster import Cluster
 
 MOST_REFUSALS = 4096
+
+Places = Sequence[tuple[str, int]]
+"""Members of a gang: path of the pod set and slot of the node."""
 
 
 class Decider:
@@ -24,8 +30,15 @@ class Decider:
         self._everything = Options(strategy=strategy, budget=budget, extras="place")
         self._generation = -1
         self._engine = Engine(cluster.inventory, cluster.topologies, self._minimum)
-        self._refusals: dict[Group, Decision] = {}
+        self._refusals: dict[tuple[Group, int | None], Decision] = {}
         self._improved = -1
+        self._gangs: dict[str, Gang] = {}
+        self._preemptible: Counter[int] = Counter()  # gangs that stand and may be preempted, by priority
+
+    @property
+    def options(self) -> Options:
+        """What minimums are asked with."""
+        return self._minimum
 
     @property
     def engine(self) -> Engine:
@@ -39,6 +52,8 @@ class Decider:
         self._generation = self._cluster.generation
         self._engine = Engine(self._cluster.inventory, self._cluster.topologies, self._minimum)
         self._refusals.clear()
+        self._gangs.clear()
+        self._preemptible.clear()
         return True
 
     @property
@@ -47,26 +62,74 @@ class Decider:
 
     def stand(self, gang: Gang) -> None:
         """Where the members of a gang are, for itself and for those tied to it."""
-        slot = self._cluster.inventory.slot
+        self.forget(gang.name)
+        self._gangs[gang.name] = gang
+        if gang.preemptible and gang.running:
+            self._preemptible[gang.priority] += 1
+        seat = self._cluster.inventory.seat
         self._engine.standings[gang.name] = Standing(
-            gang, [(member.pods, slot(member.node)) for member in gang.running]
+            gang, [(member.pods, seat(member.node, member.zone)) for member in gang.running]
         )
 
     def forget(self, name: str) -> None:
         self._engine.standings.pop(name, None)
+        gang = self._gangs.pop(name, None)
+        if gang is not None and gang.preemptible and gang.running:
+            self._preemptible[gang.priority] -= 1
+            self._preemptible += Counter()  # only what is there
 
-    def minimum(self, gang: Gang) -> Decision:
-        """Where the minimum goes, or why it goes nowhere."""
-        plain = not gang.running and gang.tied_to is None
+    def has_weaker(self, gang: Gang) -> bool:
+        """Whether somebody less important stands anywhere."""
+        return bool(self._preemptible) and min(self._preemptible) < gang.priority
+
+    def preemptible(self) -> list[Gang]:
+        """Gangs that stand and may be disturbed."""
+        return [each for each in self._gangs.values() if each.preemptible and each.running]
+
+    def places(self, name: str) -> Places:
+        """Where the members of a gang are."""
+        return self._engine.standings[name].live
+
+    def known_refusal(self, gang: Gang) -> Decision | None:
+        """What a gang like this one, which might have taken from others, was told last."""
+        self._freshen()
+        known = self._refusals.get((gang.root, gang.priority)) if _is_plain(gang) else None
+        return msgspec.structs.replace(known, name=gang.name) if known is not None else None
+
+    def disturbing(self, gang: Gang, options: Options, fixed: Mapping[str, Places]) -> Decision:
+        """Where the minimum goes, if need be in the room of others; members that are `fixed`, by gang, stay."""
+        standings = self._engine.standings
+        for name, places in fixed.items():
+            standings[name].moved = list(places)
+        try:
+            decision = self._ask(gang, options)
+        finally:
+            for name in fixed:
+                standings[name].moved = []
+        for name in {*(each.gang for each in decision.victims), *(each.gang for each in decision.moves)}:
+            self.stand(self._gangs[name])
+        return decision
+
+    def refuse(self, gang: Gang, decision: Decision) -> None:
+        """Remember the answer to a gang that might have taken from others."""
+        if _is_plain(gang) and decision.outcome == "infeasible":
+            self._refusals[gang.root, gang.priority] = decision
+
+    def _freshen(self) -> None:
         if self._improved != self._cluster.improved or len(self._refusals) >= MOST_REFUSALS:
             self._refusals.clear()
             self._improved = self._cluster.improved
-        known = self._refusals.get(gang.root) if plain else None
+
+    def minimum(self, gang: Gang) -> Decision:
+        """Where the minimum goes, or why it goes nowhere."""
+        plain = _is_plain(gang)
+        self._freshen()
+        known = self._refusals.get((gang.root, None)) if plain else None
         if known is not None:
             return msgspec.structs.replace(known, name=gang.name)
         decision = self._ask(gang, self._minimum)
         if plain and decision.outcome == "infeasible":
-            self._refusals[gang.root] = decision
+            self._refusals[gang.root, None] = decision
         return decision
 
     def extras(self, gang: Gang, planned: tuple[Running, ...]) -> Decision:
@@ -76,7 +139,7 @@ class Decider:
     def _ask(self, gang: Gang, options: Options) -> Decision:
         engine, inventory = self._engine, self._cluster.inventory
         standing = engine.standings.get(gang.name)
-        slots = [(member.pods, inventory.slot(member.node)) for member in gang.running]
+        slots = [(member.pods, inventory.seat(member.node, member.zone)) for member in gang.running]
         engine.standings[gang.name] = Standing(gang, slots)
         engine.options = options
         try:
@@ -87,3 +150,8 @@ class Decider:
                 del engine.standings[gang.name]
             else:
                 engine.standings[gang.name] = standing
+
+
+def _is_plain(gang: Gang) -> bool:
+    """Like any other gang of its template and priority."""
+    return not gang.running and gang.tied_to is None

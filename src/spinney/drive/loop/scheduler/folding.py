@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from spinney.api.builtin.node import Node
+from spinney.api.builtin.node_resources import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PriorityClass
+from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.topology import Topology
+from spinney.core.scheduling.budgets import read_budget
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.priorities import Priorities
 from spinney.drive.client.cache import Change
@@ -35,6 +37,7 @@ class Folding:
         look_later: Callable[[Key], None],
     ) -> None:
         self.priorities = Priorities()
+        self.short_levels: dict[str, dict[str, str]] = {}
         self._cluster = cluster
         self._book = book
         self._names = names
@@ -43,12 +46,13 @@ class Folding:
         self._members: dict[str, Key] = {}  # groups of our pods that have a node, by uid
         views.nodes.subscribe(self._node)
         views.topologies.subscribe(self._topology)
-        if views.cluster_topologies is not None:
-            views.cluster_topologies.subscribe(self._cluster_topology)
+        views.cluster_topologies.subscribe(self._cluster_topology)
+        views.node_zones.subscribe(self._zones)
         views.priority_classes.subscribe(self._priority_class)
+        views.budgets.subscribe(self._budget)
         views.podgroups.subscribe(self._podgroup)
         views.pods.subscribe(self._pod)
-        for cache in (views.claims, views.volumes, views.storage_classes, views.queues):
+        for cache in (views.claims, views.volumes, views.storage_classes, views.queues, views.resource_claims):
             cache.subscribe(self._lookup)
 
     def _node(self, change: Change[Node]) -> None:
@@ -65,6 +69,8 @@ class Folding:
         for uid in self._cluster.inventory.pods_on(node):
             if uid in self._members:
                 self._touch(self._members[uid])
+        for key in self._book.waits:
+            self._touch(key)
 
     def _pod(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
@@ -100,14 +106,27 @@ class Folding:
         waits = entry is not None and entry.unsettled
         if waits or old is None or new is None or old.spec != new.spec or _worn(old) != _worn(new):
             self._touch(change.key)
+        elif old.status != new.status and change.key not in self._book.pending:
+            self._touch(change.key)  # it may have been told what is not true any more
 
     def _topology(self, change: Change[Topology]) -> None:
         self._cluster.put_kai_topology(change.key[1], change.new)
         self._wake()
 
     def _cluster_topology(self, change: Change[ClusterTopology]) -> None:
-        self._cluster.put_cluster_topology(change.key[1], change.new)
+        name, new = change.key[1], change.new
+        self._cluster.put_cluster_topology(name, new)
+        short = {level.domain: level.key for level in new.spec.levels} if new is not None else {}
+        if self.short_levels.get(name, {}) != short:
+            self.short_levels[name] = short
+            self._book.touch_all()
         self._wake()
+
+    def _zones(self, change: Change[NodeResourceTopology]) -> None:
+        improved = self._cluster.improved
+        self._cluster.put_zones(change.key[1], change.new)
+        if improved != self._cluster.improved:
+            self._wake()
 
     def _priority_class(self, change: Change[PriorityClass]) -> None:
         if change.new is not None:
@@ -116,6 +135,12 @@ class Folding:
             self.priorities.remove(change.key[1])
         self._book.touch_all()
         self._wake()
+
+    def _budget(self, change: Change[PodDisruptionBudget]) -> None:
+        """Somebody who was protected may be a victim now."""
+        if self._book.pending and _is_laxer(change):
+            self._cluster.touch()
+            self._wake()
 
     def _lookup(self, change: Change[Any]) -> None:
         """Something that pending gangs may be waiting for."""
@@ -144,6 +169,14 @@ def _is_alike(old: Pod | None, new: Pod | None) -> bool:
 
 def _is_over(pod: Pod) -> str:
     return pod.status.phase if pod.status.phase in ("Succeeded", "Failed") else ""
+
+
+def _is_laxer(change: Change[PodDisruptionBudget]) -> bool:
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return new is None
+    allows = read_budget(new).allowed > read_budget(old).allowed
+    return allows or new.spec != old.spec or read_budget(new).spares_unhealthy != read_budget(old).spares_unhealthy
 
 
 def _worn(group: PodGroup) -> tuple[object, ...]:

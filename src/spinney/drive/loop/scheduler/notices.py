@@ -1,12 +1,14 @@
 """The writes that tell: conditions, annotations, events.
 
-Each names its object by uid. Never looks at whether it was told before: that is for whoever asks.
+Each names the version that it speaks of, so that a story which is over is not told. Never looks at whether it was told
+before: that is for whoever asks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.clock import Clock
 from spinney.api.labels import SCHEDULER_KAI
@@ -16,11 +18,9 @@ from spinney.core.scheduling.reporting.report import Event
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome
 from spinney.drive.apply.write import Precondition
-from spinney.drive.client.paths import Key, ResourcePath
 from spinney.drive.loop.scheduler.views import EVENTS, PODGROUPS, PODS
 
 _MESSAGE_LIMIT = 1024
-_KINDS = {PODGROUPS: "PodGroup", PODS: "Pod"}
 
 
 class Notices:
@@ -34,34 +34,41 @@ class Notices:
     async def annotate(self, group: ObjectMeta, annotations: Mapping[str, str | None]) -> Outcome:
         ref = PODGROUPS.ref(group.name, group.namespace)
         body: Json = {"metadata": {"annotations": dict(annotations)}}
-        return await self._door.merge_patch(ref, body, Precondition(group.uid))
+        return await self._door.merge_patch(ref, body, Precondition(group.uid, group.resource_version))
 
-    async def conditions(self, group: ObjectMeta, conditions: list[Json]) -> Outcome:
+    async def conditions(self, group: ObjectMeta, version: str, conditions: list[Json]) -> Outcome:
         """All scheduling conditions: nobody else writes them."""
         ref = PODGROUPS.ref(group.name, group.namespace)
-        return await self._door.status(ref, {"schedulingConditions": conditions}, Precondition(group.uid))
+        return await self._door.status(ref, {"schedulingConditions": conditions}, Precondition(group.uid, version))
 
-    async def pod_condition(self, pod: ObjectMeta, condition: Json) -> Outcome:
-        """One condition; those of others stay, for it is applied."""
-        body: Json = {"apiVersion": "v1", "kind": "Pod", "status": {"conditions": [condition]}}
-        ref = PODS.ref(pod.name, pod.namespace)
-        return await self._door.apply(ref, body, Precondition(pod.uid), subresource="status")
+    async def pod_condition(self, pod: Pod, said: Json) -> Outcome:
+        """One condition, whatever others the pod has."""
+        types = [one.type for one in pod.status.conditions]
+        if said["type"] in types:
+            change: Json = {"op": "replace", "path": f"/status/conditions/{types.index(said['type'])}", "value": said}
+        elif types:
+            change = {"op": "add", "path": "/status/conditions/-", "value": said}
+        else:
+            change = {"op": "add", "path": "/status/conditions", "value": [said]}
+        metadata = pod.metadata
+        given = Precondition(metadata.uid, metadata.resource_version)
+        ref = PODS.ref(metadata.name, metadata.namespace)
+        return await self._door.json_patch(ref, [change], given, subresource="status")
 
-    async def event(self, resource: ResourcePath, key: Key, uid: str, event: Event) -> Outcome:
+    async def event(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> Outcome:
         """The same event within a second is one."""
-        namespace, name = key
         time = stamp(self._clock.now())
-        word = digest([uid, event.reason, event.message, time])
+        word = digest([about.uid, event.reason, event.message, time])
         body: Json = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"annotations": dict(event.annotations)} if event.annotations else {},
             "involvedObject": {
-                "apiVersion": resource.api_version,
-                "kind": _KINDS[resource],
-                "name": name,
-                "namespace": namespace,
-                "uid": uid,
+                "apiVersion": api_version,
+                "kind": kind,
+                "name": about.name,
+                "namespace": about.namespace,
+                "uid": about.uid,
             },
             "type": event.type,
             "reason": event.reason,
@@ -72,4 +79,4 @@ class Notices:
             "firstTimestamp": time,
             "lastTimestamp": time,
         }
-        return await self._door.create(EVENTS.ref(f"{name}.{word}", namespace), body)
+        return await self._door.create(EVENTS.ref(f"{about.name}.{word}", about.namespace), body)

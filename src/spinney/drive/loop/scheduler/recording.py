@@ -5,7 +5,7 @@ Both are one compare-and-swap on the very PodGroup that was looked at. Never dec
 
 from __future__ import annotations
 
-from spinney.api.labels import EPOCH, EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.api.labels import CONSOLIDATE, EPOCH, EXPLANATION, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, encode
 from spinney.drive.apply.door import Door
@@ -21,8 +21,7 @@ async def record(door: Door, group: ObjectMeta, plan: Plan) -> Outcome:
         EPOCH: str(plan.epoch),
         PLACEMENT_SCORE: f"{plan.score:.4f}",
     }
-    if EXPLANATION in group.annotations:
-        annotations[EXPLANATION] = None
+    annotations.update({name: None for name in (EXPLANATION, CONSOLIDATE) if name in group.annotations})
     return await _annotate(door, group, group.resource_version, annotations)
 
 

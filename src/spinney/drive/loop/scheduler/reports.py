@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
+from typing import ParamSpec
 
 import structlog
 
@@ -19,47 +21,75 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE
-from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, alike, following, pod_condition
+from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, alike, current, following, pod_condition
 from spinney.core.scheduling.reporting.record import decode, encode
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event, PodReport, Report
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Unknown
-from spinney.drive.client.paths import Key, ResourcePath
+from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Stale, Unknown, Written
+from spinney.drive.client.errors import TransportError, Undecodable
+from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.notices import Notices
-from spinney.drive.loop.scheduler.views import PODGROUPS, PODS
+from spinney.drive.loop.scheduler.views import PODGROUPS
+
+P = ParamSpec("P")
 
 _log = structlog.get_logger(__name__)
 _MOST_EVENTS = 20_000
-_TRIES = 5
 _TICK_S = 0.001
+_NEVER = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
     """`settle_s`: a story that lasts shorter is not told. `refresh_s`: new figures of the same story, at most so often.
 
-    `rate_per_s`, `burst`: writes. `again_s`: after a write that could not be made now.
+    `rate_per_s`, `burst`: writes. `again_s`: after a write that could not be made now, longer each time up to
+    `longest_s`.
     """
 
     settle_s: float = 0.1
     refresh_s: float = 30.0
     rate_per_s: float = 200.0
     burst: int = 50
-    again_s: float = 2.0
+    again_s: float = 0.5
+    longest_s: float = 30.0
 
 
 @dataclass(slots=True)
-class _Told:
-    """What was last told of a group, and to which of its pods: views may not show it yet."""
+class _Story:
+    """What is told of a group, and which of its pods have heard it: views may not show it yet."""
 
     uid: str
     report: Report
-    at_s: float
-    pods: set[str] = field(default_factory=set)
+    at_s: float = _NEVER
+    heard: set[str] = field(default_factory=set)
+
+
+class _Pace:
+    """So many in a second, and a few at once."""
+
+    def __init__(self, clock: Clock, manners: Manners) -> None:
+        self._clock = clock
+        self._manners = manners
+        self._tokens, self._filled_s = float(manners.burst), clock.monotonic()
+
+    async def step(self) -> None:
+        while True:
+            now_s = self._clock.monotonic()
+            gained = (now_s - self._filled_s) * self._manners.rate_per_s
+            self._tokens, self._filled_s = min(float(self._manners.burst), self._tokens + gained), now_s
+            if self._tokens >= 1.0:
+                self._tokens -= 1.0
+                return
+            await asyncio.sleep(max(_TICK_S, (1.0 - self._tokens) / self._manners.rate_per_s))
 
 
 class Reports:
-    """`put` reports, `tell` single events, `run` until cancelled. `groups` and `pods` show what is there now."""
+    """`put` reports, `note` single events, `run` until cancelled. `groups` and `pods` show what is there now.
+
+    `settle` finds out what became of a write whose answer was lost.
+    """
 
     def __init__(
         self,
@@ -67,6 +97,7 @@ class Reports:
         clock: Clock,
         groups: Callable[[Key], PodGroup | None],
         pods: Callable[[Key], Pod | None],
+        settle: Callable[[], Awaitable[None]],
         *,
         node_pool: str = DEFAULT_NODE_POOL,
         manners: Manners | None = None,
@@ -75,16 +106,18 @@ class Reports:
         self._clock = clock
         self._groups = groups
         self._pods = pods
+        self._settle = settle
         self._node_pool = node_pool
         self._manners = manners or Manners()
-        self._waiting: dict[Key, tuple[int, Report]] = {}
+        self._pace = _Pace(clock, self._manners)
+        self._waiting: dict[Key, tuple[int, Report | None]] = {}
         self._due: list[tuple[float, int, Key]] = []
         self._numbers = count()
-        self._told: dict[Key, _Told] = {}
+        self._told: dict[Key, _Story] = {}
         self._failures: dict[Key, int] = {}
-        self._events: deque[tuple[ResourcePath, Key, str, Event]] = deque(maxlen=_MOST_EVENTS)
+        self._strays: dict[Key, PodReport] = {}
+        self._events: deque[tuple[str, str, ObjectMeta, Event]] = deque(maxlen=_MOST_EVENTS)
         self._wake = asyncio.Event()
-        self._tokens, self._filled_s = float(self._manners.burst), clock.monotonic()
 
     @property
     def backlog(self) -> int:
@@ -94,24 +127,31 @@ class Reports:
     def put(self, key: Key, report: Report) -> None:
         """Tell this about a PodGroup. A report that it is scheduled is due when its plan has been carried out."""
         told = self._told.get(key)
-        due = self._clock.monotonic() + self._manners.settle_s
-        if told is not None and _is_same(told.report, report) and _pods(report) <= told.pods:
+        due_s = self._clock.monotonic() + self._manners.settle_s
+        if told is not None and _is_same(told.report, report) and _pods(report) <= told.heard:
             if told.report == report:
                 self._waiting.pop(key, None)
                 return
-            due = max(due, told.at_s + self._manners.refresh_s)
-        self._schedule(key, report, due)
+            due_s = max(due_s, told.at_s + self._manners.refresh_s)
+        if self._waiting.get(key, (0, None))[1] != report:
+            self._schedule(key, report, due_s)
+
+    def put_strays(self, reports: Iterable[PodReport]) -> None:
+        """Tell pods that are in no PodGroup."""
+        for one in reports:
+            key = (one.key[0], f"pod/{one.key[1]}")
+            self._strays[key] = one
+            self._schedule(key, None, self._clock.monotonic())
 
     def forget(self, key: Key) -> None:
-        """The PodGroup is gone."""
+        """What was to be told of a PodGroup is over; what it was told is read off it when there is something new."""
         for known in (self._waiting, self._told, self._failures):
             known.pop(key, None)
 
-    def tell_pod(self, key: Key, uid: str, event: Event) -> None:
-        self._add(PODS, key, uid, event)
-
-    def tell_group(self, key: Key, uid: str, event: Event) -> None:
-        self._add(PODGROUPS, key, uid, event)
+    def note(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> None:
+        """An event, told when there is time; if too many wait, the oldest are left out."""
+        self._events.append((api_version, kind, about, event))
+        self._wake.set()
 
     async def run(self) -> None:
         """Until cancelled. Reports first, then events."""
@@ -119,77 +159,110 @@ class Reports:
             self._wake.clear()
             key = self._next()
             if key is not None:
-                await self._carry_out(key, self._waiting.pop(key)[1])
+                report = self._waiting.pop(key)[1]
+                told = await (self._tell_stray(key) if report is None else self._tell(key, report))
+                if not told:
+                    self._try_again(key, report)
             elif self._events:
-                await self._write_event(self._events.popleft())
+                await self._wrote(self._notices.event, *self._events.popleft())
             else:
                 await self._rest()
 
-    def _schedule(self, key: Key, report: Report, due_s: float) -> None:
+    def _schedule(self, key: Key, report: Report | None, due_s: float) -> None:
         number = next(self._numbers)
         self._waiting[key] = (number, report)
         heapq.heappush(self._due, (due_s, number, key))
         self._wake.set()
 
-    def _add(self, resource: ResourcePath, key: Key, uid: str, event: Event) -> None:
-        self._events.append((resource, key, uid, event))
-        self._wake.set()
-
     def _next(self) -> Key | None:
-        """The report that is due; such as have been replaced are passed over."""
+        """What is due; reports that have been replaced are passed over."""
         while self._due:
             due_s, number, key = self._due[0]
-            if self._waiting.get(key, (-1,))[0] != number:
-                heapq.heappop(self._due)
-                continue
-            if due_s > self._clock.monotonic():
+            if self._waiting.get(key, (-1,))[0] == number and due_s > self._clock.monotonic():
                 return None
             heapq.heappop(self._due)
-            return key
+            if self._waiting.get(key, (-1,))[0] == number:
+                return key
         return None
 
     async def _rest(self) -> None:
         wait_s = self._due[0][0] - self._clock.monotonic() if self._due else None
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._wake.wait()
-        except TimeoutError:
-            return
 
-    async def _carry_out(self, key: Key, report: Report) -> None:
+    def _try_again(self, key: Key, report: Report | None) -> None:
+        """Unless there is something newer to tell."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        if key not in self._waiting:
+            delay_s = min(self._manners.again_s * 2.0**failures, self._manners.longest_s)
+            self._schedule(key, report, self._clock.monotonic() + delay_s)
+
+    async def _tell(self, key: Key, report: Report) -> bool:
+        """Whether nothing is left to tell."""
         group = self._groups(key)
         if group is None or group.metadata.deletion_timestamp is not None:
             self.forget(key)
-            return
-        told = self._told.get(key)
-        if told is None or told.uid != group.metadata.uid:
-            told = None
-        news = _is_news(group, report) if told is None else not _is_same(told.report, report)
-        seen = set() if told is None or news else told.pods
-        self._told[key] = told = _Told(group.metadata.uid, report, self._clock.monotonic(), seen)
-        if not await self._tell_group(group, report):
-            self._try_again(key, report)
-            return
-        if news and report.group_event is not None:
-            self.tell_group(key, group.metadata.uid, report.group_event)
-        for one in report.pods:
-            if one.uid not in told.pods and not await self._tell_pod(one, news):
-                self._try_again(key, report)
-                return
-            told.pods.add(one.uid)
-        self._failures.pop(key, None)
-        if report.clears and report.explanation is None:
-            self._told.pop(key)
-
-    async def _tell_group(self, group: PodGroup, report: Report) -> bool:
-        """The condition and the annotations, where they differ from what is there."""
-        changed = _annotations(group, report)
-        if changed and not await self._wrote(lambda: self._notices.annotate(group.metadata, changed)):
-            return False
-        conditions = following(group.status.scheduling_conditions, report, self._node_pool, self._clock.now())
-        if conditions is None:
             return True
-        return await self._wrote(lambda: self._notices.conditions(group.metadata, conditions))
+        before = self._told.pop(key, None)
+        if before is not None and before.uid != group.metadata.uid:
+            before = None
+        news = _is_news(group, report) if before is None else not _is_same(before.report, report)
+        story = _Story(group.metadata.uid, report, heard=set() if before is None or news else before.heard)
+        self._told[key] = story
+        if not await self._tell_group(group, report, refresh=before is not None or news):
+            return self._gave_up(key, story)
+        if news and report.group_event is not None:
+            self.note(PODGROUPS.api_version, "PodGroup", group.metadata, report.group_event)
+        for one in report.pods:
+            if self._told.get(key) is not story:
+                return True
+            if one.uid not in story.heard and not await self._tell_pod(one, news):
+                return self._gave_up(key, story)
+            story.heard.add(one.uid)
+        story.at_s = self._clock.monotonic()
+        self._failures.pop(key, None)
+        return True
+
+    def _gave_up(self, key: Key, story: _Story) -> bool:
+        """Whether nobody wants the story any more. Otherwise it begins anew, from what the objects say."""
+        if self._told.get(key) is not story:
+            return True
+        del self._told[key]
+        return False
+
+    async def _tell_group(self, group: PodGroup, report: Report, refresh: bool) -> bool:
+        """The condition and the annotations, where they differ from what is there.
+
+        Without `refresh` it is enough if they tell the same but for figures: another process has told it.
+        """
+        metadata, version = group.metadata, group.metadata.resource_version
+        changed = _annotations(group, report)
+        if not refresh:
+            changed.pop(EXPLANATION, None)
+        if changed:
+            outcome = await self._wrote(self._notices.annotate, metadata, changed)
+            if not isinstance(outcome, Written):
+                return _is_over(outcome)
+            version = outcome.version
+        conditions = following(group.status.scheduling_conditions, report, self._node_pool, self._clock.now())
+        if conditions is None or (not refresh and self._says(group, report)):
+            return True
+        return _is_over(await self._wrote(self._notices.conditions, metadata, version, conditions))
+
+    def _says(self, group: PodGroup, report: Report) -> bool:
+        """Whether its condition tells the same but for figures."""
+        said = current(group.status.scheduling_conditions, self._node_pool)
+        return said is not None and report.condition is not None and alike(said.message, report.condition["message"])
+
+    async def _tell_stray(self, key: Key) -> bool:
+        one = self._strays.pop(key)
+        if await self._tell_pod(one, news=False):
+            self._failures.pop(key, None)
+            return True
+        self._strays.setdefault(key, one)
+        return False
 
     async def _tell_pod(self, one: PodReport, news: bool) -> bool:
         """The condition, and an event if that is news to the pod."""
@@ -199,41 +272,29 @@ class Reports:
         if one.condition is not None:
             said = pod_condition(pod.condition(POD_SCHEDULED), one.condition, self._clock.now())
             news = said is not None
-            if said is not None and not await self._wrote(lambda: self._notices.pod_condition(pod.metadata, said)):
+            if said is not None and not _is_over(await self._wrote(self._notices.pod_condition, pod, said)):
                 return False
         if news and one.event is not None:
-            self.tell_pod(one.key, one.uid, one.event)
+            self.note("v1", "Pod", pod.metadata, one.event)
         return True
 
-    async def _write_event(self, told: tuple[ResourcePath, Key, str, Event]) -> None:
-        await self._wrote(lambda: self._notices.event(*told))
-
-    async def _wrote(self, write: Callable[[], Awaitable[Outcome]]) -> bool:
-        """Whether nothing is left to do: it was written, or there is nothing to write it on."""
-        await self._take_turn()
-        outcome = await write()
-        if isinstance(outcome, Refused):
+    async def _wrote(self, write: Callable[P, Awaitable[Outcome]], *given: P.args, **told: P.kwargs) -> Outcome:
+        """What came of a write, in its turn."""
+        await self._pace.step()
+        try:
+            outcome = await write(*given, **told)
+        except Undecodable as error:
+            outcome = Unknown(TransportError(str(error)))
+        if isinstance(outcome, Unknown):
+            await self._settle()
+        elif isinstance(outcome, Refused):
             _log.warning("a report was refused", reason=outcome.status.message)
-        return not isinstance(outcome, (NotNow, Unknown))
+        return outcome
 
-    def _try_again(self, key: Key, report: Report) -> None:
-        """Unless a newer report has come; in the end it is left until there is news."""
-        failures = self._failures.get(key, 0) + 1
-        self._failures[key] = failures
-        self._told.pop(key, None)
-        if key not in self._waiting and failures < _TRIES:
-            self._schedule(key, report, self._clock.monotonic() + self._manners.again_s * failures)
 
-    async def _take_turn(self) -> None:
-        """So many writes in a second, and a few at once."""
-        while True:
-            now_s = self._clock.monotonic()
-            gained = (now_s - self._filled_s) * self._manners.rate_per_s
-            self._tokens, self._filled_s = min(float(self._manners.burst), self._tokens + gained), now_s
-            if self._tokens >= 1.0:
-                self._tokens -= 1.0
-                return
-            await asyncio.sleep(max(_TICK_S, (1.0 - self._tokens) / self._manners.rate_per_s))
+def _is_over(outcome: Outcome) -> bool:
+    """It was written, or nobody wants it."""
+    return not isinstance(outcome, (NotNow, Unknown, Stale))
 
 
 def _is_same(one: Report, other: Report) -> bool:

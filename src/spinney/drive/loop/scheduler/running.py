@@ -26,10 +26,11 @@ from spinney.drive.loop.scheduler.book import Book
 from spinney.drive.loop.scheduler.carrying import Ending
 from spinney.drive.loop.scheduler.cycle import Act, Cycle
 from spinney.drive.loop.scheduler.folding import Folding
+from spinney.drive.loop.scheduler.latecomers import Latecomers, until_served
+from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.recording import epoch_of
-from spinney.drive.loop.scheduler.serving import has_cluster_topologies, served
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.drive.loop.scheduler.views import Views
+from spinney.drive.loop.scheduler.views import NEEDED, Views
 from spinney.drive.loop.scheduler.working import Work
 
 FIELD_MANAGER = "spinney-scheduler"
@@ -55,7 +56,7 @@ class Scheduler:
         may_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.ready = asyncio.Event()
-        own_writes = OwnWrites()
+        self._own_writes = own_writes = OwnWrites()
         self._client = ApiClient(transport, dice)
         self.caches = SharedCaches(self._client, own_writes, dice)
         self._door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
@@ -68,17 +69,23 @@ class Scheduler:
         self._patient: set[Key] = set()
         self.cluster = Cluster(settings.node_pool)
         self.book = Book()
+        self.metrics = Metrics(lambda: self.cluster.inventory, lambda: self.book.states())
 
     async def run(self) -> None:
         """Until cancelled. Raises `LeadershipLost` when somebody else has taken over."""
-        await served(self._client)
-        views = Views(self.caches, self._settings.names, await has_cluster_topologies(self._client))
+        await until_served(self._client, NEEDED)
+        latecomers = Latecomers(self._client, self._own_writes, self._dice)
+        views = Views(self.caches, self._settings.names, latecomers)
         folding = Folding(views, self.cluster, self.book, self._settings.names, self._wake.set, self._look_patiently)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="scheduler-watches")
+            await latecomers.look()
+            group.create_task(latecomers.run(), name="scheduler-latecomers")
             await views.wait_synced()
             epoch = self._epoch or 1 + max((epoch_of(each.metadata) for each in views.podgroups), default=0)
-            work = Work(self._door, self._client, views, self.cluster, self._settings, self._clock, self._dice)
+            work = Work(
+                self._door, self._client, views, self.cluster, self._settings, self._clock, self._dice, self.metrics
+            )
             cycle = Cycle(
                 views,
                 self.cluster,
@@ -88,6 +95,8 @@ class Scheduler:
                 self._clock,
                 epoch,
                 self._look_after,
+                work.reports,
+                self.metrics,
             )
             group.create_task(work.run(), name="scheduler-events")
             self.ready.set()
@@ -146,6 +155,8 @@ class Scheduler:
             resources=inventory.resources,
             priorities=folding.priorities,
             volumes=volumes,
+            claim=lambda namespace, name: views.resource_claims.get((namespace, name)),
             topologies=self.cluster.topologies,
+            short_levels=folding.short_levels,
             has_node=lambda name: inventory.find(name) is not None,
         )

@@ -6,7 +6,7 @@ Reservations belong to entries, and every one of them is on a gang that is decid
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
@@ -16,21 +16,22 @@ from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import GangReading
 from spinney.core.scheduling.leaves import Waiting
-from spinney.core.scheduling.plan import Plan, Seat
+from spinney.core.scheduling.plan import Plan, Seat, Shift
 from spinney.core.scheduling.ranks import ranks
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Entry
 from spinney.drive.loop.scheduler.carrying import Errand
-from spinney.drive.loop.scheduler.views import Views
+from spinney.drive.loop.scheduler.views import Views, group_of
 
 
 class Seating:
-    """Over one cluster, for one epoch."""
+    """Over one cluster, for one epoch. `look`: a gang stands otherwise than it did."""
 
-    def __init__(self, views: Views, cluster: Cluster, epoch: int) -> None:
+    def __init__(self, views: Views, cluster: Cluster, epoch: int, look: Callable[[Key], None]) -> None:
         self._views = views
         self._cluster = cluster
         self._epoch = epoch
+        self._look = look
 
     def reserve(self, entry: Entry, places: Iterable[Placement]) -> None:
         assert entry.reading is not None
@@ -38,7 +39,7 @@ class Seating:
             waiting = _who(entry.reading, place)
             pod = self._views.pods.get(waiting.key)
             if pod is not None and pod.metadata.uid == waiting.uid:
-                self._cluster.reserve(pod, place.node)
+                self._cluster.reserve(pod, place.node, place.zone)
                 entry.seats[waiting.uid] = place.node
 
     def release(self, entry: Entry) -> None:
@@ -47,19 +48,48 @@ class Seating:
             self._cluster.release(uid)
         entry.seats = {}
         entry.nominated = False
+        self.spare(entry)
 
-    def errand(self, entry: Entry, decision: Decision, places: Sequence[Placement]) -> Errand:
+    def spare(self, entry: Entry) -> None:
+        """Nobody has to go for it any more."""
+        spared = [pod for uid in entry.victims if (pod := self._cluster.holder(uid)) is not None]
+        self._cluster.spare(entry.victims)
+        entry.victims = ()
+        for group in {group_of(pod) for pod in spared}:
+            self._look(group)
+
+    def reclaim(self, entry: Entry, plan: Plan, pods: Mapping[str, Pod]) -> None:
+        """Seats of a recorded plan that waits are kept, also where nobody remembers them."""
+        for seat in plan.seats:
+            self._cluster.reserve(pods[seat.uid], seat.node, seat.zone)
+            entry.seats[seat.uid] = seat.node
+
+    def errand(
+        self,
+        entry: Entry,
+        decision: Decision,
+        places: Sequence[Placement],
+        victims: tuple[str, ...] = (),
+        moves: tuple[Shift, ...] = (),
+    ) -> Errand:
         """What is to be recorded and done for a gang that was decided."""
         reading, group = entry.reading, entry.group
         assert reading is not None and group is not None
-        seats = [(_who(reading, place), place.node) for place in places]
-        numbers = self._ranks(entry.key, reading, [(pod.uid, node) for pod, node in seats])
+        seats = [(_who(reading, place), place) for place in places]
+        numbers = self._ranks(entry.key, reading, [(pod.uid, place.node) for pod, place in seats])
         plan = Plan(
             epoch=self._epoch,
-            state="bind",
-            seats=tuple([Seat(pod.uid, node, numbers[pod.uid], reading.segments.get(pod.uid)) for pod, node in seats]),
+            state="wait" if victims or moves else "bind",
+            seats=tuple(
+                [
+                    Seat(pod.uid, place.node, numbers[pod.uid], reading.segments.get(pod.uid), place.zone)
+                    for pod, place in seats
+                ]
+            ),
             domain=next((domain.path for domain in decision.domains if not domain.group), ()),
             score=1.0 if decision.score is None else decision.score,
+            victims=victims,
+            moves=moves,
         )
         return Errand(group.metadata, plan, {pod.uid: pod.key for pod, _ in seats})
 
@@ -71,9 +101,9 @@ class Seating:
             del entry.seats[uid]
         free = [seat for seat in plan.seats if seat.uid in there and _waits(there[seat.uid])]
         for seat in free:
-            self._cluster.reserve(there[seat.uid], seat.node)
+            self._cluster.reserve(there[seat.uid], seat.node, seat.zone)
             entry.seats[seat.uid] = seat.node
-        bad = {seat.uid for seat in free if plan.state == "wait" or not self._cluster.is_sound(seat.node)}
+        bad = {seat.uid for seat in free if not self._cluster.is_sound(seat.node)}
         if bad and not any(seat.uid in there and there[seat.uid].spec.node_name for seat in plan.seats):
             bad = {seat.uid for seat in free}
         for uid in sorted(bad):
@@ -85,20 +115,20 @@ class Seating:
     def _ranks(self, key: Key, reading: GangReading, seats: list[tuple[str, str]]) -> dict[str, int]:
         """New pods take their numbers beside those that members have."""
         if not reading.gang.running:
-            return ranks(self._cluster.inventory, _topology(reading.gang.root), seats, blocks=reading.segments)
+            return ranks(self._cluster.inventory, _topology(reading.gang.root), seats, blocks=reading.blocks)
         seated = {uid for uid, _ in seats}
         standing = [pod for pod in self._views.pods_of(key) if pod.spec.node_name and pod.metadata.uid not in seated]
         kept = {pod.metadata.uid: int(rank) for pod in standing if (rank := _rank(pod)).isdecimal()}
         known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
         return ranks(
-            self._cluster.inventory, _topology(reading.gang.root), [*known, *seats], kept, blocks=reading.segments
+            self._cluster.inventory, _topology(reading.gang.root), [*known, *seats], kept, blocks=reading.blocks
         )
 
 
 def follow(first: Sequence[Placement], more: Sequence[Placement]) -> list[Placement]:
     """Places given out after others: each pod set counts on from where it was."""
     given = Counter(place.pods for place in first)
-    return [Placement(place.pods, place.index + given[place.pods], place.node) for place in more]
+    return [Placement(place.pods, place.index + given[place.pods], place.node, place.zone) for place in more]
 
 
 def _who(reading: GangReading, place: Placement) -> Waiting:

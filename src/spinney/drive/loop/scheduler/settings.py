@@ -13,7 +13,8 @@ class Settings:
     """`names`: whose pods it takes. `node_pool`: whose nodes; empty: nodes without a pool.
 
     `gather_s`: changes of so short a time are taken together. `patience_s`: so long a gang may be incomplete, or a pod
-    without its PodGroup, before that is told.
+    without its PodGroup, before that is told. `volumes_s`: so long a gang keeps its places while its volumes are made.
+    `labels_before_bind`: ranks are labels also where the server takes none from a bind; costs a write for each pod.
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_KAI})
@@ -22,5 +23,7 @@ class Settings:
     node_pool: str = ""
     gather_s: float = 0.002
     patience_s: float = 2.0
+    volumes_s: float = 600.0
+    labels_before_bind: bool = False
     gangs_at_a_time: int = 64
     binds_at_a_time: int = 128

@@ -5,12 +5,14 @@ Every view has to be asked for before the caches run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from spinney.api.builtin import node_resources
 from spinney.api.builtin.node import Node
+from spinney.api.builtin.node_resources import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PriorityClass
+from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
+from spinney.api.builtin.resource import ResourceClaim
 from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
@@ -22,6 +24,7 @@ from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.paths import Key, ResourcePath
 from spinney.drive.client.shared import SharedCaches
+from spinney.drive.loop.scheduler.latecomers import Latecomers
 
 T = TypeVar("T")
 
@@ -32,6 +35,9 @@ CLAIMS = ResourcePath("", "v1", "persistentvolumeclaims")
 VOLUMES = ResourcePath("", "v1", "persistentvolumes", namespaced=False)
 STORAGE_CLASSES = ResourcePath("storage.k8s.io", "v1", "storageclasses", namespaced=False)
 PRIORITY_CLASSES = ResourcePath("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+BUDGETS = ResourcePath("policy", "v1", "poddisruptionbudgets")
+RESOURCE_CLAIMS = ResourcePath("resource.k8s.io", "v1", "resourceclaims")
+NODE_ZONES = ResourcePath(node_resources.GROUP, node_resources.VERSION, node_resources.PLURAL, namespaced=False)
 
 
 def path_of(kind: type[Kind]) -> ResourcePath:
@@ -50,7 +56,7 @@ NEEDED = (PODGROUPS, QUEUES, TOPOLOGIES)
 class Views:
     """The caches, by what they hold. `names`: whose pods are ours; pods of everybody are seen."""
 
-    def __init__(self, caches: SharedCaches, names: frozenset[str], has_cluster_topologies: bool = True) -> None:
+    def __init__(self, caches: SharedCaches, names: frozenset[str], latecomers: Latecomers) -> None:
         def groups(pod: Pod) -> tuple[str, ...]:
             if pod.spec.scheduler_name not in names:
                 return ()
@@ -64,19 +70,23 @@ class Views:
         self.podgroups = view(PODGROUPS, PodGroup)
         self.queues = view(QUEUES, Queue)
         self.topologies = view(TOPOLOGIES, Topology)
-        self.cluster_topologies = view(CLUSTER_TOPOLOGIES, ClusterTopology) if has_cluster_topologies else None
+        self.cluster_topologies = latecomers.expect(CLUSTER_TOPOLOGIES, ClusterTopology)
+        self.node_zones = latecomers.expect(NODE_ZONES, NodeResourceTopology)
+        self.resource_claims = latecomers.expect(RESOURCE_CLAIMS, ResourceClaim)
         self.priority_classes = view(PRIORITY_CLASSES, PriorityClass)
+        self.budgets = view(BUDGETS, PodDisruptionBudget)
         self.claims = view(CLAIMS, PersistentVolumeClaim)
         self.volumes = view(VOLUMES, PersistentVolume)
         self.storage_classes = view(STORAGE_CLASSES, StorageClass)
+        self._latecomers = latecomers
         self.pods.subscribe(lambda change: _tick_off(self.pods, change))
         self.podgroups.subscribe(lambda change: _tick_off(self.podgroups, change))
 
     @property
     def all(self) -> list[Cache[Any]]:
         found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
-        found += [self.priority_classes, self.claims, self.volumes, self.storage_classes]
-        return [*found, self.cluster_topologies] if self.cluster_topologies is not None else found
+        found += [self.priority_classes, self.budgets, self.claims, self.volumes, self.storage_classes]
+        return [*found, *self._latecomers.here]
 
     async def wait_synced(self) -> None:
         for cache in self.all:
@@ -90,12 +100,13 @@ class Views:
         """Our pods that name the group, in the order of their names."""
         return self.pods.by("group", f"{group[0]}/{group[1]}")
 
-    def is_fresh(self, group: Key, pods: Iterable[Pod]) -> bool:
+    def is_fresh(self, group: Key) -> bool:
         """Whether what we wrote to a group and its pods has been seen."""
         if not _shown(self.podgroups, group):
             return False
-        unseen = self.pods.ledger.pending
-        return not unseen or all(_shown(self.pods, (pod.metadata.namespace, pod.metadata.name)) for pod in pods)
+        if not self.pods.ledger.pending:
+            return True
+        return all(_shown(self.pods, (pod.metadata.namespace, pod.metadata.name)) for pod in self.pods_of(group))
 
 
 def group_of(pod: Pod) -> Key:

@@ -1,0 +1,158 @@
+"""Room for a gang that fits nowhere: who could be moved, who would have to go, and who must be left alone.
+
+Asks the engine and names pods; writes nothing and evicts nobody. Nobody is named whom a disruption budget protects, who
+is part of a plan that is being carried out, or who is as important as the gang that asks (INV7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.placement.problem import Consolidate, Gang, Options
+from spinney.api.placement.result import Decision
+from spinney.core.scheduling.budgets import Budgets
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gangs import GangReading
+from spinney.core.scheduling.members import order
+from spinney.core.scheduling.zones import zone_of
+from spinney.drive.loop.scheduler.deciding import Decider, Places
+from spinney.drive.loop.scheduler.views import Views
+
+_TRIES = 8
+"""So often victims are chosen anew when budgets do not allow all of them together."""
+
+Spot = tuple[str, str, str, str]
+"""Members alike: gang, pod set, node, zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prey:
+    """A decision, and the pods it is about: who goes for good, and who goes to which other node."""
+
+    decision: Decision
+    victims: tuple[Pod, ...] = ()
+    moves: tuple[tuple[Pod, str], ...] = ()
+
+    @property
+    def leaving(self) -> tuple[Pod, ...]:
+        return (*self.victims, *(pod for pod, _ in self.moves))
+
+
+@dataclass(frozen=True, slots=True)
+class Stander:
+    """A gang that stands, as far as it may be disturbed. `in_flight`: a plan of it is being carried out."""
+
+    reading: GangReading
+    pods: Sequence[Pod]
+    in_flight: bool = False
+
+
+class Hunter:
+    """`stander` answers with a gang by its name; None: it is not known (any more)."""
+
+    def __init__(
+        self,
+        views: Views,
+        cluster: Cluster,
+        decider: Decider,
+        options: Options,
+        stander: Callable[[str], Stander | None],
+    ) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._decider = decider
+        self._options = options
+        self._stander = stander
+
+    def decide(self, reading: GangReading, limits: Consolidate | None) -> Prey:
+        """Where the minimum goes; at the cost of others only if there is no other way."""
+        gang = reading.gang
+        preempts = reading.preempts and self._decider.has_weaker(gang)
+        if not preempts and limits is None:
+            return Prey(self._decider.minimum(gang))
+        known = self._decider.known_refusal(gang) if limits is None else None
+        if known is not None:
+            return Prey(known)
+        found = Prey(self._decider.minimum(gang)) if limits is not None else None
+        if found is not None and found.decision.outcome != "infeasible":
+            return found
+        if limits is not None:
+            found = self._ask(gang, Options(self._options.strategy, self._options.budget, False, "skip", limits))
+        if preempts and (found is None or found.decision.outcome != "placed"):
+            found = self._ask(gang, Options(self._options.strategy, self._options.budget, True, "skip"))
+        assert found is not None
+        if limits is None:
+            self._decider.refuse(gang, found.decision)
+        return found
+
+    def _ask(self, gang: Gang, options: Options) -> Prey:
+        """Whoever is over the budget is left alone in the next try."""
+        budgets = Budgets(self._views.budgets, self._cluster.doomed)
+        spared: set[str] = set()
+        for _ in range(_TRIES):
+            kept, fixed = self._kept(gang, budgets, spared, options.consolidate is not None)
+            decision = self._decider.disturbing(gang, options, fixed)
+            prey = self._prey(decision, kept)
+            over = budgets.protected(prey.leaving)
+            if not over:
+                return prey
+            spared |= over
+        return Prey(self._decider.minimum(gang))
+
+    def _kept(
+        self, gang: Gang, budgets: Budgets, spared: set[str], moves: bool
+    ) -> tuple[set[str], dict[str, Places]]:
+        """Members that stay: their uids, and their places by gang."""
+        kept: set[str] = set()
+        fixed: dict[str, Places] = {}
+        for other in self._decider.preemptible():
+            if other.name == gang.name or (not moves and other.priority >= gang.priority):
+                continue
+            stander = self._stander(other.name)
+            if stander is None or stander.in_flight or other.priority > gang.priority:
+                fixed[other.name] = self._decider.places(other.name)
+                continue
+            stay = self._stay(stander.pods, budgets, moves) | spared
+            members = stander.reading.members
+            mine = {pod.metadata.uid: pod for pod in _going(stander.pods) if pod.metadata.uid in stay & members.keys()}
+            if mine:
+                kept.update(mine)
+                fixed[other.name] = [(members[uid], self._slot(pod)) for uid, pod in mine.items()]
+        return kept, fixed
+
+    def _stay(self, pods: Sequence[Pod], budgets: Budgets, moves: bool) -> set[str]:
+        """Protected members; and where pods are to be moved, those that nobody would make anew."""
+        alone = {pod.metadata.uid for pod in pods if pod.metadata.controller is None} if moves else set()
+        return alone | (budgets.protected(_going(pods)) if budgets else frozenset())
+
+    def _slot(self, pod: Pod) -> int:
+        return self._cluster.inventory.seat(pod.spec.node_name, zone_of(pod))
+
+    def _prey(self, decision: Decision, kept: set[str]) -> Prey:
+        """Pods for the places that a decision names; of equal ones those go first that came last."""
+        taken: set[str] = set()
+
+        def choose(spot: Spot) -> Pod:
+            stander = self._stander(spot[0])
+            assert stander is not None
+            for pod in _going(stander.pods):
+                uid = pod.metadata.uid
+                is_there = (stander.reading.members.get(uid), pod.spec.node_name, zone_of(pod)) == spot[1:]
+                if is_there and uid not in taken and uid not in kept:
+                    taken.add(uid)
+                    return pod
+            raise LookupError(f"no pod of {spot[0]} is left at {spot[1]} on {spot[2]}")
+
+        victims = [choose((each.gang, each.pods, each.node, each.zone)) for each in decision.victims]
+        moves = [
+            (choose((each.gang, each.pods, each.source, each.source_zone)), each.target) for each in decision.moves
+        ]
+        return Prey(decision, tuple(victims), tuple(moves))
+
+
+def _going(pods: Iterable[Pod]) -> list[Pod]:
+    """In the order in which members are given up: the last one first."""
+    live = [pod for pod in pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+    return sorted(live, key=order, reverse=True)

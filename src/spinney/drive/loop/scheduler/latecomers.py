@@ -1,0 +1,114 @@
+"""Kinds that a server may have or not, and that it may get while we run: looked for until they are there, then watched.
+
+Until then their views are empty, and nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import structlog
+
+from spinney.api.clock import Dice
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.cache import Cache
+from spinney.drive.client.errors import ClientError, Forbidden, NotFound
+from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.shared import SharedCaches
+
+LOOK_S = 10.0
+PAUSE_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class Latecomer(Generic[T]):
+    """One kind. `cache` is there from the start; `is_here` once the server has the kind."""
+
+    def __init__(
+        self, client: ApiClient, own_writes: OwnWrites, dice: Dice, resource: ResourcePath, kind: type[T]
+    ) -> None:
+        self.is_here = False
+        self._client = client
+        self._resource = resource
+        self._caches = SharedCaches(client, own_writes, dice)
+        self.cache: Cache[T] = self._caches.cache(Selection(resource), kind)
+
+    @property
+    def troubles(self) -> list[str]:
+        return self._caches.troubles
+
+    async def look(self) -> None:
+        """Find out whether the server has the kind by now."""
+        while not self.is_here:
+            found = await is_served(self._client, self._resource)
+            if found is not None:
+                self.is_here = found
+                return
+            await asyncio.sleep(PAUSE_S)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while not self.is_here:
+            await asyncio.sleep(LOOK_S)
+            await self.look()
+        await self._caches.run()
+
+
+class Latecomers:
+    """All of them together."""
+
+    def __init__(self, client: ApiClient, own_writes: OwnWrites, dice: Dice) -> None:
+        self._client = client
+        self._own_writes = own_writes
+        self._dice = dice
+        self._all: list[Latecomer[Any]] = []
+
+    def expect(self, resource: ResourcePath, kind: type[T]) -> Cache[T]:
+        """The view of a kind; to be asked for before `look` and `run`."""
+        one = Latecomer(self._client, self._own_writes, self._dice, resource, kind)
+        self._all.append(one)
+        return one.cache
+
+    @property
+    def here(self) -> Sequence[Cache[Any]]:
+        """Views of the kinds that are there: only these have to be waited for."""
+        return [one.cache for one in self._all if one.is_here]
+
+    @property
+    def troubles(self) -> list[str]:
+        return [trouble for one in self._all for trouble in one.troubles]
+
+    async def look(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in self._all:
+                group.create_task(one.look())
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in self._all:
+                group.create_task(one.run())
+
+
+async def is_served(client: ApiClient, resource: ResourcePath) -> bool | None:
+    """Whether the server has a kind, and lets us see it; None: it could not be found out."""
+    try:
+        await client.read(resource.collection(), {"limit": "1"})
+    except (NotFound, Forbidden):
+        return False
+    except ClientError as error:
+        _log.warning("it is not known yet what the server has", resource=str(resource), error=str(error))
+        return None
+    return True
+
+
+async def until_served(client: ApiClient, resources: Sequence[ResourcePath]) -> None:
+    """Until the server has all of these kinds."""
+    for resource in resources:
+        while not await is_served(client, resource):  # noqa: ASYNC110 - a server tells nobody what it serves
+            await asyncio.sleep(PAUSE_S)

@@ -1,0 +1,172 @@
+"""Plans that wait for others to leave: made, found again, given up, and turned into plans to bind.
+
+A plan is recorded before the first pod is asked to leave, and its seats are kept until it is carried out or given up.
+Nobody is asked to leave for a plan that can not come true any more, or that can do without.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.core.scheduling.budgets import Budgets
+from spinney.core.scheduling.cluster import Cluster, Room
+from spinney.core.scheduling.plan import Plan, Shift
+from spinney.core.scheduling.reporting.texts import consolidated, preempted
+from spinney.core.scheduling.staleness import shortage
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.book import Book, Entry
+from spinney.drive.loop.scheduler.carrying import Errand
+from spinney.drive.loop.scheduler.evicting import Target
+from spinney.drive.loop.scheduler.hunting import Prey
+from spinney.drive.loop.scheduler.seating import Seating
+from spinney.drive.loop.scheduler.views import Views, group_of
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Record a plan that waits, then ask its victims to leave."""
+
+    key: Key
+    errand: Errand
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pursue:
+    """Ask the victims of a recorded plan that are still there to leave."""
+
+    key: Key
+    errand: Errand
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """Those who had to leave have left: record that the plan is to be bound, and carry it out."""
+
+    key: Key
+    errand: Errand
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """A recorded plan can not come true: its pods are decided anew."""
+
+    key: Key
+    errand: Errand
+
+
+Chase = Nominate | Pursue | Promote | Abandon
+
+
+class Pursuit:
+    """`restand`: somebody's members have changed by what is decided here."""
+
+    def __init__(
+        self,
+        views: Views,
+        cluster: Cluster,
+        book: Book,
+        seating: Seating,
+        epoch: int,
+        restand: Callable[[Key], None],
+    ) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._book = book
+        self._seating = seating
+        self._epoch = epoch
+        self._restand = restand
+
+    def nominate(self, entry: Entry, prey: Prey) -> Nominate:
+        """The seats are reserved; from now on victims are as good as gone for everybody who is decided after it."""
+        victims = tuple(pod.metadata.uid for pod in prey.victims)
+        moves = tuple(Shift(pod.metadata.uid, node) for pod, node in prey.moves)
+        errand = self._seating.errand(entry, prey.decision, prey.decision.placements, victims, moves)
+        self._book.rest(entry)
+        self._doom(entry, errand.plan)
+        return Nominate(entry.key, errand, self._targets(entry, errand.plan, prey.leaving))
+
+    def resume(
+        self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod]
+    ) -> Pursue | Promote | Abandon | None:
+        """What is to be done for a plan that was found waiting; None: wait on."""
+        there = {pod.metadata.uid: pod for pod in pods}
+        keys = {uid: (pod.metadata.namespace, pod.metadata.name) for uid, pod in there.items()}
+        errand = Errand(group.metadata, plan, keys)
+        if not all(seat.uid in there and _waits(there[seat.uid]) for seat in plan.seats):
+            return self._abandon(entry, errand, there)
+        self._seating.reclaim(entry, plan, there)
+        self._doom(entry, plan)
+        rooms = {self._cluster.room(seat.node) for seat in plan.seats}
+        still = [pod for uid in plan.leaving if (pod := self._cluster.holder(uid)) is not None and not _leaves(pod)]
+        is_ready = rooms <= {Room.READY}
+        if is_ready:
+            still = [pod for pod in still if self._has_begun(group_of(pod))]
+        if Room.LOST in rooms or not all(self._is_lawful(entry, plan, pod) for pod in still):
+            return self._abandon(entry, errand, there)
+        self._book.waits[entry.key] = None
+        if still:
+            return Pursue(entry.key, errand, self._targets(entry, plan, still))
+        if not is_ready:
+            return None
+        self._seating.spare(entry)
+        bind = msgspec.structs.replace(plan, epoch=self._epoch, state="bind", victims=(), moves=())
+        return Promote(entry.key, Errand(group.metadata, bind, keys))
+
+    def _abandon(self, entry: Entry, errand: Errand, there: Mapping[str, Pod]) -> Abandon:
+        self._seating.release(entry)
+        free = frozenset(seat.uid for seat in errand.plan.seats if seat.uid in there and _waits(there[seat.uid]))
+        return Abandon(entry.key, Errand(errand.group, errand.plan, errand.keys, free))
+
+    def _doom(self, entry: Entry, plan: Plan) -> None:
+        held = [pod for uid in plan.leaving if (pod := self._cluster.holder(uid)) is not None]
+        fresh = [pod for pod in held if not self._cluster.is_doomed(pod.metadata.uid)]
+        entry.victims = plan.leaving
+        self._cluster.doom(plan.leaving)
+        for group in sorted({group_of(pod) for pod in fresh}):
+            self._restand(group)
+
+    def _has_begun(self, group: Key) -> bool:
+        """Whether the gang has lost so much already that it has to go whole."""
+        found = self._views.podgroups.get(group)
+        if found is None:
+            return True
+        has_node = self._cluster.inventory.find
+        return shortage(found, self._views.pods_of(group), lambda name: has_node(name) is not None) is not None
+
+    def _is_lawful(self, entry: Entry, plan: Plan, pod: Pod) -> bool:
+        """Things may have changed since the plan was made (INV7)."""
+        victim = self._book.entries.get(group_of(pod))
+        if victim is None or victim.reading is None or entry.reading is None:
+            return False
+        mine, theirs = entry.reading.gang.priority, victim.reading.gang
+        is_weaker = theirs.priority < mine if pod.metadata.uid in plan.victims else theirs.priority <= mine
+        return theirs.preemptible and is_weaker
+
+    def _targets(self, entry: Entry, plan: Plan, pods: Iterable[Pod]) -> tuple[Target, ...]:
+        budgets = Budgets(self._views.budgets)
+        everybody = [pod for uid in plan.leaving if (pod := self._cluster.holder(uid)) is not None]
+        losses = Counter(group_of(pod) for pod in everybody)
+        found = []
+        for pod in pods:
+            key, group = group_of(pod), self._views.podgroups.get(group_of(pod))
+            told = preempted if pod.metadata.uid in plan.victims else consolidated
+            event = told(f"{pod.metadata.namespace}/{pod.metadata.name}", entry.key, losses[key])
+            found.append(Target(pod, group.metadata if group is not None else None, event, budgets.guards(pod)))
+        return tuple(found)
+
+
+def _waits(pod: Pod) -> bool:
+    over = _leaves(pod) or pod.status.phase in ("Succeeded", "Failed")
+    return not (over or pod.spec.node_name)
+
+
+def _leaves(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None

@@ -1,0 +1,161 @@
+"""Deployments from the API to running pods and back to their status, in one seeded world."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from spinney.api.dynamo_conversion import to_alpha
+from spinney.drive.client.errors import ClientError
+from spinney.sim.world import World
+from unit.dynamo.dynamo_kit import Json, component, deployment, packed
+from unit.dynamo.dynamo_world import in_world, manifest, told
+from unit.operator.topologies import LEVELS, RACK, ZONE
+
+WIDE = component("Decode", gpus=8, line="python3 -m dynamo.sglang --tp 16", multinode={"nodeCount": 2}, replicas=2)
+
+
+async def domains(world: World, prefix: str, level: str) -> Counter[str]:
+    labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in await world.list("Node")}
+    pods = [each for each in await world.list("Pod") if each["metadata"]["name"].startswith(prefix)]
+    keys = list(LEVELS.values())
+    path = keys[: keys.index(level) + 1]
+    return Counter("/".join(labels[pod["spec"]["nodeName"]][key] for key in path) for pod in pods)
+
+
+def test_the_documents_mixed_example_runs_where_it_asks_to() -> None:
+    async def scenario(world: World) -> None:
+        worker = {**WIDE, "topologyConstraint": packed("rack")}
+        await world.apply(
+            manifest(deployment("llm", worker, component("Frontend", "frontend"), topologyConstraint=packed("zone")))
+        )
+        await world.settle()
+        assert (await told(world, "llm", "Ready"))[:2] == ("True", "all_resources_are_ready")
+        assert (await told(world, "llm", "TopologyConstraintsEnforced"))[:2] == ("True", "AllTopologyLevelsAvailable")
+        assert len(await domains(world, "llm-0", ZONE)) == 1
+        for replica in (0, 1):
+            assert list((await domains(world, f"llm-0-decode-{replica}", RACK)).values()) == [2]
+        found = await world.get("DynamoGraphDeployment", "llm")
+        assert found is not None
+        assert found["status"]["state"] == "successful"
+        assert found["status"]["placement"]["state"] == "Reported"
+
+    in_world(scenario)
+
+
+def test_scaling_a_component_keeps_the_topology_and_the_set() -> None:
+    async def scenario(world: World) -> None:
+        obj = deployment("llm", {**WIDE, "topologyConstraint": packed("rack")}, topologyConstraint=packed("zone"))
+        await world.apply(manifest(obj))
+        await world.settle()
+        before = await world.get("PodCliqueSet", "llm")
+        obj["spec"]["components"][0]["replicas"] = 4
+        await world.apply(manifest(obj))
+        await world.settle()
+        after = await world.get("PodCliqueSet", "llm")
+        assert before is not None and after is not None
+        assert before["spec"] == after["spec"]
+        assert (await told(world, "llm", "Ready"))[0] == "True"
+        assert len(await domains(world, "llm-0", ZONE)) == 1
+        assert sorted((await domains(world, "llm-0-decode", RACK)).values()) == [2, 2, 2, 2]
+
+    in_world(scenario)
+
+
+def test_no_room_is_a_capacity_problem_and_says_so() -> None:
+    async def scenario(world: World) -> None:
+        big = component("Decode", gpus=8, line="python3 -m dynamo.sglang", multinode={"nodeCount": 3})
+        await world.apply(manifest(deployment("big", {**big, "topologyConstraint": packed("rack")})))
+        await world.settle()
+        status, reason, message = await told(world, "big", "Ready")
+        assert (status, reason) == ("False", "insufficient_capacity")
+        assert "Decode" in message
+
+    in_world(scenario)
+
+
+def test_d9_d10_a_level_that_disappears_and_comes_back_shows_on_the_deployment() -> None:
+    async def scenario(world: World) -> None:
+        levels = [{"domain": domain, "key": key} for domain, key in LEVELS.items()]
+
+        def named(found: list[Json]) -> Json:
+            body = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "mine"}}
+            return {**body, "spec": {"levels": found}}
+
+        await world.apply(named(levels))
+        await world.settle()
+        obj = deployment("llm", component("Decode", gpus=1), topologyConstraint=packed("rack", "mine"))
+        await world.apply(manifest(obj))
+        await world.settle()
+        assert (await told(world, "llm", "TopologyLevelsAvailable"))[0] == "True"
+        plugins = world.server.kernel  # the admin forces a change that admission would refuse
+        del plugins
+        await world.delete("ClusterTopology", "mine")
+        await world.settle()
+        assert (await told(world, "llm", "Ready"))[0] == "True"
+        events = [
+            each for each in await world.list("Event") if each["involvedObject"]["kind"] == "DynamoGraphDeployment"
+        ]
+        assert "TopologyConstraintsApplied" in {each["reason"] for each in events}
+
+    in_world(scenario)
+
+
+def test_d13_a_set_that_is_refused_shows_on_the_deployment() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(manifest(deployment("llm", component("Decode"), topologyConstraint=packed("rack"))))
+        await world.settle()
+        status, reason, message = await told(world, "llm", "Ready")
+        assert (status, reason) == ("False", "failed_to_reconcile_the_resources")
+        assert "topology support is not enabled in the operator" in message
+
+    from unit.operator.topologies import settings, topology
+
+    async def with_topology(world: World) -> None:
+        await world.apply(topology("grove-topology", LEVELS))
+        await scenario(world)
+
+    in_world(with_topology, operator=settings(None))
+
+
+def test_a_refused_deployment_is_refused_by_the_server_in_the_words_of_its_version() -> None:
+    async def scenario(world: World) -> None:
+        bad = deployment(
+            "llm", component("Decode", topologyConstraint=packed("zone")), topologyConstraint=packed("rack")
+        )
+        with pytest.raises(ClientError, match=r"spec\.components\[0\]\.topologyConstraint\.packDomain"):
+            await world.apply(manifest(bad))
+        with pytest.raises(ClientError, match=r"spec\.services\[Decode\]\.topologyConstraint\.packDomain"):
+            await world.apply(manifest(to_alpha(bad)))
+
+    in_world(scenario)
+
+
+def test_live1_at_rest_nothing_is_written() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(manifest(deployment("llm", WIDE, component("Frontend", "frontend"))))
+        await world.settle()
+        before = world.writes
+        await world.restart()
+        await world.settle()
+        assert world.writes == before
+
+    in_world(scenario)
+
+
+def test_what_is_deleted_takes_everything_with_it() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(manifest(deployment("llm", WIDE, component("Frontend", "frontend"))))
+        await world.settle()
+        await world.delete("DynamoGraphDeployment", "llm")
+        await world.settle()
+        left = [kind for kind in ("PodCliqueSet", "PodGang", "Pod", "ConfigMap") if await world.list(kind, "default")]
+        assert left in ([], ["ConfigMap"])
+        assert [
+            each["metadata"]["name"]
+            for each in await world.list("Service", "default")
+            if "llm" in each["metadata"]["name"]
+        ] == []
+
+    in_world(scenario)

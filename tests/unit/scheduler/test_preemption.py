@@ -1,0 +1,296 @@
+"""Room that less important gangs make for more important ones: lawfully, recorded first, and never in vain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinney.sim.world import World
+from unit.operator.operator_world import writes_at_rest
+from unit.operator.topologies import RACK
+from unit.scheduler.preemption_world import (
+    CLASSES,
+    ONE_RACK,
+    TWO_RACKS,
+    budget,
+    events,
+    gang,
+    guarded,
+    hold,
+    priority_class,
+    recorded,
+)
+from unit.scheduler.scheduler_world import bound, domains, in_world, pod, pods, said
+
+
+def test_k10_a_more_important_gang_gets_the_room_of_a_less_important_one() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high", required=RACK), *pods("high", 2)])
+        await world.settle()
+        assert set(await bound(world)) == {"high-0", "high-1"}
+        assert await recorded(world, "high") is None
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_k10_only_the_cheapest_rack_is_cleared() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("one", 1, "low"), gang("two", 2, "low"), gang("mid", 1, "mid")])
+        await world.apply([*pods("one", 1), *pods("two", 2), *pods("mid", 1)])
+        await world.settle()
+        assert len(await bound(world)) == 4
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high", required=RACK), *pods("high", 2)])
+        await world.settle()
+        nodes = await bound(world, "high")
+        assert len(await domains(world, nodes.values(), RACK)) == 1
+        assert len(await bound(world)) == 4
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
+def test_k10_elastic_pods_above_the_minimum_go_and_the_gang_stays() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 1, "low"), *pods("low", 2)])
+        await world.settle()
+        dog = guarded(world)
+        await world.apply([gang("high", 1, "high"), *pods("high", 1)])
+        await world.settle()
+        assert (len(await bound(world, "low")), len(await bound(world, "high"))) == (1, 1)
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def _stays(low: dict[str, Any], high: dict[str, Any], more: list[dict[str, Any]], labels: dict[str, str]) -> str:
+    """What a gang of two is told that finds the room taken by one that may not be a victim."""
+
+    async def scenario(world: World) -> str:
+        members = pods("low", 2)
+        for each in members:
+            each["metadata"]["labels"] = labels
+        await world.apply([*CLASSES, *more, low, *members])
+        await world.settle()
+        dog = guarded(world)
+        await world.apply([high, *pods("high", 2)])
+        await world.settle()
+        assert set(await bound(world)) == {"low-0", "low-1"}
+        assert await recorded(world, "high") is None
+        assert dog.check_at_rest() == []
+        return await said(world, "high")
+
+    return in_world(scenario, nodes=ONE_RACK, controllers=("disruption",))
+
+
+def test_inv7_a_gang_of_the_same_priority_is_no_victim() -> None:
+    assert _stays(gang("low", 2, "mid"), gang("high", 2, "mid"), [], {})
+
+
+def test_inv7_a_gang_that_is_not_preemptible_is_no_victim() -> None:
+    assert _stays(gang("low", 2, "low", preemptibility="non-preemptible"), gang("high", 2, "high"), [], {})
+
+
+def test_k10_a_gang_whose_class_never_preempts_waits() -> None:
+    never = priority_class("patient", 30, preemptionPolicy="Never")
+    assert _stays(gang("low", 2, "low"), gang("high", 2, "patient"), [never], {})
+
+
+def test_inv7_a_gang_that_a_disruption_budget_protects_is_no_victim() -> None:
+    kept = budget("kept", {"app": "low"}, minAvailable=1)
+    assert _stays(gang("low", 2, "low"), gang("high", 2, "high"), [kept], {"app": "low"})
+
+
+def test_inv7_a_budget_that_becomes_laxer_lets_the_gang_in() -> None:
+    async def scenario(world: World) -> None:
+        members = pods("low", 2)
+        for each in members:
+            each["metadata"]["labels"] = {"app": "low"}
+        kept = budget("kept", {"app": "low"}, minAvailable=1)
+        await world.apply([*CLASSES, kept, gang("low", 2, "low"), *members])
+        await world.settle()
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        await world.apply(budget("kept", {"app": "low"}, minAvailable=0))
+        await world.settle()
+        assert set(await bound(world)) == {"high-0", "high-1"}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK, controllers=("disruption",))
+
+
+def test_inv7_a_budget_over_two_gangs_is_counted_once() -> None:
+    async def scenario(world: World) -> None:
+        members = [*pods("one", 1), *pods("two", 1)]
+        for each in members:
+            each["metadata"]["labels"] = {"app": "low"}
+        kept = budget("kept", {"app": "low"}, maxUnavailable=1)
+        await world.apply([*CLASSES, kept, gang("one", 1, "low"), gang("two", 1, "low"), *members])
+        await world.settle()
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        assert set(await bound(world)) == {"one-0", "two-0"}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK, controllers=("disruption",))
+
+
+def test_k10_the_plan_is_recorded_and_its_room_kept_while_victims_leave() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        dog = guarded(world)
+        await hold(world, "low-0", "low-1")
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        plan = await recorded(world, "high")
+        assert plan is not None and plan.state == "wait"
+        assert len(plan.victims) == 2
+        await world.apply([gang("rival", 1, "high"), *pods("rival", 1)])
+        await world.restart()
+        await world.settle()
+        again = await recorded(world, "high")
+        assert again is not None and again.seats == plan.seats
+        await hold(world, "low-0", "low-1", let_go=True)
+        await world.settle()
+        assert set(await bound(world)) == {"high-0", "high-1"}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_k10_victims_and_preemptor_are_told() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        told = await events(world, "Evict")
+        assert [each["involvedObject"]["kind"] for each in told] == ["Pod", "Pod", "PodGroup", "PodGroup"]
+        assert told[2]["message"] == "Pod default/low-0 was preempted by higher priority workload high"
+        assert told[2]["metadata"]["annotations"] == {
+            "num-evicted-pods": "2",
+            "evictor-action-type": "preempt",
+            "evictor-pod-group-name": "high",
+            "evictor-pod-group-namespace": "default",
+        }
+        piped = [each["message"] for each in await events(world, "Pipelined")]
+        assert len(piped) == 2 and piped[0].startswith("Pod default/high-0 was pipelined to node ")
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_k10_a_plan_that_loses_its_node_is_given_up_and_decided_anew() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 1, "low"), *pods("low", 1), gang("mid", 1, "mid"), *pods("mid", 1)])
+        await world.settle()
+        held = await bound(world)
+        dog = guarded(world)
+        await hold(world, "low-0")
+        await world.apply([gang("high", 1, "high"), *pods("high", 1)])
+        await world.settle()
+        plan = await recorded(world, "high")
+        assert plan is not None and plan.seats[0].node == held["low-0"]
+        await world.delete("Node", held["low-0"])
+        await world.settle()
+        assert (await bound(world, "high")) == {"high-0": held["mid-0"]}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_k10_a_plan_whose_gang_goes_away_spares_its_victims() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 1, "low"), *pods("low", 1), gang("mid", 1, "mid"), *pods("mid", 1)])
+        await world.settle()
+        dog = guarded(world)
+        await hold(world, "low-0")
+        await world.apply([gang("high", 1, "high"), *pods("high", 1)])
+        await world.settle()
+        await world.delete("Pod", "high-0")
+        await world.delete("PodGroup", "high")
+        await world.settle()
+        await world.apply([gang("other", 1, "low"), *pods("other", 1)])
+        await hold(world, "low-0", let_go=True)
+        await world.settle()
+        assert set(await bound(world)) == {"mid-0", "other-0"}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_live2_two_gangs_that_each_fit_alone_do_not_evict_each_other() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("a", 2, "mid"), gang("b", 2, "mid"), *pods("a", 2), *pods("b", 2)])
+        await world.settle()
+        dog = guarded(world)
+        first = await bound(world)
+        assert len(first) == 2
+        for name in first:
+            await world.delete("Pod", name)
+        await world.settle()
+        assert len(await bound(world)) == 2
+        assert await events(world, "Evict") == []
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_live2_a_victim_that_is_made_anew_waits_and_is_told_why() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        await world.apply(pods("low", 2))
+        await world.settle()
+        assert set(await bound(world)) == {"high-0", "high-1"}
+        assert await said(world, "low")
+        for name in ("high-0", "high-1"):
+            await world.delete("Pod", name)
+        await world.settle()
+        assert set(await bound(world)) == {"low-0", "low-1"}
+        assert len(await events(world, "Evict")) == 4
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_live4_who_came_while_the_weaker_were_being_bound_takes_their_room_afterwards() -> None:
+    async def scenario(world: World) -> None:
+        dog = guarded(world)
+        await world.apply([*CLASSES, gang("low", 2, "low"), gang("high", 2, "high"), *pods("low", 2), *pods("high", 2)])
+        await world.settle()
+        assert set(await bound(world)) == {"high-0", "high-1"}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_k5_room_is_not_taken_for_pods_beyond_the_minimum() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 1, "low"), *pods("low", 1)])
+        await world.settle()
+        await world.apply([gang("high", 1, "high"), *pods("high", 1), pod("high-extra", "high")])
+        await world.settle()
+        assert set(await bound(world)) == {"low-0", "high-0"}
+        assert await events(world, "Evict") == []
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_live1_a_world_after_a_preemption_is_at_rest() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        assert await writes_at_rest(world) == []
+
+    in_world(scenario, nodes=ONE_RACK)

@@ -1,0 +1,72 @@
+"""A scheduler that crashes at any write of a preemption: the same gangs run in the end, and nobody left in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule, When
+from spinney.sim.loop import Sim
+from spinney.sim.world import World
+from unit.operator.topologies import RACK
+from unit.scheduler.preemption_world import CLASSES, TWO_RACKS, gang, guarded
+from unit.scheduler.scheduler_world import bound, domains, in_world, plan_of, pods
+from unit.scheduler.test_crashes import SchedulerOnly
+
+
+async def _settle(world: World, wrap: Any) -> int:
+    """How many crashes there were until the world was at rest."""
+    happened = 0
+    while True:
+        try:
+            await world.settle(quiet_s=60)
+            return happened
+        except BaseExceptionGroup as group:
+            assert group.split(Crash)[1] is None
+            happened += 1
+            await world.restart(wrap)
+
+
+def _outcome(point: CrashPoint | None) -> tuple[int, int]:
+    """Crashes, and writes of the scheduler that the story began with."""
+    transports: list[FaultyTransport] = []
+    wraps: list[Callable[[Any], Any]] = []
+
+    def wrapping(sim: Sim) -> Callable[[Any], Any]:
+        def wrap(inner: Any) -> SchedulerOnly:
+            transports.append(FaultyTransport(inner, sim.dice))
+            return SchedulerOnly(inner, transports[-1])
+
+        wraps.append(wrap)
+        return wrap
+
+    async def scenario(world: World) -> int:
+        await world.apply([*CLASSES, gang("low", 2, "low", required=RACK), *pods("low", 2), gang("mid", 2, "mid")])
+        await world.apply(pods("mid", 2))
+        await world.settle()
+        before = transports[0].writes
+        if point is not None:
+            transports[0].schedule = Schedule(crash=CrashPoint(before + point.write, point.when))
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high", required=RACK), *pods("high", 2)])
+        crashes = await _settle(world, wraps[0])
+        nodes = await bound(world)
+        assert set(nodes) == {"high-0", "high-1", "mid-0", "mid-1"}
+        assert len(await domains(world, (await bound(world, "high")).values(), RACK)) == 1
+        assert [await plan_of(world, each) for each in ("high", "mid", "low")] == [None] * 3
+        assert dog.check_at_rest() == []
+        transports[0].writes -= before
+        return crashes
+
+    return in_world(scenario, nodes=TWO_RACKS, wrap=wrapping), transports[0].writes
+
+
+@pytest.mark.parametrize("when", list(When))
+def test_r5_a_crash_at_any_write_of_a_preemption_changes_nothing_in_the_end(when: When) -> None:
+    crashes, writes = _outcome(None)
+    assert crashes == 0
+    assert writes > 8
+    for number in range(1, writes + 1):
+        assert _outcome(CrashPoint(number, when))[0] == 1, f"write {number}"
