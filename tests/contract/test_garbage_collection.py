@@ -179,3 +179,17 @@ def test_a_job_takes_its_pods_along_when_told(space: Space) -> None:
     space.create("pods", pod("p", {"restartPolicy": "Never"}, ownerReferences=[owner(made)])).ok(201)
     assert space.delete("jobs", "j", {"propagationPolicy": "Background"}).warnings == []
     space.gone("pods", "p")
+
+
+def test_nobody_knows_whether_an_owner_of_an_unserved_kind_lives(space: Space, parent: Any) -> None:
+    stranger = {
+        "apiVersion": "example.org/v1",
+        "kind": "Stranger",
+        "name": "s",
+        "uid": "0b5a1c9e-0000-4000-8000-000000000000",
+    }
+    child(space, "of-a-stranger", stranger)
+    child(space, "of-both", stranger, owner(parent))
+    child(space, "of-the-parent", owner(parent))
+    space.delete("configmaps", "parent").ok(200)
+    settled(space, **{"of-a-stranger": True, "of-both": True, "of-the-parent": False})

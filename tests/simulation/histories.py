@@ -206,7 +206,9 @@ class History:
         """It goes and comes again, sometimes without its blocks."""
         await self._world.delete("Topology", "tree")
         await asyncio.sleep(self._dice.choice((0.0, 0.5, 20.0)))
-        levels = [each for each in TOPOLOGY["spec"]["levels"] if each["nodeLabel"] != BLOCK or self._dice.random() < 0.7]
+        levels = [
+            each for each in TOPOLOGY["spec"]["levels"] if each["nodeLabel"] != BLOCK or self._dice.random() < 0.7
+        ]
         await self._world.apply({**TOPOLOGY, "spec": {"levels": levels}})
 
     async def change_queue(self) -> None:

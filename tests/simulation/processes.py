@@ -154,6 +154,7 @@ class SchedulerProcess:
     is_calm: bool = False
     groups: bool = True
     make: type[Scheduler] = Scheduler
+    wrap: Callable[[Transport], Transport] = lambda inner: inner
     _keeper: asyncio.Task[None] | None = None
 
     @property
@@ -221,7 +222,7 @@ class SchedulerProcess:
 
     def _new_life(self) -> Life:
         trace = TracingTransport(self.world.transport(self.name), self.world.clock, f"{self.name}-{len(self.lives)}")
-        wire = Wire(trace, self.dice, self.evicts)
+        wire = Wire(self.wrap(trace), self.dice, self.evicts)
         faults = FaultyTransport(wire, self.dice, self.next_schedule())
         wire.late = self.late
         self.lives.append(Life(wire, faults, trace))
@@ -240,9 +241,7 @@ class SchedulerProcess:
         clock = SkewedClock(self.world.clock, self.skew_s)
         lease = LEASES.ref("spinney-scheduler", "default")
         identity = f"{self.name}-{len(self.lives)}"
-        election = Election(
-            client, door, lease, identity, clock, self.dice, terms=TERMS, epoch_floor=lambda: floor
-        )
+        election = Election(client, door, lease, identity, clock, self.dice, terms=TERMS, epoch_floor=lambda: floor)
 
         async def lead(leadership: Leadership) -> None:
             await self._schedule(life, leadership.epoch, leadership.check)

@@ -16,7 +16,7 @@ QUIET_S = 330.0
 async def at_rest(world: World, dog: Watchdog, processes: list[SchedulerProcess]) -> list[str]:
     """Everything that is broken, on the way or now."""
     await world.settle(quiet_s=QUIET_S)
-    broken = _kept_for_nobody(processes)
+    broken = kept_for_nobody(processes)
     binds, plans = dog.binds, dog.plans
     await _restarted(world, processes)
     if (dog.binds, dog.plans) != (binds, plans):
@@ -60,7 +60,7 @@ def _plain(part: object) -> object:
     return {key: value for key, value in part.items() if key not in ("resourceVersion", "managedFields")}
 
 
-def _kept_for_nobody(processes: list[SchedulerProcess]) -> list[str]:
+def kept_for_nobody(processes: list[SchedulerProcess]) -> list[str]:
     """INV6: seats in memory belong to gangs that wait for room which others are leaving."""
     broken = []
     for process in processes:

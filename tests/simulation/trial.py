@@ -30,7 +30,9 @@ from unit.operator.operator_world import CRDS
 from unit.operator.topologies import BLOCK, RACK, ZONE, settings
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY
 
-_NEEDED = [each for each in CRDS if each["spec"]["names"]["kind"] in ("PodGroup", "Queue", "Topology", "ClusterTopology")]
+NEEDED = [
+    each for each in CRDS if each["spec"]["names"]["kind"] in ("PodGroup", "Queue", "Topology", "ClusterTopology")
+]
 
 
 @dataclass(slots=True)
@@ -57,10 +59,10 @@ def play(seed: int, make: type[Scheduler] = Scheduler) -> Trial:
             operator=settings() if sets else None,
         )
         async with World(sim.clock, sim.dice, parts) as world:
-            await world.apply([*(CRDS if sets else _NEEDED), TOPOLOGY])
+            await world.apply([*(CRDS if sets else NEEDED), TOPOLOGY])
             await _play(world, sim, dice, sets, trial, make)
 
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    hush()
     try:
         run(main, seed=seed, limit_s=200_000)
     except SimulationError as error:
@@ -68,9 +70,7 @@ def play(seed: int, make: type[Scheduler] = Scheduler) -> Trial:
     return trial
 
 
-async def _play(
-    world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, make: type[Scheduler]
-) -> None:
+async def _play(world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, make: type[Scheduler]) -> None:
     rate = dice.choice((0.0, 0.01, 0.03, 0.1))
     late = dice.choice((0.0, 0.0, 0.05))
     dog = Watchdog.over(world, records_come_late=late > 0, late_s=60.0 if rate + late else 10.0)
@@ -143,6 +143,11 @@ levels:
 - {{name: host, count: {hosts}}}
 capacity: {{cpu: 64, memory: 64Gi, pods: 110, {GPU}: 8}}
 """
+
+
+def hush() -> None:
+    """Faults are many and wanted: nobody need read of them."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def replay(seed: int) -> str:

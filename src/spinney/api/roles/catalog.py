@@ -23,10 +23,11 @@ _KEPT = "get list watch create patch delete"
 
 @dataclass(frozen=True, slots=True)
 class RoleRights:
-    """In the whole cluster, and in the namespace that the role runs in."""
+    """In the whole cluster, in the namespace that the role runs in, and on kinds of others, where they are served."""
 
     cluster: tuple[Grant, ...]
     own_namespace: tuple[Grant, ...] = ()
+    foreign: tuple[Grant, ...] = ()
 
 
 def _with(subresource: str) -> str:
@@ -108,6 +109,16 @@ _SCHEDULER = RoleRights(
         grant("batch", "cronjobs jobs", "get"),
     ),
     own_namespace=_lease(SCHEDULER_LEASE),
+    foreign=(
+        grant("argoproj.io", "workflows", "get"),
+        grant("jobset.x-k8s.io", "jobsets", "get"),
+        grant("kubeflow.org", "jaxjobs mpijobs notebooks pytorchjobs tfjobs xgboostjobs", "get"),
+        grant("leaderworkerset.x-k8s.io", "leaderworkersets", "get"),
+        grant("nvidia.com", "dynamographdeployments", "get"),
+        grant("ray.io", "rayclusters rayjobs rayservices", "get"),
+        grant("serving.knative.dev", "configurations revisions services", "get"),
+        grant("trainer.kubeflow.org", "trainjobs", "get"),
+    ),
 )
 """Owners of pods are read one by one, to find out what belongs together. Other kinds of owners take a further role."""
 

@@ -27,7 +27,7 @@ def rbac_objects(namespace: str = NAMESPACE) -> list[Object]:
 def _of_role(role: str, namespace: str) -> list[Object]:
     rights = ROLES[role]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(role, namespace)}
-    objects = [account, *_bound(role, rights.cluster, namespace, "")]
+    objects = [account, *_bound(role, (*rights.cluster, *rights.foreign), namespace, "")]
     if rights.own_namespace:
         objects += _bound(role, rights.own_namespace, namespace, namespace)
     return objects

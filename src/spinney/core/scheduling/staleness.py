@@ -5,13 +5,13 @@ Counts members that have a node; whoever succeeded has done its part. Never says
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_SUBGROUP_NAME
-from spinney.core.scheduling.members import Members, sort_members
 from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, read_tree
 
 PODGANG = "PodGang"
@@ -32,17 +32,14 @@ def shortage(podgroup: PodGroup, pods: Sequence[Pod], has_node: Callable[[str], 
         tree = read_tree(podgroup.spec)
     except Mistake:
         return None
-    by_leaf: dict[str, list[Pod]] = {leaf.name: [] for leaf in tree.leaves()}
-    for pod in pods:
-        by_leaf.get(pod.metadata.labels.get(KAI_SUBGROUP_NAME) or DEFAULT_LEAF, []).append(pod)
-    leaves = {name: sort_members(mine, has_node) for name, mine in by_leaf.items()}
-    active = sum(len(members.running) for members in leaves.values())
-    if not active or _is_met(tree, leaves):
+    running, done = _count(pods, has_node)
+    active = sum(running[leaf.name] for leaf in tree.leaves())
+    if not active or _is_met(tree, running + done):
         return None
     short = [
-        (leaf.name, leaf.min_member, len(leaves[leaf.name].running))
+        (leaf.name, leaf.min_member, running[leaf.name])
         for leaf in tree.leaves()
-        if podgroup.spec.sub_groups and not _is_met(leaf, leaves)
+        if podgroup.spec.sub_groups and not _is_met(leaf, running + done)
     ]
     minimum = podgroup.spec.min_member or sum(leaf.min_member for leaf in tree.leaves())
     return Shortage(active, minimum, tuple(short))
@@ -53,9 +50,22 @@ def is_owned_by_podgang(podgroup: PodGroup) -> bool:
     return any(owner.kind == PODGANG for owner in podgroup.metadata.owner_references)
 
 
-def _is_met(branch: Branch, leaves: dict[str, Members]) -> bool:
+def _count(pods: Sequence[Pod], has_node: Callable[[str], bool]) -> tuple[Counter[str], Counter[str]]:
+    """By leaf: members that run, and members that succeeded."""
+    running, done = Counter[str](), Counter[str]()
+    for pod in pods:
+        if pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed":
+            continue
+        leaf = pod.metadata.labels.get(KAI_SUBGROUP_NAME) or DEFAULT_LEAF
+        if pod.status.phase == "Succeeded":
+            done[leaf] += 1
+        elif pod.spec.node_name and has_node(pod.spec.node_name):
+            running[leaf] += 1
+    return running, done
+
+
+def _is_met(branch: Branch, members: Counter[str]) -> bool:
     if not branch.kids:
-        members = leaves[branch.name]
-        return len(members.running) + members.succeeded >= branch.min_member
-    met = sum(_is_met(kid, leaves) for kid in branch.kids)
+        return members[branch.name] >= branch.min_member
+    met = sum(_is_met(kid, members) for kid in branch.kids)
     return met >= (len(branch.kids) if branch.min_groups is None else branch.min_groups)

@@ -19,6 +19,8 @@ from spinney.serve.apiserver.store import Event, Key, Record
 Place = tuple[str, Key]
 """A collection and a key in it."""
 
+_REMEMBERED = 10_000
+
 
 class Collector:
     """Places to look at; `work` looks at them until none is left."""
@@ -28,6 +30,7 @@ class Collector:
         self._hands = hands
         self._places: deque[Place] = deque()
         self._known: set[Place] = set()
+        self._gone: dict[str, None] = {}
 
     def note(self, collection: str, event: Event) -> bool:
         """Remember what an event concerns; whether there is work now."""
@@ -35,6 +38,7 @@ class Collector:
         if event.new is None:
             gone = event.last or event.old
             if gone is not None:
+                self._remember(gone.uid)
                 for place in sorted(store.dependents.get(gone.uid, ())):
                     self._add(place)
                 for uid in gone.owners:
@@ -55,6 +59,11 @@ class Collector:
         place = self._kernel.store.by_uid.get(uid)
         if place is not None:
             self._add(place)
+
+    def _remember(self, uid: str) -> None:
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED:
+            del self._gone[next(iter(self._gone))]
 
     def _add(self, place: Place) -> None:
         if place not in self._known:
@@ -117,8 +126,11 @@ class Collector:
         """A dependent lives while one of its owners does; ties to those that are gone are cut."""
         if record.deleting:
             return
+        references = obj["metadata"].get("ownerReferences") or ()
+        if not all(self._can_tell(ref) for ref in references):
+            return
         solid, waiting, absent = set(), set(), set()
-        for ref in obj["metadata"].get("ownerReferences") or ():
+        for ref in references:
             owner = self._owner(ref, record.namespace)
             if owner is None:
                 absent.add(ref["uid"])
@@ -131,6 +143,12 @@ class Collector:
         elif not solid and (absent or waiting):
             policy = "Foreground" if waiting and self._kernel.store.dependents.get(record.uid) else "Background"
             await self._hands.remove(resource, record, policy)
+
+    def _can_tell(self, ref: dict[str, Any]) -> bool:
+        """Whether an owner is of a kind that is served, or was seen to go; of any other nobody knows if it lives."""
+        group, _, version = str(ref.get("apiVersion", "")).rpartition("/")
+        known = self._kernel.registry.by_kind(group, str(ref.get("kind", "")), version)
+        return known is not None or ref["uid"] in self._gone
 
     def _owner(self, ref: dict[str, Any], namespace: str) -> Record | None:
         """The living owner: right uid, right kind, and in the same namespace or in none."""

@@ -2,6 +2,6 @@
 
 from spinney.core.scheduling.reporting.report import Event, PodReport, Report, Scene
 from spinney.core.scheduling.reporting.strays import stray_reports
-from spinney.core.scheduling.reporting.telling import report
+from spinney.core.scheduling.reporting.telling import awaiting_volumes, report
 
-__all__ = ["Event", "PodReport", "Report", "Scene", "report", "stray_reports"]
+__all__ = ["Event", "PodReport", "Report", "Scene", "awaiting_volumes", "report", "stray_reports"]

@@ -55,6 +55,16 @@ def report(reading: Reading, verdict: Decision | QueueRefusal | None, spec: PodG
     return _unplaced(reading, verdict, spec, scene)
 
 
+def awaiting_volumes(reading: Reading) -> Report:
+    """Its places are chosen and kept; nobody is bound before the volumes of all are there."""
+    line = "its place is chosen, and it waits for its volumes to be made there"
+    pods = [
+        PodReport(pod.uid, pod.key, (texts.UNSCHEDULABLE, line)) for pods in reading.waiting.values() for pod in pods
+    ]
+    told = record(State.PIPELINED.value, [line], reason=line)
+    return Report(State.PIPELINED, line, pods=tuple(pods), explanation=told)
+
+
 def _not_ready(reading: Reading, spec: PodGroupSpec) -> Report:
     """No condition of the group: a gang that is not complete is not what cannot be scheduled."""
     why = _cut(reading.not_ready)

@@ -20,8 +20,8 @@ class Entry:
 
     `seats`: reservations of pods without a node, by uid. `nominated`: they wait for room that others are leaving.
     `refused_at`: there was no room when the cluster had improved so often; None: not refused. `charge`: what its queue
-    is charged for it. `told`: pods without a group that know of it. `state`: how
-    it stood when it was last told. `victims`: pods that have to go before it gets its seats.
+    is charged for it. `told`: pods without a group that know of it. `state`: how it stood when it was last told.
+    `awaits_since`: volumes are being made for its plan. `victims`: pods that have to go before it gets its seats.
     `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
     """
 
@@ -40,6 +40,7 @@ class Entry:
     charge: tuple[str, Amounts, bool] | None = None
     told: object = None
     state: str = ""
+    awaits_since: float | None = None
     victims: tuple[str, ...] = ()
     decided: int = 0
     in_flight: bool = False
@@ -52,7 +53,7 @@ class Entry:
 class Book:
     """`changed`: to be read again. `pending`: has pods to place. `due`: to be decided in the next cycle.
 
-    `waits`: has a recorded plan that waits for others to leave.
+    `waits`: has a recorded plan that waits for others to leave. `awaits`: has one that waits for volumes.
     """
 
     def __init__(self) -> None:
@@ -62,6 +63,7 @@ class Book:
         self.due: dict[Key, None] = {}
         self.nominated: dict[Key, None] = {}
         self.waits: dict[Key, None] = {}
+        self.awaits: dict[Key, None] = {}
         self._tied: dict[str, dict[Key, None]] = {}
         self._keenest = -(2**31)  # the highest priority that was ever refused
 
@@ -118,6 +120,7 @@ class Book:
 
     def reconsider(self) -> None:
         """Something other than room changed for everybody who waits."""
+        self.changed.update(self.awaits)
         for key in self.pending:
             self.entries[key].refused_at = None
             self.touch(key)

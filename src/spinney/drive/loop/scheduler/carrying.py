@@ -22,6 +22,7 @@ from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.binding import Binder, Fate, is_here
 from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
+from spinney.drive.loop.scheduler.preparing import Prepared, Preparer
 from spinney.drive.loop.scheduler.recording import drop, record
 from spinney.drive.loop.scheduler.releasing import touch_all
 from spinney.drive.loop.scheduler.views import Views
@@ -35,6 +36,7 @@ class Ending(Enum):
     DONE = "done"  # everything is as the record says, and the record is gone
     LOOK = "look"  # somebody else was quicker, or it is not known who: look again
     LATER = "later"  # it could not be done now
+    AWAITS = "awaits"  # volumes are being made for it
     REFUSED = "refused"  # the server will not have it
 
 
@@ -59,10 +61,13 @@ class Errand:
 class Carrier:
     """Carries plans out."""
 
-    def __init__(self, door: Door, doubts: Doubts, views: Views, binder: Binder, evictor: Evictor) -> None:
+    def __init__(
+        self, door: Door, doubts: Doubts, views: Views, preparer: Preparer, binder: Binder, evictor: Evictor
+    ) -> None:
         self._door = door
         self._doubts = doubts
         self._views = views
+        self._preparer = preparer
         self._binder = binder
         self._evictor = evictor
 
@@ -99,14 +104,36 @@ class Carrier:
     async def _act(self, errand: Errand, version: str) -> Carried:
         if self._is_hollow(errand):
             errand = replace(errand, given_up=frozenset(seat.uid for seat in errand.plan.seats))
+        prepared = await self._prepare(errand)
+        if prepared.failed or not (prepared.ready or prepared.lost):
+            return Carried(Ending.LATER if prepared.failed else Ending.AWAITS)
+        errand = replace(errand, given_up=errand.given_up | prepared.lost)
         keys = {uid: key for uid, key in errand.keys.items() if uid not in errand.given_up}
         fates = await self._binder.bind_all(errand.plan, keys)
         bound = frozenset(uid for uid, fate in fates.items() if fate is Fate.TAKEN)
         refused = {uid for uid, fate in fates.items() if fate is Fate.REFUSED} | errand.given_up
-        if Fate.OPEN in fates.values() or not await touch_all(self._door, self._left(errand, refused), version):
+        left = self._left(errand, refused)
+        if Fate.OPEN in fates.values() or not await self._give_up(errand, left, version):
             return Carried(Ending.LATER, bound)
         outcome = await drop(self._door, errand.group, self._newest(errand.group, version, encode(errand.plan)))
         return Carried(await self._ended(outcome, errand.group), bound)
+
+    async def _prepare(self, errand: Errand) -> Prepared:
+        """Volumes first. Where nobody has a node yet, all give up if one has to."""
+        pods = [pod for uid in errand.keys if (pod := self._seen(errand, uid)) is not None]
+        free = [pod for pod in pods if not pod.spec.node_name and pod.metadata.uid not in errand.given_up]
+        prepared = await self._preparer.prepare(errand.plan, free)
+        seats = frozenset(seat.uid for seat in errand.plan.seats)
+        if prepared.lost and not any(pod.spec.node_name for pod in pods if pod.metadata.uid in seats):
+            return replace(prepared, lost=seats)
+        return prepared
+
+    async def _give_up(self, errand: Errand, pods: Sequence[Pod], version: str) -> bool:
+        return await self._preparer.undo(errand.plan, pods) and await touch_all(self._door, pods, version)
+
+    def _seen(self, errand: Errand, uid: str) -> Pod | None:
+        pod = self._views.pods.get(errand.keys[uid])
+        return pod if pod is not None and pod.metadata.uid == uid else None
 
     def _is_hollow(self, errand: Errand) -> bool:
         """Somebody has left before anybody had a node: the rest may be too few to begin."""

@@ -23,7 +23,7 @@ from spinney.core.grouping.visible import SCHEDULED, WARNING
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import Context, GangReading, read_gang
 from spinney.core.scheduling.plan import Plan, PlanError, decode
-from spinney.core.scheduling.reporting import Report, Scene, report, stray_reports
+from spinney.core.scheduling.reporting import Report, Scene, awaiting_volumes, report, stray_reports
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.election import LeadershipLost
@@ -44,6 +44,7 @@ from spinney.drive.loop.scheduler.views import Views
 
 _RETRY_S = 0.01
 _LONGEST_RETRY_S = 30.0
+_VOLUMES_LOOK_S = 5.0
 
 _log = structlog.get_logger(__name__)
 
@@ -137,6 +138,11 @@ class Cycle:
         if entry is None:
             return
         entry.busy = False
+        if ending is Ending.AWAITS:
+            self._await_volumes(entry)
+            return
+        self._book.awaits.pop(key, None)
+        entry.awaits_since = None
         if ending is Ending.DONE:
             entry.failures = 0
         else:
@@ -147,6 +153,15 @@ class Cycle:
             entry.not_before = self._clock.monotonic() + delay_s
             self._look_after(key, delay_s)
         self._book.touch(key)
+
+    def _await_volumes(self, entry: Entry) -> None:
+        """Its claims are looked at when they change, and now and then."""
+        if entry.awaits_since is None:
+            entry.awaits_since = self._clock.monotonic()
+        self._book.awaits[entry.key] = None
+        if entry.reading is not None:
+            self._tell(entry, awaiting_volumes(entry.reading))
+        self._look_after(entry.key, _VOLUMES_LOOK_S)
 
     def _set_to_work(self, entry: Entry, think: Callable[[], Act | None]) -> Act | None:
         """What is to be done for a gang; our own mistake about one gang is no harm to the others."""
@@ -268,7 +283,11 @@ class Cycle:
             plan = Plan(self._epoch, "bind", ())
         if plan.state == "wait":
             return self._pursuit.resume(entry, group, plan, pods)
-        return Resume(entry.key, self._seating.resume(entry, group, plan, pods))
+        too_late_s = (entry.awaits_since or self._clock.monotonic()) + self._settings.volumes_s
+        return Resume(
+            entry.key,
+            self._seating.resume(entry, group, plan, pods, give_up=too_late_s <= self._clock.monotonic()),
+        )
 
     def _queue(self, entry: Entry, group: PodGroup) -> Act | None:
         """A gang without a plan: is it to be decided, told something, or left in peace?"""

@@ -144,7 +144,7 @@ class Folding:
 
     def _lookup(self, change: Change[Any]) -> None:
         """Something that pending gangs may be waiting for."""
-        if self._book.pending:
+        if self._book.pending or self._book.awaits:
             self._book.reconsider()
             self._wake()
 

@@ -13,7 +13,6 @@ import structlog
 from spinney.api.clock import Clock, Dice
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import Context
-from spinney.core.scheduling.volumes import Volumes
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -146,15 +145,10 @@ class Scheduler:
 
     def _context(self, views: Views, folding: Folding) -> Context:
         inventory = self.cluster.inventory
-        volumes = Volumes(
-            lambda namespace, name: views.claims.get((namespace, name)),
-            lambda name: views.volumes.get(("", name)),
-            lambda name: views.storage_classes.get(("", name)),
-        )
         return Context(
             resources=inventory.resources,
             priorities=folding.priorities,
-            volumes=volumes,
+            volumes=views.volume_lookups,
             claim=lambda namespace, name: views.resource_claims.get((namespace, name)),
             topologies=self.cluster.topologies,
             short_levels=folding.short_levels,

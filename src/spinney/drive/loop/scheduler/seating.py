@@ -93,8 +93,10 @@ class Seating:
         )
         return Errand(group.metadata, plan, {pod.uid: pod.key for pod, _ in seats})
 
-    def resume(self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod]) -> Errand:
-        """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up."""
+    def resume(
+        self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod], *, give_up: bool = False
+    ) -> Errand:
+        """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up, or all."""
         there = {pod.metadata.uid: pod for pod in pods}
         for uid in [uid for uid in entry.seats if all(uid != seat.uid for seat in plan.seats)]:
             self._cluster.release(uid)
@@ -103,7 +105,7 @@ class Seating:
         for seat in free:
             self._cluster.reserve(there[seat.uid], seat.node, seat.zone)
             entry.seats[seat.uid] = seat.node
-        bad = {seat.uid for seat in free if not self._cluster.is_sound(seat.node)}
+        bad = {seat.uid for seat in free if give_up or not self._cluster.is_sound(seat.node)}
         if bad and not any(seat.uid in there and there[seat.uid].spec.node_name for seat in plan.seats):
             bad = {seat.uid for seat in free}
         for uid in sorted(bad):

@@ -20,6 +20,7 @@ from spinney.api.kinds.queue import Queue
 from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import Kind
+from spinney.core.scheduling.volumes import Volumes
 from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.paths import Key, ResourcePath
@@ -79,8 +80,14 @@ class Views:
         self.volumes = view(VOLUMES, PersistentVolume)
         self.storage_classes = view(STORAGE_CLASSES, StorageClass)
         self._latecomers = latecomers
+        self.volume_lookups = Volumes(
+            lambda namespace, name: self.claims.get((namespace, name)),
+            lambda name: self.volumes.get(("", name)),
+            lambda name: self.storage_classes.get(("", name)),
+        )
         self.pods.subscribe(lambda change: _tick_off(self.pods, change))
         self.podgroups.subscribe(lambda change: _tick_off(self.podgroups, change))
+        self.claims.subscribe(lambda change: _tick_off(self.claims, change))
 
     @property
     def all(self) -> list[Cache[Any]]:
@@ -99,6 +106,10 @@ class Views:
     def pods_of(self, group: Key) -> list[Pod]:
         """Our pods that name the group, in the order of their names."""
         return self.pods.by("group", f"{group[0]}/{group[1]}")
+
+    def is_seen(self, cache: Cache[Any], key: Key) -> bool:
+        """Whether what we wrote to an object has been seen."""
+        return _shown(cache, key)
 
     def is_fresh(self, group: Key) -> bool:
         """Whether what we wrote to a group and its pods has been seen."""

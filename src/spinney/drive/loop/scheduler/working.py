@@ -19,6 +19,7 @@ from spinney.drive.loop.scheduler.cycle import Act, Begin, Resume
 from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.evicting import Evictor
 from spinney.drive.loop.scheduler.metrics import Metrics
+from spinney.drive.loop.scheduler.preparing import Preparer
 from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.settings import Settings
@@ -42,7 +43,7 @@ class Work:
         def stands(node: str) -> bool:
             return cluster.inventory.find(node) is not None
 
-        doubts = Doubts(client, (views.pods, views.podgroups), dice)
+        doubts = Doubts(client, (views.pods, views.podgroups, views.claims), dice)
         binder = Binder(door, doubts, views.pods, stands, clock, dice, metrics, settings)
         self._views = views
         self._metrics = metrics
@@ -51,7 +52,8 @@ class Work:
             door, clock, views.podgroups.get, views.pods.get, doubts.settle, node_pool=self._pool
         )
         self._evictor = Evictor(door, doubts, clock, self.reports.note)
-        self._carrier = Carrier(door, doubts, views, binder, self._evictor)
+        preparer = Preparer(door, doubts, views, cluster)
+        self._carrier = Carrier(door, doubts, views, preparer, binder, self._evictor)
 
     async def run(self) -> None:
         """What can wait, until cancelled."""

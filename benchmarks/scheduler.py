@@ -1,0 +1,421 @@
+"""The scheduler with gangs of eight: how many pods a second get their nodes, how long one gang waits for them, and both
+beside a real API server's own rate of binds.
+
+`python -m benchmarks.scheduler [PODS [NODES [REAL_PODS]]]` prints the figures; with `--profile` also where the time of
+the first one goes. No kubelets and no heartbeats: what is measured ends with the bind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import gc
+import json
+import logging
+import os
+import pstats
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvloop
+
+from benchmarks.operator import CONFIGURATION, Counted
+from spinney.api.crds import all_crds
+from spinney.api.operator_configuration import load_configuration
+from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.settings import settings_of as admission_settings_of
+from spinney.drive.client.connect import connect, find_connection
+from spinney.drive.client.transport import Transport
+from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.operator.configured import settings_of
+from spinney.drive.loop.operator.running import Operator
+from spinney.drive.loop.scheduler.running import Scheduler
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.serve.apiserver.access.identity import ADMIN
+from spinney.serve.apiserver.embedded import Embedded, build
+from spinney.serve.apiserver.server import ApiServer
+from spinney.sim.kubernetes.assets import Assets, find_assets
+from spinney.sim.kubernetes.control_plane import ControlPlane
+from spinney.sim.kubernetes.control_plane import Settings as PlaneSettings
+from spinney.sim.transport import InProcessTransport
+
+Json = dict[str, Any]
+Row = tuple[str, dict[str, Any], str]
+Say = Callable[[str], None]
+Step = Callable[[], Awaitable[None]]
+
+PODS, NODES, REAL_PODS, REAL_NODES, SINGLE_GANGS = 10_000, 5_000, 2_000, 1_000, 300
+GANG = 8
+RACK = "topology.kubernetes.io/rack"
+_ZONE, _HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+_HOSTS_PER_RACK, _RACKS_PER_ZONE, _GPUS = 16, 16, 8
+_LANES = 32
+_JSON = {"content-type": "application/json"}
+_NAMESPACE = "bench"
+_PODS_PATH = f"/api/v1/namespaces/{_NAMESPACE}/pods"
+_GROUPS_PATH = f"/apis/scheduling.run.ai/v2alpha2/namespaces/{_NAMESPACE}/podgroups"
+_SETS_PATH = f"/apis/grove.io/v1alpha1/namespaces/{_NAMESPACE}/podcliquesets"
+_BINDS = "POST binding"
+
+
+# Objects
+
+
+def node(number: int) -> Json:
+    """A host of eight GPUs; sixteen are a rack, sixteen racks a zone."""
+    rack, name = number // _HOSTS_PER_RACK, f"host-{number:06d}"
+    labels = {_ZONE: f"zone-{rack // _RACKS_PER_ZONE:03d}", RACK: f"rack-{rack:05d}", _HOST: name}
+    amounts = {"cpu": "192", "memory": "2048Gi", "pods": "110", "nvidia.com/gpu": str(_GPUS)}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }
+
+
+def _container() -> Json:
+    env = [{"name": f"VARIABLE_{i}", "value": f"value-{i}"} for i in range(8)]
+    limits = {"nvidia.com/gpu": "1"}
+    resources = {"requests": {"cpu": "4", "memory": "16Gi", **limits}, "limits": limits}
+    return {"name": "main", "image": "example.com/model:1", "env": env, "resources": resources}
+
+
+def podgroup(name: str) -> Json:
+    """A gang of eight in one rack."""
+    constraint = {"topology": "bench", "requiredTopologyLevel": RACK}
+    return {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": _NAMESPACE},
+        "spec": {"minMember": GANG, "queue": "default-queue", "topologyConstraint": constraint},
+    }
+
+
+def pod(name: str, group: str) -> Json:
+    annotations = {"pod-group-name": group, "kai.scheduler/skip-podgrouper": "true"} if group else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": _NAMESPACE, "annotations": annotations},
+        "spec": {"schedulerName": "kai-scheduler" if group else "nobody", "containers": [_container()]},
+    }
+
+
+def podcliqueset(name: str, pods: int = GANG) -> Json:
+    """One clique in one rack."""
+    spec = {"roleName": "worker", "replicas": pods, "minAvailable": pods, "podSpec": {"containers": [_container()]}}
+    template = {"topologyConstraint": {"packDomain": "rack"}, "cliques": [{"name": "worker", "spec": spec}]}
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": name, "namespace": _NAMESPACE},
+        "spec": {"replicas": 1, "template": template},
+    }
+
+
+def _kai_topology() -> Json:
+    levels = [{"nodeLabel": key} for key in (_ZONE, RACK, _HOST)]
+    metadata = {"name": "bench"}
+    return {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": metadata, "spec": {"levels": levels}}
+
+
+def _queue() -> Json:
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    spec = {"resources": {"cpu": free, "gpu": free, "memory": free}}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": "default-queue"},
+        "spec": spec,
+    }
+
+
+# Steps
+
+
+async def _send(transport: Transport, method: str, path: str, body: Json) -> None:
+    response = await transport.request(method, path, headers=_JSON, body=json.dumps(body).encode())
+    if response.status >= 300:
+        raise RuntimeError(f"{method} {path}: {response.status} {response.body[:300]!r}")
+
+
+async def _spread(work: Iterable[Step], lanes: int = _LANES) -> None:
+    steps = iter(work)
+
+    async def lane() -> None:
+        for step in steps:
+            await step()
+
+    await asyncio.gather(*(lane() for _ in range(lanes)))
+
+
+async def _prepare(transport: Transport, nodes: int) -> None:
+    """Kinds, a queue, a topology and nodes."""
+    await _send(transport, "POST", "/api/v1/namespaces", {"metadata": {"name": _NAMESPACE}})
+    for crd in all_crds():
+        await _send(transport, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    for crd in all_crds():
+        spec = crd["spec"]
+        version = next(each["name"] for each in spec["versions"] if each["served"])
+        path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+        while (await transport.request("GET", path)).status != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    await _send(transport, "POST", "/apis/scheduling.run.ai/v2/queues", _queue())
+    await _send(transport, "POST", "/apis/kai.scheduler/v1alpha1/topologies", _kai_topology())
+
+    def join(number: int) -> Step:
+        return lambda: _send(transport, "POST", "/api/v1/nodes", node(number))
+
+    await _spread(join(number) for number in range(nodes))
+
+
+@asynccontextmanager
+async def _at_work(*workers: Scheduler | Operator) -> AsyncIterator[None]:
+    """Everybody at work; whoever fails is heard at the end."""
+    tasks = [asyncio.create_task(worker.run()) for worker in workers]
+    ready = asyncio.gather(*(worker.ready.wait() for worker in workers))
+    await asyncio.wait([ready, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        for task in tasks:
+            if task.done():
+                await task
+        yield
+    finally:
+        for task in (ready, *tasks):
+            task.cancel()
+        await asyncio.gather(ready, *tasks, return_exceptions=True)
+
+
+def _scheduler(transport: Transport) -> Scheduler:
+    return Scheduler(transport, SystemClock(), system_dice(), Settings())
+
+
+def _operator(transport: Transport) -> Operator:
+    return Operator(transport, SystemClock(), system_dice(), settings_of(load_configuration(CONFIGURATION)))
+
+
+async def _make_gang(transport: Transport, name: str) -> None:
+    await _send(transport, "POST", _GROUPS_PATH, podgroup(name))
+    for index in range(GANG):
+        await _send(transport, "POST", _PODS_PATH, pod(f"{name}-{index}", name))
+
+
+def _gangs(transport: Transport, pods: int) -> Iterator[Step]:
+    def make(number: int) -> Step:
+        return lambda: _make_gang(transport, f"g-{number:05d}")
+
+    return (make(number) for number in range(pods // GANG))
+
+
+def _sets(transport: Transport, pods: int) -> Iterator[Step]:
+    def make(number: int) -> Step:
+        return lambda: _send(transport, "POST", _SETS_PATH, podcliqueset(f"s-{number:05d}"))
+
+    return (make(number) for number in range(pods // GANG))
+
+
+class _Watch:
+    """Wall and CPU seconds of this process since it was made."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def read(self, pods: int) -> Json:
+        wall_s, cpu_s = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return {
+            "pods_per_s": round(pods / wall_s),
+            "wall_s": round(wall_s, 2),
+            "cpu_s": round(cpu_s, 2),
+            "cpu_ms_per_pod": round(1000 * cpu_s / pods, 3),
+        }
+
+
+async def _bound(counted: Counted, pods: int, work: Iterable[Step]) -> Json:
+    """Do the work; figures of the time until so many pods have got their nodes, and of what was written for it."""
+    everybody = asyncio.create_task(counted.reached(_BINDS, counted.writes[_BINDS] + pods))
+    watch = _Watch()
+    await _spread(work)
+    await everybody
+    return watch.read(pods) | _writes(counted, pods)
+
+
+def _writes(counted: Counted, pods: int) -> Json:
+    """What was written for a pod, without what waits for better times."""
+    done = {what: count for what, count in counted.writes.items() if not what[0].isdigit()}
+    return {
+        "writes_per_pod": round((sum(done.values()) - done.get("POST events", 0)) / pods, 2),
+        "events_per_pod": round(done.get("POST events", 0) / pods, 2),
+        "refused": sum(counted.writes.values()) - sum(done.values()),
+    }
+
+
+# Embedded
+
+
+async def _server() -> ApiServer:
+    rules = OperatorAdmission(admission_settings_of(load_configuration(CONFIGURATION)))
+    server = build(Embedded(plugins=(rules,)))
+    await server.start()
+    return server
+
+
+@asynccontextmanager
+async def _embedded(nodes: int) -> AsyncIterator[InProcessTransport]:
+    """A server with its nodes. What is there from the start is left alone by the interpreter's collector."""
+    server = await _server()
+    transport = InProcessTransport(server, ADMIN)
+    await _prepare(transport, nodes)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield transport
+    finally:
+        await server.stop()
+        gc.unfreeze()
+
+
+async def podgroups_on_embedded(pods: int, nodes: int, say: Say = lambda text: None) -> Row:
+    """Server, scheduler and whoever makes the pods in one process, as `spinney up` has them."""
+    async with _embedded(nodes) as transport:
+        counted = Counted(transport)
+        async with _at_work(_scheduler(counted)):
+            figures = await _bound(counted, pods, _gangs(transport, pods))
+    for line in counted.told():
+        say(line)
+    return (f"embedded, {pods:,} pods with PodGroups, {nodes:,} nodes", figures, "pods_per_s >= 2,000")
+
+
+async def creates_on_embedded(pods: int) -> Row:
+    """The same pods while nobody looks: what of the first figure is not the scheduler's."""
+    async with _embedded(0) as transport:
+        watch = _Watch()
+        await _spread(_gangs(transport, pods))
+        return (f"embedded, {pods:,} pods made and nothing else", watch.read(pods), "none")
+
+
+async def backlog_on_embedded(pods: int, nodes: int) -> Row:
+    """All pods are there when the scheduler starts."""
+    async with _embedded(nodes) as transport:
+        await _spread(_gangs(transport, pods))
+        counted = Counted(transport)
+        everybody = asyncio.create_task(counted.reached(_BINDS, pods))
+        watch = _Watch()
+        async with _at_work(_scheduler(counted)):
+            await everybody
+            figures = watch.read(pods) | _writes(counted, pods)
+    return (f"embedded, {pods:,} pods waiting, then a scheduler, {nodes:,} nodes", figures, "pods_per_s >= 2,000")
+
+
+async def sets_on_embedded(pods: int, nodes: int, say: Say = lambda text: None) -> Row:
+    """From PodCliqueSets through the operator."""
+    async with _embedded(nodes) as transport:
+        counted = Counted(transport)
+        async with _at_work(_scheduler(counted), _operator(counted)):
+            figures = await _bound(counted, pods, _sets(transport, pods))
+    for line in counted.told():
+        say(line)
+    return (f"embedded, {pods:,} pods as PodCliqueSets, {nodes:,} nodes", figures, "pods_per_s >= 400")
+
+
+async def _occupy(transport: Transport, nodes: int) -> None:
+    """Six of ten hosts have one pod of somebody else."""
+
+    def settle(number: int) -> Step:
+        body = pod(f"old-{number:06d}", "")
+        body["spec"]["nodeName"] = f"host-{number:06d}"
+        return lambda: _send(transport, "POST", _PODS_PATH, body)
+
+    await _spread(settle(number) for number in range(nodes) if number % 10 < 6)
+
+
+async def _come_and_go(transport: Transport, every_s: float = 0.1) -> None:
+    """Gangs of others, some of which are there at a time."""
+    number = 0
+    while True:
+        await _make_gang(transport, f"other-{number:05d}")
+        if number >= 20:
+            gone = f"other-{number - 20:05d}"
+            for index in range(GANG):
+                await transport.request("DELETE", f"{_PODS_PATH}/{gone}-{index}?gracePeriodSeconds=0")
+            await transport.request("DELETE", f"{_GROUPS_PATH}/{gone}")
+        number += 1
+        await asyncio.sleep(every_s)
+
+
+async def waits_on_embedded(gangs: int, nodes: int) -> Row:
+    """From the last pod of one gang to its last bind, while others come and go."""
+    took_ms: list[float] = []
+    async with _embedded(nodes) as transport:
+        await _occupy(transport, nodes)
+        counted = _Single(transport)
+        async with _at_work(_scheduler(counted)):
+            others = asyncio.create_task(_come_and_go(transport))
+            try:
+                for number in range(gangs):
+                    done = counted.expect(f"single-{number:05d}-")
+                    await _make_gang(transport, f"single-{number:05d}")
+                    began = time.perf_counter()
+                    await done
+                    took_ms.append(1000 * (time.perf_counter() - began))
+                    await asyncio.sleep(0.03)
+            finally:
+                others.cancel()
+                await asyncio.gather(others, return_exceptions=True)
+    cuts = statistics.quantiles(took_ms, n=100, method="inclusive")
+    figures = {"gangs": gangs, "p50_ms": round(cuts[49], 1), "p99_ms": round(cuts[98], 1), "max_ms": round(max(took_ms), 1)}
+    return (f"embedded, one gang on a busy cluster of {nodes:,} nodes", figures, "p50 <= 20 ms, p99 <= 100 ms")
+
+
+class _Single(Counted):
+    """Tells when all pods of the expected gang are bound."""
+
+    def expect(self, prefix: str) -> asyncio.Future[None]:
+        self._prefix, self._left = prefix, GANG
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        return self._done
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        response = await super().request(method, path, **rest)
+        if path.endswith("/binding") and response.status < 300 and self._prefix in path:
+            self._left -= 1
+            if not self._left:
+                self._done.set_result(None)
+        return response
+
+    _prefix = "none"
+
+
+def _profiled(pods: int = PODS, nodes: int = NODES) -> None:
+    profile = cProfile.Profile()
+
+    async def main() -> None:
+        async with _embedded(nodes) as transport:
+            counted = Counted(transport)
+            async with _at_work(_scheduler(counted)):
+                profile.enable()
+                print(await _bound(counted, pods, _gangs(transport, pods)))
+                profile.disable()
+
+    uvloop.run(main())
+    for order in ("tottime", "cumulative"):
+        pstats.Stats(profile).sort_stats(order).print_stats(60)
+
+
+if __name__ == "__main__":
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    counts = [int(word) for word in sys.argv[1:] if word.isdecimal()]
+    if "--profile" in sys.argv:
+        _profiled(*counts)
+    else:
+        p, n = counts
+        for row in (creates_on_embedded(p), podgroups_on_embedded(p, n, print), backlog_on_embedded(p, n), waits_on_embedded(100, n)):
+            print(uvloop.run(row))

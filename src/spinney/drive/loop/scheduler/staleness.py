@@ -1,0 +1,132 @@
+"""Gangs that run below their minimum: marked, given time to be repaired, and then ended (K14).
+
+Since when is written on the PodGroup, so that the time goes on across restarts. Gangs of PodGangs are left alone: their
+operator ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import KAI_STALE_TIMESTAMP
+from spinney.api.meta import ObjectMeta
+from spinney.core.expansion.objects import seconds, stamp
+from spinney.core.scheduling.budgets import Budgets
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.reporting.report import Event
+from spinney.core.scheduling.reporting.texts import evicted_as_stale, stale
+from spinney.core.scheduling.staleness import Shortage, is_owned_by_podgang, shortage
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.evicting import Target
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.views import Views
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Write since when a gang is stale; empty: it is not any more. The event goes with it."""
+
+    key: Key
+    group: ObjectMeta
+    since: str
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expel:
+    """Ask what is left of a gang to leave."""
+
+    key: Key
+    targets: tuple[Target, ...]
+
+
+class Staleness:
+    """`look_after` asks to be called back for a key after so many seconds."""
+
+    def __init__(
+        self,
+        views: Views,
+        cluster: Cluster,
+        settings: Settings,
+        clock: Clock,
+        look_after: Callable[[Key, float], None],
+    ) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._grace_s = settings.staleness_grace_s
+        self._patience_s = min(settings.patience_s, settings.staleness_grace_s)
+        self._clock = clock
+        self._look_after = look_after
+        self._short_since: dict[Key, float] = {}
+        self._timers: dict[Key, float] = {}
+
+    def look(self, group: PodGroup, pods: Sequence[Pod], runs: bool) -> Mark | Expel | None:
+        """What is to be done about a gang without a plan. `runs`: some of its members have a node."""
+        key = (group.metadata.namespace, group.metadata.name)
+        marked = group.metadata.annotations.get(KAI_STALE_TIMESTAMP, "")
+        if self._grace_s < 0 or is_owned_by_podgang(group) or not (runs or marked):
+            return None
+        lack = shortage(group, pods, lambda name: self._cluster.inventory.find(name) is not None)
+        if lack is None:
+            self.forget(key)
+            return Mark(key, group.metadata, "") if marked else None
+        if not marked:
+            return self._mark(key, group, lack)
+        left_s = _time(marked, self._clock.now()) + self._grace_s - self._clock.now()
+        if left_s > 0:
+            self._wake_in(key, left_s)
+            return None
+        return self._expel(key, group, pods, lack)
+
+    def forget(self, key: Key) -> None:
+        self._short_since.pop(key, None)
+        self._timers.pop(key, None)
+
+    def _mark(self, key: Key, group: PodGroup, lack: Shortage) -> Mark | None:
+        """A gap that is closed at once is not told."""
+        now_s = self._clock.now()
+        since_s = self._short_since.setdefault(key, now_s)
+        left_s = since_s + self._patience_s - now_s
+        if left_s > 0:
+            self._wake_in(key, left_s)
+            return None
+        return Mark(key, group.metadata, stamp(since_s), stale(lack.active, lack.minimum, lack.short))
+
+    def _expel(self, key: Key, group: PodGroup, pods: Sequence[Pod], lack: Shortage) -> Expel:
+        budgets = Budgets(self._views.budgets, self._cluster.doomed)
+        left = [pod for pod in pods if _runs(pod)]
+        sub_group, minimum = (lack.short[0][0], lack.short[0][1]) if lack.short else ("", lack.minimum)
+        targets = [
+            Target(
+                pod,
+                group.metadata,
+                evicted_as_stale(f"{key[0]}/{pod.metadata.name}", key, minimum, sub_group, len(left)),
+                budgets.guards(pod),
+            )
+            for pod in left
+        ]
+        return Expel(key, tuple(targets))
+
+    def _wake_in(self, key: Key, left_s: float) -> None:
+        """Once for the same moment."""
+        at_s = round(self._clock.monotonic() + left_s, 3)
+        if abs(self._timers.get(key, 0.0) - at_s) > 1.0:
+            self._timers[key] = at_s
+            self._look_after(key, left_s)
+
+
+def _runs(pod: Pod) -> bool:
+    over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
+    return bool(pod.spec.node_name) and not over
+
+
+def _time(text: str, otherwise: float) -> float:
+    """What cannot be read begins now."""
+    try:
+        return seconds(text)
+    except ValueError:
+        return otherwise
