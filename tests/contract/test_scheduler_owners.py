@@ -62,8 +62,8 @@ def pod_spec(gpus: int = 4, **more: Any) -> Json:
 
 def job(name: str, parallelism: int, annotations: Json, *, labels: Json | None = None, **spec: Any) -> Json:
     body = {"parallelism": parallelism, "completions": parallelism, **spec}
-    body["template"] = {"spec": pod_spec(spec.pop("gpus", 4), restartPolicy="Never")}
-    body.pop("gpus", None)
+    lasting = {"annotations": {"spinney.dev/sim-run-seconds": "3600"}}
+    body["template"] = {"metadata": lasting, "spec": pod_spec(body.pop("gpus", 4), restartPolicy="Never")}
     metadata = {"name": name, "annotations": annotations, "labels": labels or {}}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": body}
 
@@ -277,8 +277,7 @@ def test_k2_pods_of_an_unknown_kind_join_each_other_in_one_domain(hall: Hall) ->
         member(hall, above, f"thing-{number}")
     assert count(hall, hall.running("thing", 4)) == 1
     member(hall, above, "thing-4")
-    message = hall.eventually(lambda: hall.condition("thing-4").get("message"), "there is no room beside the others")
-    assert f"pod {hall.namespace}/thing-4" in message
+    tells(hall, "thing-4", f"Resources were not found for pod {hall.namespace}/thing-4")
 
 
 def test_k2_a_pod_gang_of_another_operator_is_placed_as_it_says(stage: Stage, hall: Hall) -> None:
@@ -380,7 +379,8 @@ def test_k11_a_pod_that_has_a_node_has_what_its_downward_fields_name(hall: Hall)
     workload = job("ranked", 4, annotations, gpus=8)
     container = workload["spec"]["template"]["spec"]["containers"][0]
     container["env"] = [
-        {"name": f"FIELD_{number}", "valueFrom": {"fieldRef": {"fieldPath": path}}} for number, path in enumerate(fields)
+        {"name": f"FIELD_{number}", "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for number, path in enumerate(fields)
     ]
     version = hall.space.list("pods")["metadata"]["resourceVersion"]
     with hall.space.watch("pods", resourceVersion=version) as watch:
@@ -421,10 +421,22 @@ def test_k16_the_queue_that_a_job_names_is_charged(hall: Hall) -> None:
     hall.running("first", 2)
     hall.apply(job("second", 1, within("rack"), labels={QUEUE: team}))
     (name,) = hall.eventually(lambda: [each["metadata"]["name"] for each in hall.pods("second")], "its pod")
-    told = hall.eventually(lambda: hall.condition(name).get("message"), "the pod is told")
-    assert told.startswith(f"{team} quota has reached the allowable limit of GPUs. Limit is 8")
+    sentence = f"{team} quota has reached the allowable limit of GPUs. Limit is 8"
+    told = tells(hall, name, sentence)
     (gang,) = hall.explain("second")["gangs"]
     assert gang["explanation"]["lines"] == [told]
+
+
+def tells(hall: Hall, pod: str, sentence: str) -> str:
+    """What a pod says about waiting, once it begins with this."""
+
+    def check() -> str:
+        message: str = hall.condition(pod)["message"]
+        assert message.startswith(sentence), message
+        return message
+
+    message: str = hall.eventually(check, f"{pod} says {sentence}")
+    return message
 
 
 def test_k2_k16_a_missing_queue_is_seen_on_the_job_and_its_group(hall: Hall) -> None:

@@ -22,6 +22,7 @@ from cluster_kit.loops import running
 from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
+from spinney.api.crds import Conversion, crd
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, ROLES
 from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES, WEBHOOK_CONFIGURATION
@@ -82,6 +83,8 @@ def start(server: Server, ports: list[int], record: Record, tmp_path: Path) -> I
             hook["clientConfig"]["url"] = f"https://127.0.0.1:{ports[0]}{path}"
         space = Space(server, obj["metadata"].get("namespace", ""))
         space.apply(f"{obj['kind'].lower()}s", obj, force="true").ok(200, 201)
+    definition = crd("DynamoGraphDeployment", Conversion(url=f"https://127.0.0.1:{ports[0]}/convert"))
+    cluster.apply("customresourcedefinitions", definition, force="true").ok(200, 201)
     with ExitStack() as held:
 
         def begin(number: int = 0, schedule: Schedule | None = None) -> WebhookRole:
@@ -174,6 +177,81 @@ def test_r14_c8_the_webhook_uses_every_right_of_its_role_and_no_other(
         "granted and not used": [],
     }
     assert record.forbidden == []
+
+
+ALPHA, BETA = (f"nvidia.com/{version}/dynamographdeployments" for version in ("v1alpha1", "v1beta1"))
+
+
+def graph(name: str, **service: Any) -> Json:
+    """As the older version of the API says it."""
+    main = {"componentType": "worker", "extraPodSpec": {"mainContainer": {"image": "i:1.0.0"}}}
+    return {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": name},
+        "spec": {"services": {"Worker": {**main, **service}}},
+    }
+
+
+def test_d12_versions_are_converted_with_a_bundle_that_is_kept_in_step(server: Server, start: Start) -> None:
+    start(schedule=Schedule(settle_s=0.2))
+    definitions, name = "customresourcedefinitions", "dynamographdeployments.nvidia.com"
+    space, cluster = Space(server, "default"), Space(server, "")
+
+    def trusted() -> bytes:
+        conversion = cluster.get(definitions, name).ok(200)["spec"]["conversion"]
+        assert conversion["strategy"] == "Webhook"
+        return base64.b64decode(conversion["webhook"]["clientConfig"].get("caBundle", ""))
+
+    eventually(lambda: trusted() == bundle(server), "the bundle is there")
+    if server.kind == "embedded":
+        return  # its own kinds it converts itself
+    eventually(lambda: space.create(ALPHA, graph("d"), dryRun="All").status == 201, "the old version is served")
+    space.create(ALPHA, graph("old")).ok(201)
+    assert [each["name"] for each in space.get(BETA, "old").ok(200)["spec"]["components"]] == ["Worker"]
+    wrong = graph("wrong", topologyConstraint={"packDomain": "aisle"})
+    refused = space.create(ALPHA, wrong)
+    assert refused.status == 422
+    assert "spec.services[Worker].topologyConstraint.packDomain" in refused.body["message"]
+    space.delete(BETA, "old").ok(200)
+
+
+def test_c8_d7_a_topology_that_may_not_be_read_is_a_refusal(server: Server, start: Start) -> None:
+    start()
+    space, cluster = Space(server, "default"), Space(server, "")
+    cluster.create(TOPOLOGIES, topology("grove-topology", "zone")).ok(201)
+    main = {"name": "main", "image": "i:1.0.0"}
+    beta = {
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": "d"},
+        "spec": {
+            "topologyConstraint": {"packDomain": "zone"},
+            "components": [{"name": "w", "podTemplate": {"spec": {"containers": [main]}}}],
+        },
+    }
+    eventually(lambda: space.create(BETA, beta, dryRun="All").status == 201, "the webhook is asked")
+    rights = cluster.get("clusterroles", "spinney-webhook").ok(200)
+    fewer = [rule for rule in rights["rules"] if "clustertopologies" not in rule["resources"]]
+    cluster.replace("clusterroles", {**rights, "rules": fewer}).ok(200)
+    try:
+        reply = eventually(lambda: _refusal(space, beta), "the right is gone")
+        assert reply["code"] == 422
+        assert 'spec.topologyConstraint.clusterTopologyName: Invalid value: "grove-topology": failed to read' in (
+            reply["message"]
+        )
+        assert "forbidden" in reply["message"]
+        plain = {**beta, "spec": {"components": beta["spec"]["components"]}}
+        space.create(BETA, plain, dryRun="All").ok(201)
+    finally:
+        found = cluster.get("clusterroles", "spinney-webhook").ok(200)
+        cluster.replace("clusterroles", {**found, "rules": rights["rules"]}).ok(200)
+        cluster.clean()
+
+
+def _refusal(space: Space, obj: Json) -> Json | None:
+    reply = space.create(BETA, obj, dryRun="All")
+    return None if reply.status == 201 else reply.body
 
 
 def managed(space: Space) -> None:

@@ -28,12 +28,12 @@ FIRST_TERMINAL = "make up"
 DEADLINE_S = 15.0
 BETWEEN_LOOKS_S = 0.05
 
-_LOOKS = re.compile(r"kubectl (get|describe|events|logs)\b(?!.* (-w|--raw)\b)")
+_LOOKS = re.compile(r"(kubectl (get|describe|events|logs)|spinney explain)\b(?!.* (-w|--raw)\b)")
 _VARYING = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uid>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4})"), "<time>"),
     (re.compile(r"[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}"), "<time>"),
-    (re.compile(r"(?<![\w.])\d+s(?= ago\b|\)|\s|$)"), "<age>"),
+    (re.compile(r"(?<![\w.])(\d+m)?\d+s(?= ago\b|\)|\s|$)"), "<age>"),
     (re.compile(r"(?<=[Rr]esourceVersion: )\"?\d+\"?"), "<version>"),
     (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{8,10}\b"), "<hash>"),
     (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "<suffix>"),
@@ -199,7 +199,7 @@ def _environment(directory: Path, kubectl: Path) -> dict[str, str]:
         "HOME": str(directory),
         "KUBECONFIG": ".spinney/kubeconfig",
         "LC_ALL": "C.UTF-8",
-        "PATH": f"{kubectl.parent}:{os.environ['PATH']}",
+        "PATH": f"{kubectl.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "TMPDIR": str(directory),
         "TZ": "UTC",
     }

@@ -1,4 +1,4 @@
-"""The tutorial is replayed: every command of it, on a fresh stack, with the output that it promises."""
+"""The tutorial and its sequel are replayed: every command, on a fresh stack, with the output that they promise."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+PENDING = ROOT / "docs" / "pending.md"
 VERBS = (
     *("get", "describe", "explain", "events", "logs", "diff", "wait", "api-resources", "auth can-i", "auth whoami"),
     *("create namespace", "create configmap", "create secret", "create role", "create -f", "apply", "replace", "edit"),
@@ -41,7 +42,9 @@ def steps() -> list[Step]:
 
 @pytest.mark.real
 @pytest.mark.timeout(600)
-def test_the_tutorial_prints_what_it_says(steps: list[Step], kubectl: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [TUTORIAL, PENDING], ids=lambda page: page.stem)
+def test_the_tutorial_prints_what_it_says(page: Path, kubectl: Path, tmp_path: Path) -> None:
+    steps = read_steps(page.read_text())
     with stack(tmp_path, kubectl) as shell:
         differences = play(shell, steps)
     shown = "\n\n".join(str(difference) for difference in differences[:5])
@@ -64,8 +67,17 @@ def test_the_tutorial_uses_every_example(steps: list[Step]) -> None:
     assert not unused
 
 
-def test_every_step_says_what_it_prints(steps: list[Step]) -> None:
+def test_k15_what_to_do_about_a_gang_that_waits_is_shown_with_every_example() -> None:
+    used = " ".join(step.command for step in read_steps(PENDING.read_text()))
+    examples = sorted((ROOT / "examples" / "pending").glob("*.yaml"))
+    assert not [path.name for path in examples if f"examples/pending/{path.name}" not in used]
+    assert "spinney explain" in used
+
+
+@pytest.mark.parametrize("page", [TUTORIAL, PENDING], ids=lambda page: page.stem)
+def test_every_step_says_what_it_prints(page: Path) -> None:
     """A command without output is one that prints nothing, or it was forgotten."""
+    steps = read_steps(page.read_text())
     silent = [step.command for step in steps if not step.expected]
     assert all(command.startswith(("export ", "rm ")) or " > " in command for command in silent), silent
     assert steps[0].command == FIRST_TERMINAL
@@ -75,6 +87,7 @@ def test_every_step_says_what_it_prints(steps: list[Step]) -> None:
     ("one", "other"),
     [
         ("train-2jst5   1/1   3s", "train-x7bqz  1/1  11s"),
+        ("default   Active   79s", "default   Active   2m30s"),
         ("router-5txnwjjn9g-mnkgq   z0", "router-cp42tzkrqr-lrkk4   z0"),
         ("uid: e08f26f2-69a9-4595-a071-bbd0441b2074", "uid: 00000000-69a9-4595-a071-bbd0441b2074"),
         ('resourceVersion: "57"', 'resourceVersion: "58"'),

@@ -142,6 +142,7 @@ class SchedulerProcess:
     dice: Dice
     settings: Settings = field(default_factory=Settings)
     elects: bool = True
+    epoch: int = 0
     skew_s: float = 0.0
     next_schedule: Callable[[], Schedule] = Schedule
     late: float = 0.0
@@ -232,7 +233,7 @@ class SchedulerProcess:
 
     async def _run(self, life: Life) -> None:
         if not self.elects:
-            await self._schedule(life, 0, lambda: None)
+            await self._schedule(life, self.epoch, lambda: None)
             return
         client = ApiClient(life.faults, self.dice)
         door = Door(life.faults, self.dice, field_manager=FIELD_MANAGER)

@@ -90,6 +90,9 @@ class _Ear:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._inner:
+            if b'"BOOKMARK"' in chunk and chunk.count(b"\n") == 1:
+                yield chunk
+                continue
             if not await self._ears.hear(self._path):
                 yield _GONE
                 raise TransportError("connection reset by peer")
@@ -139,7 +142,13 @@ def outcome(scenario: Scenario, crash: CrashPoint | None = None, stale: Stale | 
             broken += [repr(error) for error in process.trouble]
             pods = await world.list("Pod")
             return Outcome(
-                state=sorted([_shape(each) for kind in ("Pod", "PodGroup") for each in await world.list(kind)]),
+                state=sorted(
+                    [
+                        _shape(each, scenario.elsewhere)
+                        for kind in ("Pod", "PodGroup")
+                        for each in await world.list(kind)
+                    ]
+                ),
                 counts=counts,
                 broken=broken,
                 writes=life.faults.writes - begun,
@@ -163,16 +172,16 @@ def _counting(counts: Counter[str]) -> Callable[[str, Event], None]:
     return count
 
 
-def _shape(obj: Json) -> tuple[str, ...]:
+def _shape(obj: Json, elsewhere: bool) -> tuple[str, ...]:
     metadata, status = obj["metadata"], obj.get("status") or {}
     told = [
-        (each.get("reason"), each.get("message"))
+        each.get("reason")
         for each in [*(status.get("conditions") or []), *(status.get("schedulingConditions") or [])]
-        if each["type"] in ("PodScheduled", "UnschedulableOnNodePool")
-        and each["status"] != "True"
-        or "transitionID" in each
+        if "transitionID" in each or (each["type"] == "PodScheduled" and each["status"] != "True")
     ]
     annotations = metadata.get("annotations") or {}
     plan = "has a plan" if "spinney.dev/plan" in annotations else ""
     rank = annotations.get("spinney.dev/rank", "")
-    return obj["kind"], metadata["name"], obj["spec"].get("nodeName", ""), plan, rank, str(told)
+    node = obj["spec"].get("nodeName", "")
+    place = ("bound",) if node and elsewhere else (node, rank)
+    return obj["kind"], metadata["name"], plan, str(told), *place

@@ -159,6 +159,7 @@ GPU_RESOURCE = "nvidia.com/gpu"
 # spinney.dev: ours
 PLAN = "spinney.dev/plan"
 EPOCH = "spinney.dev/epoch"
+FENCED = "spinney.dev/fenced"
 EXPLANATION = "spinney.dev/explanation"
 RELEASED = "spinney.dev/released"
 CONSOLIDATE = "spinney.dev/consolidate"

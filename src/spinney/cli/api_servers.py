@@ -17,7 +17,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spinney.api.admission import AdmissionPlugin
+from spinney.api.admission import AdmissionPlugin, Object
+from spinney.api.crds import all_crds
 from spinney.api.dynamo_conversion import convert
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE, ROLES, rbac_objects, user_of
@@ -86,6 +87,7 @@ async def embedded(options: StackOptions, plugins: Sequence[AdmissionPlugin] = (
             )
             transport = InProcessTransport(server, ADMIN)
             await install_rights(transport)
+            await install_kinds(transport, _converted_here())
             yield Api(shown, transport, lambda: None, lambda role: InProcessTransport(server, role_identity(role)))
 
 
@@ -95,6 +97,29 @@ async def install_rights(transport: Transport) -> None:
     manifests = manifests_of([namespace, *rbac_objects()], "our own rights")
     door = Door(transport, system_dice(), field_manager="spinney-up")
     await apply_all(ApiClient(transport, system_dice()), door, manifests)
+
+
+async def install_kinds(transport: Transport, definitions: list[Object]) -> None:
+    door = Door(transport, system_dice(), field_manager="spinney-up")
+    await apply_all(ApiClient(transport, system_dice()), door, manifests_of(definitions, "our own kinds"))
+
+
+def _converted_here() -> list[Object]:
+    """The kinds of ours; where versions are converted in process, all of them are served."""
+    found = all_crds()
+    for definition in found:
+        spec = definition["spec"]
+        if (spec["group"], spec["names"]["kind"]) in CONVERTERS:
+            spec["versions"] = [{**version, "served": True} for version in spec["versions"]]
+    return found
+
+
+def _unconverted() -> list[Object]:
+    """The same without a word on conversion: that is the webhook's to say, and may be there from an earlier start."""
+    found = all_crds()
+    for definition in found:
+        definition["spec"].pop("conversion", None)
+    return found
 
 
 def _admin_token(data_dir: Path | None) -> str:
@@ -151,6 +176,7 @@ async def real(options: StackOptions, assets: Assets, configuration: OperatorCon
                     return found
 
                 await install_rights(transport)
+                await install_kinds(transport, _unconverted())
                 judged = await held.enter_async_context(judging(configuration, admin, transport, as_role("webhook")))
                 yield Api(plane.url, transport, plane.ended, as_role, judged)
         finally:

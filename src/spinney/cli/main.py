@@ -14,6 +14,7 @@ _COMMANDS = {
     "place": ("spinney.cli.place", "place", "Place the gangs of a problem on its nodes, or say why not."),
     "explain": ("spinney.cli.explain", "explain", "Say why a workload waits, or why it is where it is."),
     "convert": ("spinney.cli.convert", "convert", "Print DynamoGraphDeployments in another version of their API."),
+    "consolidate": ("spinney.cli.consolidate", "consolidate", "Show moves that would make room, or have them made."),
     "validate": ("spinney.cli.validate", "validate", "Say whether manifests would be admitted, and why not."),
     "topology": ("spinney.cli.topology", "topology", "Look at the topologies of a cluster and who uses them."),
     "run": ("spinney.cli.run", "run", "Run a role against a cluster."),

@@ -47,7 +47,7 @@ def _imaged(command: F) -> F:
 @manifests.command()
 @_output
 def crds(output: str) -> None:
-    """Print the custom resource definitions."""
+    """Print the custom resource definitions. Without a webhook only the stored version of each is served."""
     from spinney.api.crds import all_crds
 
     _print(all_crds(), output)
@@ -66,8 +66,9 @@ def rbac(namespace: str, output: str) -> None:
 @_configured
 @_output
 def webhooks(namespace: str, config: Path | None, output: str) -> None:
-    """Print the Service and the configurations of the webhook."""
-    _print([_space(namespace), *_webhooks(namespace, config)], output)
+    """Print the Service and the configurations of the webhook, and the definition whose versions it converts."""
+    converted = [one for one in _kinds(namespace) if "conversion" in one["spec"]]
+    _print([*converted, _space(namespace), *_webhooks(namespace, config)], output)
 
 
 @manifests.command()
@@ -87,11 +88,9 @@ def deployments(namespace: str, config: Path | None, image: str | None, output: 
 @_output
 def everything(namespace: str, config: Path | None, image: str | None, output: str) -> None:
     """Print all of them, in an order in which they can be applied."""
-    from spinney.api.crds import all_crds
-
     _print(
         [
-            *all_crds(),
+            *_kinds(namespace),
             _space(namespace),
             *_rights(namespace),
             *_webhooks(namespace, config),
@@ -110,6 +109,14 @@ def _rights(namespace: str) -> Objects:
     from spinney.api.roles import rbac_objects
 
     return rbac_objects(namespace)
+
+
+def _kinds(namespace: str) -> Objects:
+    """The definitions where a webhook converts versions."""
+    from spinney.api.crds import all_crds
+    from spinney.cli.manifests_webhooks import address_in
+
+    return all_crds(address_in(namespace).conversion())
 
 
 def _webhooks(namespace: str, config: Path | None) -> Objects:

@@ -19,9 +19,13 @@ def selector(role: str) -> dict[str, str]:
     return {"app.kubernetes.io/name": f"spinney-{role}", **PART_OF}
 
 
+def address_in(namespace: str) -> Address:
+    """Where API servers find the webhook that runs in a namespace."""
+    return Address(service_namespace=namespace, service_name=SERVICE)
+
+
 def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> list[dict[str, Any]]:
     """The bundles of the configurations and the Secret are filled in by the webhook when it runs."""
-    address = Address(service_namespace=namespace, service_name=SERVICE)
     settings = settings_of(configuration, frozenset({user_of("operator", namespace)}))
     port = configuration.server.webhooks.port
     return [
@@ -37,5 +41,5 @@ def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> lis
             "metadata": {"name": WEBHOOK_CERTIFICATES, "namespace": namespace, "labels": dict(PART_OF)},
             "type": "Opaque",
         },
-        *webhook_configurations(address, [namespace], settings=settings),
+        *webhook_configurations(address_in(namespace), [namespace], settings=settings),
     ]

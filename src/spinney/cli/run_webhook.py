@@ -22,7 +22,17 @@ from spinney.cli.addresses import certificate_hosts, reachable_host
 from spinney.cli.cluster_reading import ClusterReader
 from spinney.cli.roles import Told, WebhookOptions
 from spinney.cli.stack_options import ConfigurationError
-from spinney.cli.webhook_writes import FIELD_MANAGER, InSecret, apply_configurations, publish_trust, trust_door
+from spinney.cli.webhook_writes import (
+    FIELD_MANAGER,
+    InSecret,
+    apply_configurations,
+    apply_conversion,
+    publish_conversion_trust,
+    publish_trust,
+    trust_door,
+)
+from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings, settings_of
 from spinney.drive.apply.door import Door
@@ -36,6 +46,7 @@ from spinney.drive.loop.operator.configured import capabilities_of
 from spinney.serve import tls
 from spinney.serve.webhook.authorities import Schedule
 from spinney.serve.webhook.configurations import Address, webhook_configurations
+from spinney.serve.webhook.conversion import CONVERT, converted
 from spinney.serve.webhook.papers import InMemory, Mounted, SelfMade, Source, Store
 from spinney.serve.webhook.running import serving
 from spinney.serve.webhook.serving import Page, Webhook
@@ -76,15 +87,20 @@ class Place:
         return cls(host, port, (full, f"{full}.cluster.local", *names), namespace, name)
 
 
-def rules_of(configuration: OperatorConfiguration, operator_user: str) -> tuple[AdmissionSettings, Together]:
+def rules_of(
+    configuration: OperatorConfiguration, operator_user: str, dynamo_user: str
+) -> tuple[AdmissionSettings, Together]:
     """Every set of rules that there is; the operator's own start-up write passes them."""
     settings = settings_of(configuration, frozenset({operator_user}), capabilities_of(configuration))
-    return settings, Together((OperatorAdmission(settings),))
+    graphs = DynamoAdmissionSettings(
+        default_topology=configuration.default_topology, operator_users=frozenset({dynamo_user})
+    )
+    return settings, Together((OperatorAdmission(settings), DynamoAdmission(graphs)))
 
 
-def pages_of(configuration: OperatorConfiguration) -> Mapping[str, Page]:
+def pages_of() -> Mapping[str, Page]:
     """What API servers may call beside reviews."""
-    return {}
+    return {CONVERT: converted}
 
 
 class WebhookRole:
@@ -109,10 +125,8 @@ class WebhookRole:
         self._url = ""
         self._place = Place.of(told.webhook, told.configuration)
         user = told.webhook.operator_user or user_of("operator", self._place.namespace)
-        self._settings, rules = rules_of(told.configuration, user)
-        self._webhook = Webhook(
-            rules, ClusterReader(self._client), trouble=self.trouble, pages=pages_of(told.configuration)
-        )
+        self._settings, rules = rules_of(told.configuration, user, user_of("dynamo", self._place.namespace))
+        self._webhook = Webhook(rules, ClusterReader(self._client), trouble=self.trouble, pages=pages_of())
         self._upkeep: Upkeep | None = None
 
     def trouble(self) -> str:
@@ -150,9 +164,12 @@ class WebhookRole:
     async def _publish(self, bundle: bytes) -> None:
         """Whole configurations once, where none are shipped; after that what they trust."""
         if self._url:
-            await apply_configurations(self._door, self._configurations(Address(bundle, url=self._url)))
+            address = Address(bundle, url=self._url)
+            await apply_configurations(self._door, self._configurations(address))
+            await apply_conversion(self._client, self._door, address)
             self._url = ""
         await publish_trust(self._client, self._trust_door, bundle)
+        await publish_conversion_trust(self._client, self._trust_door, bundle)
 
     def _source(self) -> Source:
         told = self._told.configuration.server.webhooks

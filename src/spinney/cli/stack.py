@@ -15,13 +15,12 @@ from typing import Any
 import click
 import structlog
 
-from spinney.api.crds import all_crds
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
-from spinney.cli.api_servers import CONVERTERS, Api, embedded, real
+from spinney.cli.api_servers import Api, embedded, real
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
-from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, manifests_of, read_manifests
+from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, read_manifests
 from spinney.cli.operator_settings import admission_of, dynamo_admission_of, read_configuration
 from spinney.cli.stack_options import ConfigurationError, StackOptions, only_user_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
@@ -102,7 +101,6 @@ async def _up(
     if options.real:
         parts = replace(parts, controllers=())
     async with server as api:
-        await _apply(api.transport, manifests_of(_definitions(options), "our own kinds"))
         roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
         stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
         async with asyncio.TaskGroup() as group:
@@ -111,19 +109,10 @@ async def _up(
             await stack.registered.wait()
             await stack.operating.wait()
             await stack.scheduling.wait()
+            await stack.deploying.wait()
             await api.judged()
             applied = await _apply(api.transport, manifests)
             _announce(options, api, len(nodes), applied, time.monotonic() - started)
-
-
-def _definitions(options: StackOptions) -> list[dict[str, Any]]:
-    """The kinds of ours; where versions are converted in process, all of them can be served."""
-    found = all_crds()
-    for crd in found:
-        spec = crd["spec"]
-        if not options.real and (spec["group"], spec["names"]["kind"]) in CONVERTERS:
-            spec["versions"] = [{**version, "served": True} for version in spec["versions"]]
-    return found
 
 
 async def _watch_over(api: Api) -> None:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+from spinney.api.kinds.dynamographdeployment_v1alpha1 import DynamoGraphDeploymentV1Alpha1 as ALPHA
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.roles import Told, WebhookOptions
@@ -16,16 +17,24 @@ from spinney.drive.client.connection import Connection
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import system_dice
+from spinney.serve.webhook.conversion import CONVERT
 from spinney.serve.webhook.serving import MUTATE, VALIDATE
 from spinney.sim.kubernetes.errors import StartFailed
 
 _SETS = ResourcePath(PodCliqueSet.GROUP, PodCliqueSet.VERSION, PodCliqueSet.PLURAL)
 _ASKED_WITHIN_S = 30.0
 _POLL_S = 0.02
+_GRAPHS = ResourcePath(ALPHA.GROUP, ALPHA.VERSION, ALPHA.PLURAL)
 _ANYTHING: dict[str, Any] = {
     "apiVersion": f"{PodCliqueSet.GROUP}/{PodCliqueSet.VERSION}",
     "kind": PodCliqueSet.KIND,
     "spec": {"template": {"cliques": [{"name": "a", "spec": {"podSpec": {"containers": [{"name": "c"}]}}}]}},
+}
+
+_ANY_GRAPH: dict[str, Any] = {
+    "apiVersion": f"{ALPHA.GROUP}/{ALPHA.VERSION}",
+    "kind": ALPHA.KIND,
+    "spec": {"services": {"a": {"extraPodSpec": {"mainContainer": {"image": "i"}}}}},
 }
 
 
@@ -47,11 +56,11 @@ async def judging(
 async def _asked(role: WebhookRole, admin: Transport) -> None:
     """An API server takes a moment to notice a configuration: it is asked, without effect, until it asks us."""
     door = Door(admin, system_dice(), field_manager="spinney-up")
-    probe = _SETS.ref("probe", "default")
     deadline = asyncio.get_running_loop().time() + _ASKED_WITHIN_S
-    while not role.has_answered(MUTATE, VALIDATE):
+    while not role.has_answered(MUTATE, VALIDATE, CONVERT):
         if asyncio.get_running_loop().time() > deadline:
             raise StartFailed(f"kube-apiserver does not ask the webhook: {role.trouble() or 'no call has come'}")
         if not role.trouble():
-            await door.create(probe, _ANYTHING, dry_run=True)
+            await door.create(_SETS.ref("probe", "default"), _ANYTHING, dry_run=True)
+            await door.create(_GRAPHS.ref("probe", "default"), _ANY_GRAPH, dry_run=True)
         await asyncio.sleep(_POLL_S)

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
+from spinney.api.crds import crd
+from spinney.api.roles.catalog import CONVERTED_DEFINITION, WEBHOOK_CONFIGURATION
 from spinney.cli.stack_options import ConfigurationError
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written
@@ -23,7 +24,7 @@ from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import system_dice
 from spinney.serve import tls
 from spinney.serve.webhook.authorities import Authorities
-from spinney.serve.webhook.configurations import trusting
+from spinney.serve.webhook.configurations import Address, trusting, trusting_conversion
 from spinney.serve.webhook.papers import OutpacedError
 
 FIELD_MANAGER = "spinney-webhook"
@@ -32,6 +33,8 @@ CONFIGURATIONS = {
     kind: ResourcePath("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", namespaced=False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
+DEFINITIONS = ResourcePath("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+_CONVERTED = "DynamoGraphDeployment"
 _KEY = "authorities"
 
 
@@ -55,6 +58,29 @@ async def publish_trust(client: ApiClient, door: Door, bundle: bytes, name: str 
         change = trusting(found | {"kind": kind}, bundle)
         if change is not None:
             written(await door.apply(ref, change, Precondition(uid=found["metadata"]["uid"])))
+
+
+async def publish_conversion_trust(client: ApiClient, door: Door, bundle: bytes) -> None:
+    """The bundle into the definition whose versions we convert, if it is there and asks us."""
+    ref = DEFINITIONS.ref(CONVERTED_DEFINITION)
+    try:
+        found = await client.get(ref)
+    except NotFound:
+        return
+    described = found | {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    change = trusting_conversion(described, bundle)
+    if change is not None:
+        written(await door.apply(ref, change, Precondition(uid=found["metadata"]["uid"])))
+
+
+async def apply_conversion(client: ApiClient, door: Door, address: Address) -> None:
+    """The kind whose versions we convert is told where, and serves all of them; where it is not, nothing is done."""
+    ref = DEFINITIONS.ref(CONVERTED_DEFINITION)
+    try:
+        found = await client.get(ref)
+    except NotFound:
+        return
+    written(await door.apply(ref, crd(_CONVERTED, address.conversion()), Precondition(uid=found["metadata"]["uid"])))
 
 
 async def apply_configurations(door: Door, configurations: list[dict[str, Any]]) -> None:

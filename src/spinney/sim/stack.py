@@ -87,11 +87,12 @@ class Stack:
         self.scheduling = self.scheduler.ready if self.scheduler is not None else _set()
         graphs = parts.dynamo
         self.dynamo = Dynamo(dynamo or transport, clock, dice, graphs) if graphs is not None else None
+        self.deploying = self.dynamo.ready if self.dynamo is not None else _set()
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled. `registered` is set when the nodes of the file are there, `operating` with the operator,
-        `scheduling` with the scheduler.
+        `scheduling` with the scheduler, `deploying` with the Dynamo part.
         """
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="watches")

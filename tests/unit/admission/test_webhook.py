@@ -234,7 +234,11 @@ async def test_it_listens_by_tls_only_and_changes_its_certificate_without_a_fail
 ADDRESS = Address(b"pem", service_namespace="spinney-system", service_name="spinney-webhook")
 
 
-_SERVED = {"podgroups": (["scheduling.run.ai"], ["v2alpha2"]), "queues": (["scheduling.run.ai"], ["v2"])}
+_SERVED = {
+    "dynamographdeployments": (["nvidia.com"], ["v1alpha1", "v1beta1"]),
+    "podgroups": (["scheduling.run.ai"], ["v2alpha2"]),
+    "queues": (["scheduling.run.ai"], ["v2"]),
+}
 
 
 def test_the_api_server_is_told_to_ask_about_our_kinds_only() -> None:
@@ -250,7 +254,15 @@ def test_the_api_server_is_told_to_ask_about_our_kinds_only() -> None:
         assert hook["clientConfig"]["caBundle"] == base64.b64encode(b"pem").decode()
     asked = [[hook["rules"][0]["resources"] for hook in each["webhooks"]] for each in (mutating, validating)]
     ours = [["clustertopologies"], ["podcliquesets"]]
-    assert asked == [ours, [*ours, ["podgroups"], ["queues"]]]
+    graphs = ["dynamographdeployments"]
+    assert asked == [[*ours, graphs], [*ours, ["podgroups"], ["queues"], graphs]]
+
+
+def test_deployments_are_judged_in_the_version_that_was_written() -> None:
+    for configuration in webhook_configurations(ADDRESS, ["spinney-system"]):
+        policies = {hook["rules"][0]["resources"][0]: hook["matchPolicy"] for hook in configuration["webhooks"]}
+        assert policies.pop("dynamographdeployments") == "Exact"
+        assert set(policies.values()) == {"Equivalent"}
 
 
 def test_validation_fails_closed_and_defaulting_may_fail_open() -> None:

@@ -206,6 +206,16 @@ class TestOwnWrites:
         cache.fold([added(thing("a", 13))])
         assert cache.unseen() == {}
 
+    async def test_inv12_a_write_without_its_version_is_not_shown_by_a_bookmark(self) -> None:
+        cache = await synced(thing("a", 12))
+        cache.bookmark("20")
+        cache.ledger.wrote_after(A, "12")
+        assert list(cache.unseen()) == [A]
+        cache.bookmark("30")
+        assert list(cache.unseen()) == [A]
+        cache.fold([added(thing("a", 31))])
+        assert cache.unseen() == {}
+
     async def test_inv12_a_write_of_unknown_fate_is_looked_up_before_the_view_is_trusted(self) -> None:
         cache = await synced(thing("a", 1))
         cache.ledger.unsure(A)

@@ -253,7 +253,7 @@ class TestMemory:
         ("answer", "pending"),
         [
             (reply(OBJECT), Pending(at_least=8)),
-            (reply(SUCCESS, 201), Pending(at_least=8)),
+            (reply(SUCCESS, 201), Pending(at_least=8, is_older=True)),
             (TransportTimeout("late"), Pending(unsure=True)),
             (refusal(500), Pending(unsure=True)),
             (refusal(409, "Conflict"), None),

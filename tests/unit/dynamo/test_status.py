@@ -11,7 +11,8 @@ from spinney.api.changes import Create, Notify, Scale, SetStatus
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.meta import Condition
-from spinney.core.expansion.dynamo.deployment import Observed, expand
+from spinney.core.expansion.dynamo.deployment import expand
+from spinney.core.expansion.dynamo.framework import Observed
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.dynamo.status import topology_finding
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed

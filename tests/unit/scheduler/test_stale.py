@@ -40,7 +40,7 @@ def test_k14_what_is_left_of_a_stale_gang_is_ended_after_the_grace_period() -> N
         await world.apply([podgroup("a", 3), *pods("a", 3)])
         await world.settle()
         await world.delete("Pod", "a-0")
-        await world.settle()
+        await world.settle(quiet_s=120)
         assert await bound(world) == {}
         assert await _mark(world) == ""
         told = [each for each in await events(world, "Evict") if each["involvedObject"]["kind"] == "PodGroup"]
@@ -132,7 +132,7 @@ def test_k14_a_stale_sub_group_is_named() -> None:
         await world.apply([podgroup("a", 4, subGroups=leaves), *members])
         await world.settle()
         await world.delete("Pod", "two-1")
-        await world.settle()
+        await world.settle(quiet_s=120)
         assert await bound(world) == {}
         (told,) = await events(world, "StaleJob")
         short = ", subGroup two minMember is 2 and 1 pods are active"

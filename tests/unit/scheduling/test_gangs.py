@@ -377,3 +377,9 @@ def test_demand_counts_what_is_missing_to_the_minimum() -> None:
     found = reading({"minMember": 3}, [member("r", node="n1"), *members(4)])
     assert demand(found.gang, RESOURCES) == (0, 0, 2, 2)
     assert demand(reading({}, []).gang, RESOURCES) == (0, 0, 0, 0)
+
+
+def test_k14_demand_counts_the_children_that_ask_for_least_where_some_suffice() -> None:
+    spec = {"minSubGroup": 1, "subGroups": [subgroup("a", 2), subgroup("b", 1), subgroup("c", 3)]}
+    pods = [*members(2, "a"), *members(3, "c"), member("big", "b", gpus=8)]
+    assert demand(reading(spec, pods).gang, RESOURCES) == (0, 0, 1, 2)

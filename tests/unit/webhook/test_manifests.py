@@ -53,7 +53,9 @@ def test_c8_no_role_reads_secrets_that_are_not_its_own(role: str) -> None:
     assert all(verb == "create" or names for verb, names in read)
 
 
-def test_c8_topologies_are_the_operators_to_change_and_dynamos_to_read() -> None:
+def test_c8_topologies_are_the_operators_to_change_and_others_to_read() -> None:
+    """For the Dynamo part the webhook reads them, its controller never does (D7)."""
+
     def verbs(role: str, resource: str) -> set[str]:
         return {verb for verb, group, found, _ in rules(role) if (group, found) == ("grove.io", resource)}
 
@@ -62,7 +64,8 @@ def test_c8_topologies_are_the_operators_to_change_and_dynamos_to_read() -> None
     for role in set(ROLES) - {"operator"}:
         assert verbs(role, "clustertopologies") <= {"get", "list", "watch"}
         assert not verbs(role, "clustertopologies/finalizers")
-    assert "get" in verbs("dynamo", "clustertopologies")
+    assert verbs("webhook", "clustertopologies") == {"get"}
+    assert not verbs("dynamo", "clustertopologies")
 
 
 def test_the_dashboard_only_looks() -> None:
@@ -77,6 +80,20 @@ def test_the_dashboard_only_looks() -> None:
 def test_a_right_that_cannot_be_meant_cannot_be_written(wrong: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match=r"wildcard|names|verbs"):
         Grant(*wrong)
+
+
+def test_versions_are_converted_where_a_webhook_is_shipped_and_only_there() -> None:
+    def served(*words: str) -> tuple[str, list[bool]]:
+        (found,) = [
+            each
+            for each in of_kind(printed(*words), "CustomResourceDefinition")
+            if each["metadata"]["name"] == "dynamographdeployments.nvidia.com"
+        ]
+        spec = found["spec"]
+        return spec["conversion"]["strategy"], [version["served"] for version in spec["versions"]]
+
+    assert served("crds") == ("None", [False, True])
+    assert served("webhooks") == served("all") == ("Webhook", [True, True])
 
 
 def test_what_others_need_comes_first() -> None:

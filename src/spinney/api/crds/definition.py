@@ -62,9 +62,12 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Where the API server has objects converted: a URL, or a service with a path."""
+    """Where the API server has objects converted: a URL, or a service with a path.
 
-    ca_bundle: str  # base64 of PEM
+    `ca_bundle` is base64 of PEM; without it somebody else fills it in.
+    """
+
+    ca_bundle: str = ""
     url: str = ""
     service_namespace: str = ""
     service_name: str = ""
@@ -72,10 +75,11 @@ class Conversion:
     service_port: int = 443
 
     def client_config(self) -> dict[str, Any]:
+        trust = {"caBundle": self.ca_bundle} if self.ca_bundle else {}
         if self.url:
-            return {"url": self.url, "caBundle": self.ca_bundle}
+            return {"url": self.url, **trust}
         service = {"namespace": self.service_namespace, "name": self.service_name, "path": self.service_path}
-        return {"service": service | {"port": self.service_port}, "caBundle": self.ca_bundle}
+        return {"service": service | {"port": self.service_port}, **trust}
 
 
 def render(definition: Definition, conversion: Conversion | None) -> dict[str, Any]:

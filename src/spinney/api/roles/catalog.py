@@ -14,6 +14,8 @@ WEBHOOK_CONFIGURATION = "spinney"
 """The name of both webhook configurations."""
 WEBHOOK_CERTIFICATES = "spinney-webhook-certificates"
 """The Secret in which the replicas of the webhook share their authorities."""
+CONVERTED_DEFINITION = "dynamographdeployments.nvidia.com"
+"""The definition of the kind whose versions the webhook converts."""
 OPERATOR_LEASE = "grove-operator-leader-election"
 SCHEDULER_LEASE = "spinney-scheduler"
 DYNAMO_LEASE = "spinney-dynamo"
@@ -84,6 +86,7 @@ _WEBHOOK = RoleRights(
             "get patch",
             WEBHOOK_CONFIGURATION,
         ),
+        grant("apiextensions.k8s.io", "customresourcedefinitions", "get patch", CONVERTED_DEFINITION),
     ),
     own_namespace=(grant("", "secrets", "get patch", WEBHOOK_CERTIFICATES),),
 )
@@ -127,7 +130,6 @@ _DYNAMO = RoleRights(
         grant("nvidia.com", "dynamographdeployments", "get list watch"),
         grant("nvidia.com", "dynamographdeployments/status", "patch"),
         grant("nvidia.com", "dynamographdeployments/finalizers", "update"),
-        grant("grove.io", "clustertopologies", "get"),
         grant("grove.io", "podcliquesets", "get list watch create patch"),
         grant("grove.io", "podcliques podcliquescalinggroups", "get list watch"),
         grant("grove.io", "podcliques/scale podcliquescalinggroups/scale", "patch"),

@@ -6,7 +6,8 @@ and everybody else is in the gang.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -120,19 +121,31 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
 
 
 def demand(gang: Gang, resources: Sequence[str]) -> Amounts:
-    """What the pods that the gang still needs at least ask for.
+    """What the pods that the gang still needs ask for at least.
 
-    Children of which some would suffice are all counted.
+    Where some children suffice those count that ask for least, of each resource: together they may ask for more.
     """
-    running: dict[str, int] = {}
-    for member in gang.running:
-        running[member.pods] = running.get(member.pods, 0) + 1
-    total = [0] * len(resources)
-    for path, pods in _pod_sets(gang.root, ""):
-        missing = max(0, pods.min - running.get(path, 0))
-        for index, amount in enumerate(pods.request):
-            total[index] += amount * missing
-    return tuple(total)
+    running = Counter(member.pods for member in gang.running)
+    return _least(gang.root, "", running, len(resources))
+
+
+def is_choosy(group: Group) -> bool:
+    """Whether some of its children suffice anywhere in it."""
+    return group.min_groups is not None or any(map(is_choosy, group.groups))
+
+
+def _least(group: Group, prefix: str, running: Counter[str], width: int) -> Amounts:
+    rows = [_missing(pods, running[prefix + pods.name], width) for pods in group.pods]
+    rows += [_least(kid, f"{prefix}{kid.name}/", running, width) for kid in group.groups]
+    if not rows:
+        return (0,) * width
+    keep = len(rows) if group.min_groups is None else group.min_groups
+    return tuple([sum(sorted(column)[:keep]) for column in zip(*rows, strict=True)])
+
+
+def _missing(pods: PodSet, running: int, width: int) -> Amounts:
+    missing = max(0, pods.min - running)
+    return tuple([amount * missing for amount in pods.request]) or (0,) * width
 
 
 def shape_in(pod: Pod, shapes: Shapes, context: Context) -> PodShape:
@@ -278,10 +291,3 @@ def _tie(podgroup: PodGroup) -> tuple[Tie | None, list[str]]:
     if not base or not level or "," in level:
         return None, [f"annotation {TIED_TO} is '{written}', expected <base gang>,<level key>"]
     return Tie(f"{podgroup.metadata.namespace}/{naming.kai_podgroup(base)}", level), []
-
-
-def _pod_sets(group: Group, prefix: str) -> Iterator[tuple[str, PodSet]]:
-    for pods in group.pods:
-        yield prefix + pods.name, pods
-    for kid in group.groups:
-        yield from _pod_sets(kid, f"{prefix}{kid.name}/")

@@ -185,7 +185,7 @@ class Door:
 
     def _call(self, write: Write, method: str, path: str, body: _Body, query: Mapping[str, str]) -> Call:
         asked = dict(query)
-        if method != "DELETE":
+        if method != "DELETE" and write.verb is not Verb.BIND:  # nobody owns what a bind sets
             asked["fieldManager"] = self._field_manager
         if write.dry_run:
             asked["dryRun"] = "All"

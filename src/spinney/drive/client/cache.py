@@ -143,7 +143,8 @@ class Cache(Generic[T]):
             return False
         item = self._items.get(key)
         _, _, uid, version = self._identity(item) if item is not None else ("", "", "", "")
-        known = max(version_number(version), self._tombstones.get(key, 0), self._settled)
+        view = self._settled if item is None or not pending.is_older else 0
+        known = max(version_number(version), self._tombstones.get(key, 0), view)
         return known >= pending.at_least and not (pending.absent_uid and uid == pending.absent_uid)
 
     # Folding

@@ -15,10 +15,12 @@ from spinney.drive.client.paths import Key, Ref, ResourcePath
 class Pending:
     """What a view must show before it may be decided on.
 
-    `at_least`: the object's version, or the view's. `absent_uid`: this very object must be gone. `unsure`: read first.
+    `at_least`: the object's version, or the view's; with `is_older` the write itself has some later version, so that
+    only the object tells. `absent_uid`: this very object must be gone. `unsure`: read first.
     """
 
     at_least: int = 0
+    is_older: bool = False
     absent_uid: str = ""
     unsure: bool = False
 
@@ -35,7 +37,8 @@ class Ledger:
 
     def wrote_after(self, key: Key, version: str) -> None:
         """The write was the next one after this version (the answer did not tell its own)."""
-        self._raise_to(key, version_number(version) + 1)
+        before = self.pending.get(key, Pending())
+        self.pending[key] = Pending(max(before.at_least, version_number(version) + 1), is_older=True)
 
     def removed(self, key: Key, uid: str) -> None:
         """The object of this uid is gone from the server; without a uid there is nothing left to wait for."""

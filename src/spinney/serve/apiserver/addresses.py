@@ -5,6 +5,8 @@ Nothing routes to these addresses: there is no network behind a simulated node.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.serve.apiserver.builtins.services import assign_cluster_ip, assign_node_ports, keep_addresses
 from spinney.serve.apiserver.http import decode_json
@@ -52,7 +54,15 @@ class ServiceAddresses:
         for record in self._store.collection("/services").after(None):
             if (record.namespace, record.name) == (namespace, name):
                 continue
-            spec = decode_json(record.body).get("spec") or {}
-            addresses.update(spec.get("clusterIPs") or ())
-            ports.update(port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort"))
+            taken = _taken(record.body)
+            addresses.update(taken[0])
+            ports.update(taken[1])
         return addresses, ports
+
+
+@lru_cache(maxsize=16_384)
+def _taken(body: bytes) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Addresses and node ports of one Service: every new one is compared with all others."""
+    spec = decode_json(body).get("spec") or {}
+    ports = (port.get("nodePort") for port in spec.get("ports") or ())
+    return tuple(spec.get("clusterIPs") or ()), tuple(port for port in ports if port)

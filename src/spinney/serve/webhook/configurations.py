@@ -11,13 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spinney.api.crds import Conversion
+from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
+from spinney.api.kinds.dynamographdeployment_v1alpha1 import DynamoGraphDeploymentV1Alpha1
 from spinney.api.labels import APP_MANAGED_BY, MANAGED_BY_OPERATOR
 from spinney.api.meta import Kind
 from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
+from spinney.core.admission.dynamo.review import OPERATIONS as GRAPH_OPERATIONS
 from spinney.core.admission.managed_rules import OPERATIONS as GUARDED
 from spinney.core.admission.managed_rules import PROTECTED, exempt_users
 from spinney.core.admission.review import GROUP, OPERATIONS, SCHEDULER_KINDS
 from spinney.core.admission.settings import AdmissionSettings
+from spinney.serve.webhook.conversion import CONVERT
 from spinney.serve.webhook.serving import MUTATE, VALIDATE
 
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
@@ -44,6 +49,14 @@ class Address:
         return {"service": {**service, "path": path, "port": self.service_port}, **trust}
 
 
+    def conversion(self) -> Conversion:
+        """The same place, for the conversion of versions."""
+        bundle = encoded_bundle(self.bundle_pem)
+        if self.url:
+            return Conversion(bundle, url=f"{self.url}{CONVERT}")
+        return Conversion(bundle, "", self.service_namespace, self.service_name, CONVERT, self.service_port)
+
+
 def encoded_bundle(pem: bytes) -> str:
     """As a `caBundle` holds it."""
     return base64.b64encode(pem).decode()
@@ -57,6 +70,16 @@ def trusting(configuration: dict[str, Any], bundle_pem: bytes) -> dict[str, Any]
         return None
     trusted = [{"name": hook["name"], "clientConfig": {"caBundle": bundle}} for hook in hooks]
     return {"apiVersion": _REGISTRATION, "kind": configuration["kind"], "webhooks": trusted}
+
+
+def trusting_conversion(definition: dict[str, Any], bundle_pem: bytes) -> dict[str, Any] | None:
+    """The same for the conversion of a kind; None also where nobody is asked to convert."""
+    conversion = definition["spec"].get("conversion") or {}
+    bundle = encoded_bundle(bundle_pem)
+    if conversion.get("strategy") != "Webhook" or conversion["webhook"]["clientConfig"].get("caBundle") == bundle:
+        return None
+    trusted = {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}
+    return {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": trusted}
 
 
 def webhook_configurations(
@@ -75,11 +98,14 @@ def webhook_configurations(
         _hook(address, MUTATE, resource, spared) | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"}
         for resource in ("clustertopologies", "podcliquesets")
     ]
+    graphs = _graph_hook(address, MUTATE, spared)
+    mutating.append(graphs | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"})
     validating = [
         _hook(address, VALIDATE, resource, spared) | {"failurePolicy": "Fail"}
         for resource in ("clustertopologies", "podcliquesets")
     ]
     validating += [_scheduler_hook(address, kind, spared) for kind in SCHEDULER_KINDS]
+    validating.append(_graph_hook(address, VALIDATE, spared) | {"failurePolicy": "Fail"})
     if settings is not None and settings.protects_managed:
         validating.append(_guard(address, spared, settings))
     return [
@@ -115,6 +141,20 @@ def _scheduler_hook(address: Address, kind: type[Kind], spared: list[str]) -> di
     }
     hook = _frame(f"validate.{kind.PLURAL}", address, VALIDATE, [rule]) | {"failurePolicy": "Fail"}
     return hook | {"namespaceSelector": _outside(spared)} if kind.NAMESPACED else hook
+
+
+def _graph_hook(address: Address, path: str, spared: list[str]) -> dict[str, Any]:
+    """Each version is judged as it was written, never converted first: errors name the fields that the user knows."""
+    stored = DynamoGraphDeployment
+    rule = {
+        "apiGroups": [stored.GROUP],
+        "apiVersions": [DynamoGraphDeploymentV1Alpha1.VERSION, stored.VERSION],
+        "resources": [stored.PLURAL],
+        "operations": list(GRAPH_OPERATIONS),
+        "scope": "Namespaced",
+    }
+    hook = _frame(f"{path.strip('/')}.{stored.PLURAL}", address, path, [rule])
+    return hook | {"matchPolicy": "Exact", "namespaceSelector": _outside(spared)}
 
 
 def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> dict[str, Any]:

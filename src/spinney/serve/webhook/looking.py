@@ -1,7 +1,8 @@
 """Rules that look at other objects, over a cluster that can only be read by waiting.
 
 Rules cannot wait. They are asked with what has been read so far; where they miss something it is read, and they are
-asked again. They are pure, so that the last answer is the one they would have given at once.
+asked again. They are pure, so that the last answer is the one they would have given at once. What cannot be read is
+told to the rule that asked for it; a rule that has no answer to that leaves the review without a verdict.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
+from spinney.api.admission import AdmissionRequest, Lookup, Object, Unreadable, Verdict
 
 MAX_READS = 16
 """No rule of ours needs a tenth of it."""
 
 
 class Reader(Protocol):
-    """The cluster, read live. An error of its own means that no verdict can be given."""
+    """The cluster, read live. It raises an error of its own for what it cannot read."""
 
     async def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
@@ -37,6 +38,14 @@ class _MissingError(Exception):
         self.key = key
 
 
+class _FailedError(Unreadable):
+    """It was tried, and this came of it."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
 _Key = tuple[str, ...]
 
 
@@ -46,11 +55,12 @@ class _Known:
     def __init__(self) -> None:
         self.objects: dict[_Key, Object | None] = {}
         self.lists: dict[_Key, Sequence[Object]] = {}
+        self.failures: dict[_Key, Exception] = {}
 
     def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Object | None:
         key = ("get", group, plural, namespace, name)
         if key not in self.objects:
-            raise _MissingError(key)
+            raise self._lacking(key)
         return self.objects[key]
 
     def listing(
@@ -59,8 +69,23 @@ class _Known:
         chosen = sorted((labels or {}).items())
         key = ("list", group, plural, namespace, *(part for pair in chosen for part in pair))
         if key not in self.lists:
-            raise _MissingError(key)
+            raise self._lacking(key)
         return self.lists[key]
+
+    def _lacking(self, key: _Key) -> Exception:
+        failure = self.failures.get(key)
+        return _MissingError(key) if failure is None else _FailedError(failure)
+
+    async def read(self, key: _Key, reader: Reader) -> None:
+        verb, group, plural, namespace, *rest = key
+        try:
+            if verb == "get":
+                self.objects[key] = await reader.get(group, plural, namespace, rest[0])
+            else:
+                labels = dict(zip(rest[::2], rest[1::2], strict=True))
+                self.lists[key] = await reader.list(group, plural, namespace, labels)
+        except Exception as error:
+            self.failures[key] = error
 
 
 async def ask(rule: Ask, request: AdmissionRequest, reader: Reader) -> Verdict:
@@ -71,10 +96,7 @@ async def ask(rule: Ask, request: AdmissionRequest, reader: Reader) -> Verdict:
             return rule(request, known)
         except _MissingError as missing:
             key = missing.key
-        verb, group, plural, namespace, *rest = key
-        if verb == "get":
-            known.objects[key] = await reader.get(group, plural, namespace, rest[0])
-        else:
-            labels = dict(zip(rest[::2], rest[1::2], strict=True))
-            known.lists[key] = await reader.list(group, plural, namespace, labels)
+        except _FailedError as failed:
+            raise failed.failure from None
+        await known.read(key, reader)
     raise TooManyReadsError(f"{request.operation} {request.resource} {request.name}: more than {MAX_READS} reads")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spinney.api import quantity
-from spinney.api.labels import EPOCH, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
+from spinney.api.labels import EPOCH, KAI_STALE_TIMESTAMP, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
 from spinney.core.scheduling.plan import Plan, PlanError, decode
 from spinney.sim.words import Json
 
@@ -65,6 +65,7 @@ class GangFacts:
     epoch: int
     tied_to: tuple[Key, str] | None
     is_broken: bool  # has a plan that nobody can read
+    is_stale: bool  # is marked to have run below its minimum
 
     @property
     def root(self) -> Part:
@@ -91,13 +92,13 @@ class GangFacts:
     def is_inside(self, pod: PodFacts, part: Part) -> bool:
         return part is self.root or any(one is part for one in self.around(pod.leaf or LONE_LEAF))
 
-    def is_whole(self, part: Part, bound: Counter[str]) -> bool:
-        """Enough of it is there, and no child has begun that is not whole."""
+    def is_whole(self, part: Part, bound: Counter[str], *, strict: bool = True) -> bool:
+        """Enough of it is there; strictly: and no child has begun that is not whole."""
         children = self.children(part)
         if not children:
             return bound[part.name] >= part.least
-        whole = sum(self.is_whole(child, bound) for child in children)
-        begun = sum(self.has_begun(child, bound) for child in children)
+        whole = sum(self.is_whole(child, bound, strict=strict) for child in children)
+        begun = sum(self.has_begun(child, bound) for child in children) if strict else 0
         return whole >= max(begun, len(children) if part.some is None else part.some)
 
     def has_begun(self, part: Part, bound: Counter[str]) -> bool:
@@ -148,6 +149,7 @@ def read_gang(obj: Json) -> GangFacts:
         epoch=int(epoch) if epoch.isdecimal() else 0,
         tied_to=((namespace, base), level) if level else None,
         is_broken=is_broken,
+        is_stale=KAI_STALE_TIMESTAMP in annotations,
     )
 
 

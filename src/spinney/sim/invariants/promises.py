@@ -106,24 +106,33 @@ def inv4_seats_are_taken_by_members(
 
 
 def inv7_lawful_plan(ground: Ground, gang: GangFacts, plan: Plan) -> Iterator[str]:
-    """Victims are less important and may be preempted, and leave no gang below its minimum but whole."""
-    victims = [pod for pod in ground.pods.values() if pod.uid in plan.victims]
-    for key in sorted({pod.group for pod in victims if pod.group is not None}):
+    """Victims are less important (those who are moved: not more) and may be preempted.
+
+    No gang is left below its minimum but whole.
+    """
+    leaving = [pod for pod in ground.pods.values() if pod.uid in plan.leaving]
+    for key in sorted({pod.group for pod in leaving if pod.group is not None}):
         mine = ground.gangs.get(key)
         if mine is None:
             continue
-        if priority(ground, mine) >= priority(ground, gang):
+        is_victim = any(pod.uid in plan.victims for pod in leaving if pod.group == key)
+        if priority(ground, mine) - (not is_victim) >= priority(ground, gang):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not less important"
         if not _is_preemptible(ground, mine):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not preemptible"
         before = _bound(ground, mine)
-        after = before - Counter(pod.leaf or LONE_LEAF for pod in victims if pod.group == key and pod.is_live)
-        if after and mine.is_whole(mine.root, before) and not mine.is_whole(mine.root, after):
+        after = before - Counter(pod.leaf or LONE_LEAF for pod in leaving if pod.group == key and pod.is_live)
+        had, has = (mine.is_whole(mine.root, bound, strict=False) for bound in (before, after))
+        if is_victim and after and had and not has:
             yield f"INV7 {shown(gang.key)} leaves {shown(key)} with {dict(after)}, below its minimum"
 
 
-def inv7_lawful_eviction(victim: PodFacts, plans: Iterable[Plan]) -> Iterator[str]:
-    if not any(victim.uid in plan.victims for plan in plans):
+def inv7_lawful_eviction(ground: Ground, victim: PodFacts) -> Iterator[str]:
+    """Somebody's plan needs the room, or too little is left of the victim's gang for too long."""
+    if any(victim.uid in gang.plan.leaving for gang in ground.gangs.values() if gang.plan is not None):
+        return
+    mine = ground.gangs.get(victim.group) if victim.group is not None else None
+    if mine is None or not mine.is_stale:
         yield f"INV7 pod {shown(victim.key)} was evicted, and no plan needs it"
 
 

@@ -92,8 +92,7 @@ class Watchdog:
         """To be told of pods that the scheduler evicts, when it does."""
         pod = self.ground.pods.get(victim)
         if pod is not None:
-            plans = [gang.plan for gang in self.ground.gangs.values() if gang.plan is not None]
-            self._note(promises.inv7_lawful_eviction(pod, plans))
+            self._note(promises.inv7_lawful_eviction(self.ground, pod))
 
     def check_at_rest(self) -> list[str]:
         """Everything that was broken on the way, and what is broken now that nothing changes."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from spinney.api.admission import Object
 from spinney.api.field_errors import FieldError, forbidden, invalid
+from spinney.api.labels import DYNAMO_WORKLOAD_PROVIDER
 from spinney.core.admission.reading import items, part
 
 _RECREATE = (
@@ -19,16 +20,17 @@ _ADAPTER = (
 )
 
 
-def change_errors(obj: Object, old: Object, is_operator: bool) -> Iterator[FieldError]:
-    """Everything that the change may not change."""
+def change_errors(obj: Object, old: Object, may_scale: bool, is_operator: bool) -> Iterator[FieldError]:
+    """Everything that the change may not change. `may_scale`: also what an adapter owns."""
     new_spec, old_spec = part(obj, "spec"), part(old, "spec")
+    yield from _provider(obj, old, is_operator)
     yield from _fixed(new_spec, old_spec, "topologyConstraint", "spec.topologyConstraint", "topology constraints")
     yield from _members(new_spec, old_spec)
     before = {one.get("name"): one for one in items(old_spec.get("components"))}
     for index, component in enumerate(items(new_spec.get("components"))):
         was = before.get(component.get("name"))
         if was is not None:
-            yield from _component(component, was, f"spec.components[{index}]", is_operator)
+            yield from _component(component, was, f"spec.components[{index}]", may_scale)
     now, then = (part(spec, "experimental") for spec in (new_spec, old_spec))
     path = "spec.experimental.kvTransferPolicy"
     yield from _fixed(now, then, "kvTransferPolicy", path, "the KV transfer policy")
@@ -65,7 +67,14 @@ def _members(now: Object, then: Object) -> Iterator[FieldError]:
         yield forbidden("spec.components", text + ", ".join(parts))
 
 
-def _component(now: Object, then: Object, path: str, is_operator: bool) -> Iterator[FieldError]:
+def _provider(obj: Object, old: Object, is_operator: bool) -> Iterator[FieldError]:
+    """Who renders a deployment was decided with its creation; an old one may be told by the operator."""
+    now, then = (part(one, "metadata", "annotations").get(DYNAMO_WORKLOAD_PROVIDER) for one in (obj, old))
+    if now != then and not (then is None and is_operator):
+        yield invalid(f"metadata.annotations[{DYNAMO_WORKLOAD_PROVIDER}]", now, "field is immutable")
+
+
+def _component(now: Object, then: Object, path: str, may_scale: bool) -> Iterator[FieldError]:
     yield from _fixed(now, then, "topologyConstraint", f"{path}.topologyConstraint", "topology constraints")
     if bool(now.get("multinode")) != bool(then.get("multinode")):
         text = "cannot change node topology between single-node and multi-node after creation"
@@ -74,8 +83,10 @@ def _component(now: Object, then: Object, path: str, is_operator: bool) -> Itera
     if bool(grove.get("forceScalingGroup")) != bool(grove_then.get("forceScalingGroup")):
         where = f"{path}.experimental.grove.forceScalingGroup"
         yield invalid(where, bool(grove.get("forceScalingGroup")), "is immutable and cannot be changed after creation")
+    if (now.get("minAvailable") or 1) != (then.get("minAvailable") or 1):
+        yield invalid(f"{path}.minAvailable", now.get("minAvailable"), "minAvailable is immutable after creation")
     owned = now.get("scalingAdapter") is not None and then.get("scalingAdapter") is not None
-    if owned and not is_operator and now.get("replicas", 1) != then.get("replicas", 1):
+    if owned and not may_scale and now.get("replicas", 1) != then.get("replicas", 1):
         yield forbidden(f"{path}.replicas", _ADAPTER)
     yield from _override(now, then, path)
     for role in ("leader", "worker"):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from spinney.api.admission import Object
-from spinney.api.field_errors import FieldError, forbidden, invalid, required
-from spinney.core.admission.dynamo.defaults import GROVE, provider_of
+from spinney.api.field_errors import FieldError, forbidden, invalid, not_supported, required
+from spinney.core.admission.dynamo.defaults import CLIQUE, GROVE, SET, provider_of, target_of
 from spinney.core.admission.reading import items, part
 from spinney.core.expansion.dynamo import names
 from spinney.core.expansion.dynamo.roles import is_group
@@ -21,7 +21,9 @@ def content_errors(obj: Object) -> Iterator[FieldError]:
     spec, on_grove = part(obj, "spec"), provider_of(obj) == GROVE
     if not on_grove and spec.get("priorityClassName"):
         yield forbidden("spec.priorityClassName", ONLY_GROVE)
-    yield from _override_errors(spec, "spec", "spec.template")
+    if not on_grove and part(spec, "experimental").get("kvTransferPolicy"):
+        yield forbidden("spec.experimental.kvTransferPolicy", ONLY_GROVE)
+    yield from _override_errors(spec, "spec", SET, "spec.template")
     for index, component in enumerate(items(spec.get("components"))):
         path = f"spec.components[{index}]"
         yield from _component_errors(component, path, on_grove)
@@ -29,8 +31,11 @@ def content_errors(obj: Object) -> Iterator[FieldError]:
         yield from _name_errors(obj)
 
 
-def image_errors(obj: Object) -> Iterator[FieldError]:
+def creation_errors(obj: Object) -> Iterator[FieldError]:
     """Asked of a new deployment only."""
+    if part(obj, "spec").get("restart"):
+        text = "must be unset on create; set spec.restart.id after creation to request a restart"
+        yield forbidden("spec.restart", text)
     for index, component in enumerate(items(part(obj, "spec").get("components"))):
         path = f"spec.components[{index}].podTemplate.spec.containers"
         containers = items(part(component, "podTemplate", "spec").get("containers"))
@@ -46,20 +51,22 @@ def _component_errors(component: dict[str, Any], path: str, on_grove: bool) -> I
     if least is not None and not on_grove:
         yield forbidden(f"{path}.minAvailable", ONLY_GROVE)
     elif least is not None and replicas and least > replicas:
-        yield invalid(f"{path}.minAvailable", least, f"must be less than or equal to replicas ({replicas})")
-    yield from _override_errors(component, path, "")
+        yield invalid(f"{path}.minAvailable", least, "minAvailable must be less than or equal to replicas unless replicas is 0")
+    yield from _override_errors(component, path, target_of(component))
     for role in ("leader", "worker"):
-        yield from _override_errors(part(component, "multinode", role), f"{path}.multinode.{role}", "")
+        yield from _override_errors(part(component, "multinode", role), f"{path}.multinode.{role}", CLIQUE)
 
 
-def _override_errors(holder: dict[str, Any], path: str, under: str) -> Iterator[FieldError]:
-    """A fragment may set the topology constraint and nothing else."""
+def _override_errors(holder: dict[str, Any], path: str, target: str, under: str = "") -> Iterator[FieldError]:
+    """A fragment is for one kind of object; it may set the topology constraint and nothing else."""
     fragment = holder.get("providerOverride")
     if not isinstance(fragment, dict):
         return
     at = f"{path}.providerOverride"
     if fragment.get("apiVersion") != _OVERRIDE_API:
         yield invalid(f"{at}.apiVersion", fragment.get("apiVersion"), f"must be {_OVERRIDE_API}")
+    if fragment.get("target") and fragment["target"] != target:
+        yield not_supported(f"{at}.target", fragment["target"], [target])
     value = fragment.get("value")
     for key in under.split(".") if under else ():
         others = sorted(set(value) - {key}) if isinstance(value, dict) else []

@@ -11,7 +11,8 @@ from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.reading import items, part
 
 GROVE, COMPONENT = "grove", "component"
-_TARGETS = {"set": "PodCliqueSet", "clique": "PodCliqueTemplateSpec", "group": "PodCliqueScalingGroupConfig"}
+SET, CLIQUE, GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"
+_DECIDED = (DYNAMO_WORKLOAD_PROVIDER, DYNAMO_ORIGIN_VERSION)
 
 
 def provider_of(obj: Object) -> str:
@@ -25,7 +26,7 @@ def defaulted(obj: Object, old: Object | None, settings: DynamoAdmissionSettings
     _decide_provider(result, old, settings)
     on_grove = provider_of(result) == GROVE
     spec = part(result, "spec")
-    _fill_target(spec, "set")
+    _fill_target(spec, SET)
     for component in items(spec.get("components")):
         if isinstance(component, dict):
             _default_component(component, on_grove)
@@ -37,23 +38,27 @@ def _default_component(component: dict[str, Any], on_grove: bool) -> None:
         component["replicas"] = 1
     if on_grove and component.get("minAvailable") is None:
         component["minAvailable"] = 1
-    grouped = bool(component.get("multinode")) or bool(
-        part(component, "experimental", "grove").get("forceScalingGroup")
-    )
-    _fill_target(component, "group" if grouped else "clique")
+    _fill_target(component, target_of(component))
     for role in ("leader", "worker"):
-        _fill_target(part(component, "multinode", role), "clique")
+        _fill_target(part(component, "multinode", role), CLIQUE)
+
+
+def target_of(component: dict[str, Any]) -> str:
+    """What a fragment of a component is laid over."""
+    grouped = component.get("multinode") is not None
+    return GROUP if grouped or part(component, "experimental", "grove").get("forceScalingGroup") else CLIQUE
 
 
 def _decide_provider(obj: Object, old: Object | None, settings: DynamoAdmissionSettings) -> None:
-    """Once, at creation, whatever the user wrote; it stays as it was decided."""
+    """Once, at creation, whatever the user wrote. Who writes the object anew without it gets it back."""
     metadata = part(obj, "metadata")
     annotations = dict(part(obj, "metadata", "annotations"))
     if old is not None:
-        kept = part(old, "metadata", "annotations").get(DYNAMO_WORKLOAD_PROVIDER)
-        if kept is None or annotations.get(DYNAMO_WORKLOAD_PROVIDER) == kept:
+        before = part(old, "metadata", "annotations")
+        lost = {key: before[key] for key in _DECIDED if key in before and key not in annotations}
+        if not lost:
             return
-        annotations[DYNAMO_WORKLOAD_PROVIDER] = kept
+        annotations |= lost
     else:
         opted_out = str(annotations.get(DYNAMO_ENABLE_GROVE, "")).lower() == "false"
         annotations[DYNAMO_WORKLOAD_PROVIDER] = GROVE if settings.grove and not opted_out else COMPONENT
@@ -61,7 +66,7 @@ def _decide_provider(obj: Object, old: Object | None, settings: DynamoAdmissionS
     metadata["annotations"] = annotations
 
 
-def _fill_target(holder: dict[str, Any], place: str) -> None:
+def _fill_target(holder: dict[str, Any], target: str) -> None:
     fragment = holder.get("providerOverride")
     if isinstance(fragment, dict) and not fragment.get("target"):
-        fragment["target"] = _TARGETS[place]
+        fragment["target"] = target

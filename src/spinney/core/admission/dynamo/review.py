@@ -9,13 +9,14 @@ from spinney.api.dynamo_conversion import ALPHA, ConversionError, to_alpha, to_b
 from spinney.api.field_errors import FieldError
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.core.admission.dynamo.change_rules import change_errors, change_warnings
-from spinney.core.admission.dynamo.content_rules import content_errors, image_errors
+from spinney.core.admission.dynamo.content_rules import content_errors, creation_errors
 from spinney.core.admission.dynamo.defaults import defaulted
 from spinney.core.admission.dynamo.paths import in_alpha
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.topology_rules import topology_errors
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.reading import items, part, read
+from spinney.core.expansion.dynamo.pods import ACCOUNTS
 
 OPERATIONS = ("CREATE", "UPDATE")
 
@@ -73,10 +74,16 @@ class DynamoAdmission:
         content = list(content_errors(stored))
         yield from content
         if request.operation == "CREATE":
-            yield from image_errors(stored)
+            yield from creation_errors(stored)
             yield from topology_errors(stored, self._settings, lookup)
         elif not content:
-            yield from change_errors(stored, old, request.user in self._settings.operator_users)
+            is_operator = request.user in self._settings.operator_users
+            yield from change_errors(stored, old, is_operator or _is_planner(request), is_operator)
+
+
+def _is_planner(request: AdmissionRequest) -> bool:
+    """Planners scale the deployments of their own namespace."""
+    return request.user == f"system:serviceaccount:{request.namespace}:{ACCOUNTS['planner']}"
 
 
 def _is_alpha(obj: Object | None) -> bool:

@@ -73,20 +73,7 @@ def clique_annotations(deployment: Json, component: Json) -> dict[str, str]:
     template = (component.get("podTemplate") or {}).get("metadata") or {}
     given = annotations_of(deployment)
     handed_down = {key: given[key] for key in _HANDED_DOWN if key in given}
-    found = {**(deployment["spec"].get("annotations") or {}), **handed_down, **(template.get("annotations") or {})}
-    restart = restarted_at(deployment, component)
-    if restart:
-        found[known.DYNAMO_RESTART_AT] = restart
-    return found
-
-
-def restarted_at(deployment: Json, component: Json) -> str:
-    """The restart that the component has to follow, if any; `spec.restart` names it by an id."""
-    restart = deployment["spec"].get("restart") or {}
-    order = ((restart.get("strategy") or {}).get("order")) or []
-    if not restart.get("id") or (order and component["name"] not in order):
-        return ""
-    return str(restart["id"])
+    return {**(deployment["spec"].get("annotations") or {}), **handed_down, **(template.get("annotations") or {})}
 
 
 def discovery_of(deployment: Json, settings: DynamoSettings) -> str:

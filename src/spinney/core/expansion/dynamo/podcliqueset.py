@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spinney.api.changes import Json
-from spinney.api.labels import DYNAMO_KAI_QUEUE, DYNAMO_UPDATE_STRATEGY
+from spinney.api.labels import (
+    DYNAMO_COMPONENT,
+    DYNAMO_KAI_QUEUE,
+    DYNAMO_RESTART_AT,
+    DYNAMO_UPDATE_STRATEGY,
+    DYNAMO_VOLCANO_QUEUE,
+)
 from spinney.core.expansion.dynamo import marks, names, topology
+from spinney.core.expansion.dynamo.framework import BadDeployment
 from spinney.core.expansion.dynamo.pods import pod_spec, takes_queue
 from spinney.core.expansion.dynamo.roles import Role, is_group, min_available_of, replicas_of, roles_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.dynamo.wiring import starts_after
 
+VOLCANO_QUEUE = "scheduling.grove.io/volcano-queue"
 UPDATE_STRATEGIES = ("RollingRecreate", "OnDelete")
-
-
-class BadDeployment(ValueError):
-    """Something only the generator can find out about."""
 
 
 def queue_of(deployment: Json, settings: DynamoSettings) -> str:
@@ -24,10 +28,15 @@ def queue_of(deployment: Json, settings: DynamoSettings) -> str:
     return marks.annotations_of(deployment).get(DYNAMO_KAI_QUEUE, "").strip() or settings.default_queue
 
 
-def podcliqueset_of(deployment: Json, settings: DynamoSettings, live: Mapping[str, int] | None = None) -> Json:
+def podcliqueset_of(
+    deployment: Json,
+    settings: DynamoSettings,
+    live: Mapping[str, int] | None = None,
+    restarts: Mapping[str, str] | None = None,
+) -> Json:
     """The whole object. `live`: replicas that cliques and groups of a set that exists have, for these are scaled there.
 
-    Cliques and groups that exist keep their order as well: the keys of `live` say it.
+    Cliques and groups that exist keep their order as well: the keys of `live` say it. `restarts`: marks by component.
     """
     metadata, spec = deployment["metadata"], deployment["spec"]
     components = spec.get("components", [])
@@ -44,6 +53,7 @@ def podcliqueset_of(deployment: Json, settings: DynamoSettings, live: Mapping[st
     if constraint := topology.constraint_of(spec):
         template["topologyConstraint"] = constraint
     cliques = [_clique(deployment, one, role, settings, kept) for one in components for role in roles_of(one)]
+    _mark(cliques, restarts or {})
     groups = [_group(one, kept) for one in components if is_group(one)]
     template["cliques"] = _in_order(cliques, kept)
     if any(clique["spec"].get("startsAfter") for clique in cliques):
@@ -58,10 +68,21 @@ def podcliqueset_of(deployment: Json, settings: DynamoSettings, live: Mapping[st
             "name": names.podcliqueset(metadata["name"], components),
             "namespace": metadata["namespace"],
             "labels": marks.set_labels(deployment),
-            "annotations": dict(spec.get("annotations") or {}),
+            "annotations": {**(spec.get("annotations") or {}), **_volcano_queue(deployment, settings)},
         },
         "spec": {"replicas": 1, **_strategy(deployment), "template": template},
     }
+
+
+def _mark(cliques: list[Json], restarts: Mapping[str, str]) -> None:
+    for clique in cliques:
+        if mark := restarts.get(clique["labels"][DYNAMO_COMPONENT]):
+            clique["annotations"][DYNAMO_RESTART_AT] = mark
+
+
+def _volcano_queue(deployment: Json, settings: DynamoSettings) -> dict[str, str]:
+    queue = marks.annotations_of(deployment).get(DYNAMO_VOLCANO_QUEUE, "").strip()
+    return {VOLCANO_QUEUE: queue} if settings.volcano and queue else {}
 
 
 def _strategy(deployment: Json) -> Json:

@@ -9,7 +9,8 @@ from spinney.core.expansion.dynamo.roles import Role
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 
 _GRACE_S, _PICKER_GRACE_S = 60, 130
-_ACCOUNTS = {"planner": "planner-serviceaccount", "epp": "epp-serviceaccount"}
+_VOLCANO = "volcano"
+ACCOUNTS = {"planner": "planner-serviceaccount", "epp": "epp-serviceaccount"}
 
 
 def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSettings) -> Json:
@@ -24,10 +25,15 @@ def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSett
     volumes = [*containers.volumes_of(component), *(template.get("volumes") or ())]
     if volumes:
         pod["volumes"] = [dict(one) for one in volumes]
-    if settings.kai and pod.get("schedulerName", SCHEDULER_KAI) == SCHEDULER_KAI:
-        pod["schedulerName"] = SCHEDULER_KAI
+    if chosen := _scheduler(settings):
+        pod.setdefault("schedulerName", chosen)
     wiring.wire(deployment, component, role, pod, settings)
     return pod
+
+
+def _scheduler(settings: DynamoSettings) -> str:
+    """Who schedules pods for which the user chose nobody; empty leaves it to the set."""
+    return SCHEDULER_KAI if settings.kai else _VOLCANO if settings.volcano else ""
 
 
 def takes_queue(component: Json, settings: DynamoSettings) -> bool:
@@ -43,8 +49,8 @@ def _base(deployment: Json, component: Json, settings: DynamoSettings) -> Json:
         "terminationGracePeriodSeconds": _PICKER_GRACE_S if kind == "epp" else _GRACE_S,
         "securityContext": {"fsGroup": 1000},
     }
-    if kind in _ACCOUNTS:
-        base["serviceAccountName"] = _ACCOUNTS[kind]
+    if kind in ACCOUNTS:
+        base["serviceAccountName"] = ACCOUNTS[kind]
     elif marks.discovery_of(deployment, settings) == "kubernetes":
         base["serviceAccountName"] = service_account(deployment["metadata"]["name"])
     return base

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class DynamoSettings:
-    """`kai`: whether a scheduler with queues is there; `environment`: what every component is given beside its own."""
+    """`kai`, `volcano`: which scheduler takes the pods; `environment`: what components are given beside their own."""
 
-    grove: bool = True
     kai: bool = True
+    volcano: bool = False
     default_queue: str = "default-queue"
     discovery: str = "kubernetes"
     termination_delay: str = "15m"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from spinney.api.changes import Change, Json, Notify, Resource
-from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment, DynamoGraphDeploymentStatus
+from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.meta import Condition, condition
 from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions
@@ -34,9 +34,11 @@ class Failure:
     message: str
 
 
-def topology_finding(found: Condition | None, podcliqueset_generation: int) -> tuple[str, str, str]:
-    """Status, reason and message by the set's condition `TopologyLevelsUnavailable`: the reason decides."""
-    if found is None or 0 < found.observed_generation < podcliqueset_generation:
+def topology_finding(found: Condition | None, generation: int) -> tuple[str, str, str]:
+    """Status, reason and message by the condition `TopologyLevelsUnavailable` of a set of this generation: the reason
+    decides.
+    """
+    if found is None or 0 < found.observed_generation < generation:
         return UNKNOWN, *_PENDING
     if found.status == FALSE:
         return TRUE, *_ALL_THERE
@@ -60,7 +62,7 @@ def _levels_gone(message: str) -> str:
     return f"Topology {words} no longer available in the cluster topology"
 
 
-def ready_finding(podcliqueset: str, progress: Sequence[Progress], failure: Failure | None) -> Finding:
+def ready_finding(workload: str, progress: Sequence[Progress], failure: Failure | None) -> Finding:
     if failure is not None:
         return Finding(READY, FALSE, failure.reason, failure.message)
     waiting = [one for one in progress if one.why]
@@ -68,7 +70,7 @@ def ready_finding(podcliqueset: str, progress: Sequence[Progress], failure: Fail
         return Finding(READY, TRUE, _ALL_READY, "All resources are ready")
     reasons = {one.reason for one in waiting}
     reason = reasons.pop() if len(reasons) == 1 else _MIXED
-    shown = "; ".join(f"{podcliqueset}: {one.name}: {one.why}" for one in waiting)
+    shown = "; ".join(f"{workload}: {one.name}: {one.why}" for one in waiting)
     return Finding(READY, FALSE, reason, f"Resources not ready: {shown}")
 
 
@@ -86,17 +88,18 @@ def placement_of(gangs: Sequence[PodGang]) -> Json | None:
 class Seen:
     """What the status is made of. `topology`: status, reason and message, None without constraints."""
 
-    podcliqueset: str
+    workload: str
     progress: Sequence[Progress]
     topology: tuple[str, str, str] | None
     gangs: Sequence[PodGang] = ()
     failure: Failure | None = None
+    restart: Json | None = None
 
 
 def status_changes(resource: Resource, typed: DynamoGraphDeployment, seen: Seen, now_s: float) -> tuple[Change, ...]:
     """The status, if it changes, and events about what got better or worse."""
     before, generation = typed.status, typed.metadata.generation
-    ready = ready_finding(seen.podcliqueset, seen.progress, seen.failure)
+    ready = ready_finding(seen.workload, seen.progress, seen.failure)
     findings = [ready]
     if seen.topology is not None:
         findings += [Finding(kind, *seen.topology) for kind in (ENFORCED, AVAILABLE)]
@@ -112,6 +115,8 @@ def status_changes(resource: Resource, typed: DynamoGraphDeployment, seen: Seen,
     placement = placement_of(seen.gangs)
     if placement is not None:
         wanted["placement"] = placement
+    if seen.restart is not None:
+        wanted["restart"] = seen.restart
     written = report(resource, typed.metadata, before, wanted)
     return (*written, *_notices(resource, typed, seen)) if written else ()
 
@@ -146,6 +151,3 @@ def _notices(resource: Resource, typed: DynamoGraphDeployment, seen: Seen) -> li
 
 def typed_of(deployment: Json) -> DynamoGraphDeployment:
     return msgspec.convert(deployment, DynamoGraphDeployment)
-
-
-NOTHING = DynamoGraphDeploymentStatus()

@@ -82,7 +82,7 @@ def _vllm(deployment: Json, component: Json, role: Role, pod: Json, settings: Dy
         else:
             _ray(component, role, container)
     elif data * tensor * pipeline > gpus:
-        _hybrid(component, role, container, max(gpus // (tensor * pipeline), 1))
+        _hybrid(component, role, container, data, max(gpus // (tensor * pipeline), 1))
     if role.kind == "worker":
         _drop_probes(container)
 
@@ -127,11 +127,11 @@ def _ray(component: Json, role: Role, container: Json) -> None:
     container["args"] = [f"ray start --head --port={_RAY_PORT} && {line}"]
 
 
-def _hybrid(component: Json, role: Role, container: Json, local: int) -> None:
+def _hybrid(component: Json, role: Role, container: Json, size: int, local: int) -> None:
     leads = role.kind == "leader"
     start = "0" if leads else f"$(( {local} * (GROVE_PCLQ_POD_INDEX + 1) ))"
     flags = [
-        *("--data-parallel-hybrid-lb", "--data-parallel-size-local", str(local)),
+        *("--data-parallel-hybrid-lb", "--data-parallel-size", str(size), "--data-parallel-size-local", str(local)),
         *("--data-parallel-start-rank", start, "--data-parallel-address", leader_host(component)),
         *("--data-parallel-rpc-port", str(_RPC_PORT)),
     ]

@@ -13,7 +13,8 @@ from spinney.api.labels import APP_PART_OF, DYNAMO_GRAPH_DEPLOYMENT
 from spinney.api.meta import ObjectMeta, PartialObject
 from spinney.core.expansion import resources
 from spinney.core.expansion.dynamo import names
-from spinney.core.expansion.dynamo.deployment import DEPLOYMENTS, Observed
+from spinney.core.expansion.dynamo.deployment import DEPLOYMENTS
+from spinney.core.expansion.dynamo.framework import Observed
 from spinney.core.expansion.dynamo.podcliqueset import queue_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.drive.client.api import Selection
@@ -71,7 +72,7 @@ class Views:
         return Observed(
             settings=self._settings,
             now_s=now_s,
-            podcliqueset=live,
+            workload=live,
             cliques={each.metadata.name: each for each in self.cliques.by("set", part)},
             groups={each.metadata.name: each for each in self.groups.by("set", part)},
             gangs=self.gangs.by("set", part),

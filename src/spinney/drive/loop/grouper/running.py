@@ -13,7 +13,7 @@ from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Change
-from spinney.drive.client.errors import NotFound, TransportError
+from spinney.drive.client.latecomers import Latecomers, until_served
 from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
@@ -23,10 +23,8 @@ from spinney.drive.loop.grouper.grouping import Grouping, controller
 from spinney.drive.loop.grouper.views import NEEDED, Views
 from spinney.drive.loop.grouper.walking import OwnerWalk
 from spinney.drive.loop.operator.effects import Effects, path_of
-from spinney.drive.loop.operator.start_up import FAILED, StartUpFailed
 
 FIELD_MANAGER = "pod-grouper"
-_PATIENCE_S = 60
 _OURS = (DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE)
 
 
@@ -50,7 +48,8 @@ class Grouper:
         door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
         self._effects = Effects(door, clock, FIELD_MANAGER)
         told = settings or GrouperSettings()
-        views = Views(self.caches, told)
+        self._latecomers = Latecomers(self._client, own_writes, dice)
+        views = Views(self.caches, self._latecomers, told)
         complaints = Complaints(door, self._effects, clock)
         grouping = Grouping(views, OwnerWalk(self._client, clock), self._effects, complaints, told)
         self._views = views
@@ -58,10 +57,12 @@ class Grouper:
         self._queues = self._queue_keeper()
 
     async def run(self) -> None:
-        """Until cancelled. Raises `StartUpFailed` where our kinds are not served."""
-        await self._served()
+        """Until cancelled. Begins when the server has our kinds: they may be applied after us."""
+        await until_served(self._client, [path_of(resource) for resource in NEEDED])
+        await self._latecomers.look()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="pod-grouper-watches")
+            group.create_task(self._latecomers.run(), name="pod-grouper-latecomers")
             group.create_task(self._pods.run(), name="pod-grouper")
             group.create_task(self._queues.run(), name="default-queues")
             self._queues.queue.add(DEFAULT_QUEUE)
@@ -81,15 +82,3 @@ class Grouper:
 
         source = Source(queues, of_queue)
         return Controller("default-queues", [source], reconcile, self._client, self._dice, workers=1)
-
-    async def _served(self) -> None:
-        """Until the server has our kinds, for a minute at most: they may be applied a moment after us."""
-        for resource in NEEDED:
-            for _ in range(_PATIENCE_S):
-                try:
-                    await self._client.read(path_of(resource).collection(), {"limit": "1"})
-                    break
-                except (NotFound, TransportError):
-                    await asyncio.sleep(1.0)
-            else:
-                raise StartUpFailed(f"{resource.plural}.{resource.group} is not served: apply the CRDs first", FAILED)

@@ -20,27 +20,28 @@ from spinney.core.grouping.settings import GrouperSettings
 from spinney.core.grouping.shape import Lookups
 from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache
+from spinney.drive.client.latecomers import Latecomers
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.loop.operator.effects import path_of
 
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
-NEEDED = tuple(resource_of(kind) for kind in (PodGroup, Queue, Topology, ClusterTopology))
+NEEDED = tuple(resource_of(kind) for kind in (PodGroup, Queue, Topology))
 
 
 class Views:
     """The caches, by what they hold."""
 
-    def __init__(self, caches: SharedCaches, settings: GrouperSettings) -> None:
+    def __init__(self, caches: SharedCaches, latecomers: Latecomers, settings: GrouperSettings) -> None:
         names = settings.scheduler_names
         ours = f"spec.schedulerName={next(iter(names))}" if len(names) == 1 else ""
         self.pods: Cache[Pod] = caches.cache(
             Selection(path_of(PODS), fields=ours), Pod, indexes={"group": _group, "owner": _owner}
         )
-        groups, queues, topologies, clusters = (Selection(path_of(resource)) for resource in NEEDED)
+        groups, queues, topologies = (Selection(path_of(resource)) for resource in NEEDED)
         self.podgroups: Cache[PodGroup] = caches.cache(groups, PodGroup)
         self.queues: Cache[PartialObject] = caches.cache(queues, PartialObject)
         self.topologies: Cache[Topology] = caches.cache(topologies, Topology)
-        self.cluster_topologies: Cache[ClusterTopology] = caches.cache(clusters, ClusterTopology)
+        self.cluster_topologies = latecomers.expect(path_of(resource_of(ClusterTopology)), ClusterTopology)
         self.classes: Cache[PartialObject] = caches.cache(Selection(path_of(PRIORITY_CLASSES)), PartialObject)
         self.lookups = Lookups(
             self._topology_keys,

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.placement.problem import Amounts
+from spinney.api.placement.problem import Amounts, Consolidate
 from spinney.core.scheduling.gangs import GangReading
 from spinney.drive.client.paths import Key
 
@@ -23,6 +23,7 @@ class Entry:
     is charged for it. `told`: pods without a group that know of it. `state`: how it stood when it was last told.
     `awaits_since`: volumes are being made for its plan. `victims`: pods that have to go before it gets its seats.
     `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
+    `limits`: how much may be moved for it.
     """
 
     key: Key
@@ -44,6 +45,7 @@ class Entry:
     victims: tuple[str, ...] = ()
     decided: int = 0
     in_flight: bool = False
+    limits: Consolidate | None = None
 
     @property
     def name(self) -> str:

@@ -23,8 +23,9 @@ from spinney.drive.loop.scheduler.binding import Binder, Fate, is_here
 from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.preparing import Prepared, Preparer
-from spinney.drive.loop.scheduler.recording import drop, record
+from spinney.drive.loop.scheduler.recording import drop, mark, record
 from spinney.drive.loop.scheduler.releasing import touch_all
+from spinney.drive.loop.scheduler.turns import StepBack, at_once
 from spinney.drive.loop.scheduler.views import Views
 
 _log = structlog.get_logger(__name__)
@@ -71,12 +72,16 @@ class Carrier:
         self._binder = binder
         self._evictor = evictor
 
-    async def begin(self, errand: Errand) -> Carried:
-        """A plan that was just made: record it, then act."""
+    async def begin(self, errand: Errand, step_back: StepBack = at_once) -> Carried:
+        """A plan that was just made: record it, then act. `step_back` is awaited before the record is dropped."""
         outcome = await record(self._door, errand.group, errand.plan)
         if isinstance(outcome, Written):
-            return await self._act(errand, outcome.version)
+            return await self._act(errand, outcome.version, step_back)
         return Carried(await self._ended(outcome, errand.group))
+
+    async def mark(self, group: ObjectMeta, name: str, value: str) -> Ending:
+        """An annotation on a PodGroup."""
+        return await self._ended(await mark(self._door, group, name, value), group)
 
     async def nominate(self, errand: Errand, targets: Sequence[Target]) -> Carried:
         """A plan that was just made and has to wait: record it, then ask others to leave."""
@@ -101,7 +106,7 @@ class Carrier:
         """A plan that was found on its PodGroup."""
         return await self._act(errand, errand.group.resource_version)
 
-    async def _act(self, errand: Errand, version: str) -> Carried:
+    async def _act(self, errand: Errand, version: str, step_back: StepBack = at_once) -> Carried:
         if self._is_hollow(errand):
             errand = replace(errand, given_up=frozenset(seat.uid for seat in errand.plan.seats))
         prepared = await self._prepare(errand)
@@ -115,6 +120,7 @@ class Carrier:
         left = self._left(errand, refused)
         if Fate.OPEN in fates.values() or not await self._give_up(errand, left, version):
             return Carried(Ending.LATER, bound)
+        await step_back()
         outcome = await drop(self._door, errand.group, self._newest(errand.group, version, encode(errand.plan)))
         return Carried(await self._ended(outcome, errand.group), bound)
 

@@ -21,7 +21,9 @@ from spinney.api.placement.problem import Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.grouping.visible import SCHEDULED, WARNING
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.gangs import Context, GangReading, read_gang
+from spinney.core.scheduling.consolidation import limits_of
+from spinney.core.scheduling.gangs import Context
+from spinney.core.scheduling.gathering import is_gathering
 from spinney.core.scheduling.plan import Plan, PlanError, decode
 from spinney.core.scheduling.reporting import Report, Scene, awaiting_volumes, report, stray_reports
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
@@ -32,19 +34,23 @@ from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Ending, Errand
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.following import following
-from spinney.drive.loop.scheduler.hunting import Hunter, Prey, Stander
+from spinney.drive.loop.scheduler.havens import Havens
+from spinney.drive.loop.scheduler.hunting import Hunter, Prey
 from spinney.drive.loop.scheduler.metrics import Metrics
+from spinney.drive.loop.scheduler.mustering import Muster
 from spinney.drive.loop.scheduler.ordering import Ordering
 from spinney.drive.loop.scheduler.pursuing import Chase, Pursuit
 from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.seating import Seating, follow
 from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.staleness import Expel, Mark, Staleness
 from spinney.drive.loop.scheduler.views import Views
 
 _RETRY_S = 0.01
 _LONGEST_RETRY_S = 30.0
 _VOLUMES_LOOK_S = 5.0
+_SOON_S = 0.1  # a timer may be early by less
 
 _log = structlog.get_logger(__name__)
 
@@ -65,7 +71,7 @@ class Resume:
     errand: Errand
 
 
-Act = Begin | Resume | Chase
+Act = Begin | Resume | Chase | Mark | Expel
 Step = Act | None
 """None: something was decided, and there is nothing to do."""
 
@@ -108,8 +114,11 @@ class Cycle:
         self._decider = Decider(cluster, settings.strategy, settings.budget)
         self._ordering = Ordering(views.queues)
         self._seating = Seating(views, cluster, epoch, lambda key: look_after(key, 0.0))
-        self._hunter = Hunter(views, cluster, self._decider, self._decider.options, self._stander)
-        self._pursuit = Pursuit(views, cluster, book, self._seating, epoch, self._restand)
+        self._muster = Muster(views, cluster, book, self._decider, context)
+        self._havens = Havens(cluster, clock, look_after)
+        self._hunter = Hunter(views.budgets, cluster, self._decider, self._decider.options, self._muster.stander)
+        self._pursuit = Pursuit(views, cluster, book, self._seating, self._havens, epoch, self._muster.again)
+        self._staleness = Staleness(views, cluster, settings, clock, look_after)
         self._improved = -1
         self._decisions = 0
 
@@ -200,11 +209,19 @@ class Cycle:
         if epoch_of(group.metadata) > self._epoch:
             raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
         before, entry.group = entry.reading, group
-        self._stand(entry, read_gang(group, self._members(pods), context))
+        if before is None and self._is_gathering(entry, group, pods):
+            return None
+        was_limited, entry.limits = entry.limits, limits_of(group.metadata.annotations, self._settings.consolidate)
+        self._muster.read(entry, group, pods, context)
+        self._havens.expire(entry.key)
         if PLAN in group.metadata.annotations:
             return self._resume(entry, group, pods)
-        self._land(entry)
-        if entry.refused_at == self._cluster.improved and before == entry.reading:
+        self._muster.land(entry)
+        act = self._staleness.look(group, pods, bool(entry.reading and entry.reading.gang.running))
+        if act is not None and entry.not_before <= self._clock.monotonic():
+            return act
+        same = before == entry.reading and was_limited == entry.limits
+        if entry.refused_at == self._cluster.improved and same:
             return None
         self._seating.release(entry)
         return self._queue(entry, group)
@@ -231,45 +248,9 @@ class Cycle:
         self._decider.forget(entry.name)
         self._book.wake_tied(entry.name)
         self._reports.forget(entry.key)
+        self._staleness.forget(entry.key)
+        self._havens.open(entry.key)
         entry.group = entry.reading = None
-
-    def _stand(self, entry: Entry, reading: GangReading) -> None:
-        before, entry.reading = entry.reading, reading
-        self._decider.stand(reading.gang)
-        self._book.tie(entry, reading.gang.tied_to.gang if reading.gang.tied_to is not None else "")
-        if before is None or before.gang.running != reading.gang.running:
-            self._book.wake_tied(entry.name)
-            self._book.wake_base(entry)
-
-    def _members(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Those who have to go for others are as good as gone."""
-        if not self._book.waits and not self._cluster.has_doomed:
-            return pods
-        return [pod for pod in pods if not self._cluster.is_doomed(pod.metadata.uid)]
-
-    def _stander(self, name: str) -> Stander | None:
-        namespace, _, short = name.partition("/")
-        entry = self._book.entries.get((namespace, short))
-        if entry is None or entry.reading is None:
-            return None
-        return Stander(entry.reading, self._members(self._views.pods_of(entry.key)), entry.in_flight)
-
-    def _restand(self, key: Key) -> None:
-        """Members of a gang have to go, or need not go any more."""
-        entry, group = self._book.entries.get(key), self._views.podgroups.get(key)
-        if entry is not None and entry.reading is not None and group is not None:
-            pods = self._members(self._views.pods_of(key))
-            self._stand(entry, read_gang(group, pods, self._context()))
-        self._book.touch(key)
-
-    def _land(self, entry: Entry) -> None:
-        """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again."""
-        if not entry.in_flight or entry.reading is None:
-            return
-        entry.in_flight = False
-        gang = entry.reading.gang
-        if gang.preemptible and gang.running and self._book.is_wanted(entry.decided, gang.priority):
-            self._cluster.touch()
 
     def _resume(self, entry: Entry, group: PodGroup, pods: Sequence[Pod]) -> Act | None:
         """Go on with a plan that is recorded, in the place it says."""
@@ -312,13 +293,19 @@ class Cycle:
                 self._tell(entry, self._placed_report(entry, None, []))
         return None
 
+    def _is_gathering(self, entry: Entry, group: PodGroup, pods: Sequence[Pod]) -> bool:
+        """Whether there is nothing to read yet: most of a new gang's pods are still to come."""
+        if PLAN in group.metadata.annotations or not is_gathering(group.spec, pods):
+            return False
+        return not self._is_overdue(entry)
+
     def _is_overdue(self, entry: Entry) -> bool:
         """Whether it has been incomplete for longer than is usual; it is looked at again when it is."""
-        now = self._clock.monotonic()
+        now, is_new = self._clock.monotonic(), entry.incomplete_since is None
         if entry.incomplete_since is None:
             entry.incomplete_since = now
         left_s = entry.incomplete_since + self._settings.patience_s - now
-        if left_s > 0:
+        if left_s > 0 and (is_new or left_s < _SOON_S):
             self._look_after(entry.key, left_s)
         return left_s <= 0
 
@@ -340,13 +327,26 @@ class Cycle:
         for entry in order:
             if not self._is_its_turn(entry):
                 continue
-            yield self._set_to_work(entry, partial(self._decide_minimum, entry, drafts))
+            yield self._set_to_work(entry, self._haven(entry, partial(self._decide_minimum, entry, drafts)))
         for draft in drafts:
             if self._is_its_turn(draft.entry):
-                yield self._set_to_work(draft.entry, partial(self._decide_extras, draft))
+                yield self._set_to_work(draft.entry, self._haven(draft.entry, partial(self._decide_extras, draft)))
             else:
                 self._seating.release(draft.entry)
                 self._book.touch(draft.entry.key)
+
+    def _haven(self, entry: Entry, think: Callable[[], Act | None]) -> Callable[[], Act | None]:
+        """Decide with the places that are kept for it."""
+        if not self._havens.has_any(entry.key):
+            return think
+
+        def decide() -> Act | None:
+            opened, before = self._havens.open(entry.key), len(entry.seats)
+            act = think()
+            self._havens.close(entry.key, opened, list(entry.seats.values())[before:])
+            return act
+
+        return decide
 
     def _is_its_turn(self, entry: Entry) -> bool:
         if entry.key in self._book.changed or entry.busy or entry.key not in self._book.due:
@@ -365,11 +365,14 @@ class Cycle:
         self._decisions += 1
         entry.decided = self._decisions
         began_s = self._clock.monotonic()
-        prey = self._hunter.decide(following(reading, self._book.followers(entry.name), self._cluster), None)
+        prey = self._hunter.decide(following(reading, self._book.followers(entry.name), self._cluster), entry.limits)
         decision = prey.decision
         self._metrics.decided(decision.outcome, self._clock.monotonic() - began_s)
         if decision.outcome != "placed":
             return self._refuse(entry, report(reading, decision, group.spec, self._scene()))
+        refusal = self._ordering.objection(reading, decision.placements)
+        if refusal is not None:
+            return self._refuse(entry, report(reading, refusal, group.spec, self._scene()))
         self._seating.reserve(entry, decision.placements)
         if prey.leaving:
             return self._preempt(entry, prey)
@@ -387,11 +390,13 @@ class Cycle:
         assert reading is not None
         given = Counter(place.pods for place in places)
         left = Counter({path: len(pods) - given[path] for path, pods in reading.waiting.items()})
-        if self._ordering.admits_extras(reading, left):
+        allowed = self._ordering.allowance(reading, left)
+        if allowed:
             planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
             more = self._decider.extras(reading.gang, planned)
             if more.outcome == "placed" and not more.waits:
-                decision, places = more, places + follow(places, more.placements)
+                chosen = [place for place in more.placements if place.index < allowed[place.pods]]
+                decision, places = more, places + follow(places, chosen)
                 self._seating.reserve(entry, places[len(draft.places) :])
         if places:
             return self._begin(entry, decision, places)

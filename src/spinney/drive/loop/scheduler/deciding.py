@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
-from spinney.api.placement.problem import Gang, Group, Options, Running
+from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision
 from spinney.core.placement.engine import Engine, Standing
 from spinney.core.scheduling.cluster import Cluster
@@ -30,7 +31,7 @@ class Decider:
         self._everything = Options(strategy=strategy, budget=budget, extras="place")
         self._generation = -1
         self._engine = Engine(cluster.inventory, cluster.topologies, self._minimum)
-        self._refusals: dict[tuple[Group, int | None], Decision] = {}
+        self._refusals: dict[tuple[Group, int | None, Consolidate | None], Decision] = {}
         self._improved = -1
         self._gangs: dict[str, Gang] = {}
         self._preemptible: Counter[int] = Counter()  # gangs that stand and may be preempted, by priority
@@ -90,30 +91,36 @@ class Decider:
         """Where the members of a gang are."""
         return self._engine.standings[name].live
 
-    def known_refusal(self, gang: Gang) -> Decision | None:
-        """What a gang like this one, which might have taken from others, was told last."""
+    def known_refusal(self, gang: Gang, limits: Consolidate | None) -> Decision | None:
+        """What a gang like this one, which might have disturbed others within the same limits, was told last."""
         self._freshen()
-        known = self._refusals.get((gang.root, gang.priority)) if _is_plain(gang) else None
+        known = self._refusals.get((gang.root, gang.priority, limits)) if _is_plain(gang) else None
         return msgspec.structs.replace(known, name=gang.name) if known is not None else None
 
-    def disturbing(self, gang: Gang, options: Options, fixed: Mapping[str, Places]) -> Decision:
-        """Where the minimum goes, if need be in the room of others; members that are `fixed`, by gang, stay."""
+    @contextmanager
+    def fixing(self, fixed: Mapping[str, Places]) -> Iterator[None]:
+        """Members that nobody may disturb meanwhile, by gang."""
         standings = self._engine.standings
         for name, places in fixed.items():
             standings[name].moved = list(places)
         try:
-            decision = self._ask(gang, options)
+            yield
         finally:
             for name in fixed:
                 standings[name].moved = []
+
+    def disturbing(self, gang: Gang, options: Options, fixed: Mapping[str, Places]) -> Decision:
+        """Where the minimum goes, if need be in the room of others; members that are `fixed`, by gang, stay."""
+        with self.fixing(fixed):
+            decision = self._ask(gang, options)
         for name in {*(each.gang for each in decision.victims), *(each.gang for each in decision.moves)}:
             self.stand(self._gangs[name])
         return decision
 
-    def refuse(self, gang: Gang, decision: Decision) -> None:
-        """Remember the answer to a gang that might have taken from others."""
+    def refuse(self, gang: Gang, limits: Consolidate | None, decision: Decision) -> None:
+        """Remember the answer to a gang that might have disturbed others."""
         if _is_plain(gang) and decision.outcome == "infeasible":
-            self._refusals[gang.root, gang.priority] = decision
+            self._refusals[gang.root, gang.priority, limits] = decision
 
     def _freshen(self) -> None:
         if self._improved != self._cluster.improved or len(self._refusals) >= MOST_REFUSALS:
@@ -124,12 +131,12 @@ class Decider:
         """Where the minimum goes, or why it goes nowhere."""
         plain = _is_plain(gang)
         self._freshen()
-        known = self._refusals.get((gang.root, None)) if plain else None
+        known = self._refusals.get((gang.root, None, None)) if plain else None
         if known is not None:
             return msgspec.structs.replace(known, name=gang.name)
         decision = self._ask(gang, self._minimum)
         if plain and decision.outcome == "infeasible":
-            self._refusals[gang.root, None] = decision
+            self._refusals[gang.root, None, None] = decision
         return decision
 
     def extras(self, gang: Gang, planned: tuple[Running, ...]) -> Decision:

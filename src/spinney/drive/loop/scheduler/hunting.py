@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.policy import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
 from spinney.api.placement.result import Decision
 from spinney.core.scheduling.budgets import Budgets
@@ -18,7 +19,6 @@ from spinney.core.scheduling.gangs import GangReading
 from spinney.core.scheduling.members import order
 from spinney.core.scheduling.zones import zone_of
 from spinney.drive.loop.scheduler.deciding import Decider, Places
-from spinney.drive.loop.scheduler.views import Views
 
 _TRIES = 8
 """So often victims are chosen anew when budgets do not allow all of them together."""
@@ -50,17 +50,20 @@ class Stander:
 
 
 class Hunter:
-    """`stander` answers with a gang by its name; None: it is not known (any more)."""
+    """`budgets` are those there are whenever they are looked at.
+
+    `stander` answers with a gang by its name; None: it is not known (any more).
+    """
 
     def __init__(
         self,
-        views: Views,
+        budgets: Iterable[PodDisruptionBudget],
         cluster: Cluster,
         decider: Decider,
         options: Options,
         stander: Callable[[str], Stander | None],
     ) -> None:
-        self._views = views
+        self._budgets = budgets
         self._cluster = cluster
         self._decider = decider
         self._options = options
@@ -72,7 +75,7 @@ class Hunter:
         preempts = reading.preempts and self._decider.has_weaker(gang)
         if not preempts and limits is None:
             return Prey(self._decider.minimum(gang))
-        known = self._decider.known_refusal(gang) if limits is None else None
+        known = self._decider.known_refusal(gang, limits)
         if known is not None:
             return Prey(known)
         found = Prey(self._decider.minimum(gang)) if limits is not None else None
@@ -83,13 +86,16 @@ class Hunter:
         if preempts and (found is None or found.decision.outcome != "placed"):
             found = self._ask(gang, Options(self._options.strategy, self._options.budget, True, "skip"))
         assert found is not None
-        if limits is None:
-            self._decider.refuse(gang, found.decision)
+        self._decider.refuse(gang, limits, found.decision)
         return found
+
+    def kept(self, gang: Gang) -> dict[str, Places]:
+        """Members that may not be moved for a gang, by the name of theirs."""
+        return self._kept(gang, Budgets(self._budgets, self._cluster.doomed), set(), True)[1]
 
     def _ask(self, gang: Gang, options: Options) -> Prey:
         """Whoever is over the budget is left alone in the next try."""
-        budgets = Budgets(self._views.budgets, self._cluster.doomed)
+        budgets = Budgets(self._budgets, self._cluster.doomed)
         spared: set[str] = set()
         for _ in range(_TRIES):
             kept, fixed = self._kept(gang, budgets, spared, options.consolidate is not None)

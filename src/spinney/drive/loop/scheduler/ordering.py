@@ -5,14 +5,17 @@ A gang that follows another one is decided after it (G12), whatever their ages a
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from spinney.api.kinds.queue import Queue
 from spinney.api.placement.problem import Amounts
+from spinney.api.placement.result import Placement
 from spinney.core.placement.holders import pod_sets
 from spinney.core.scheduling.cluster import BASE
-from spinney.core.scheduling.gangs import GangReading, demand
+from spinney.core.scheduling.gangs import GangReading, demand, is_choosy
 from spinney.core.scheduling.queues import Key as Rank
 from spinney.core.scheduling.queues import Queues, Refusal
 from spinney.drive.client.cache import Cache, Change
@@ -56,10 +59,33 @@ class Ordering:
         """Why the queue will not have the minimum."""
         return self.queues.verdict(reading.queue, demand(reading.gang, self._resources), reading.gang.preemptible)
 
-    def admits_extras(self, reading: GangReading, left: Counter[str]) -> bool:
-        """Whether the queue has room for these pods beyond the minimum, by pod set."""
-        asked = _total(reading, left)
-        return self.queues.verdict(reading.queue, asked, reading.gang.preemptible) is None
+    def objection(self, reading: GangReading, places: Iterable[Placement]) -> Refusal | None:
+        """Why the queue will not have these places, where more may have been chosen than was asked about before."""
+        if not is_choosy(reading.gang.root):
+            return None
+        asked = _total(reading, Counter(place.pods for place in places))
+        return self.queues.verdict(reading.queue, asked, reading.gang.preemptible)
+
+    def allowance(self, reading: GangReading, left: Counter[str]) -> Counter[str]:
+        """How many of these pods beyond the minimum the queue has room for, by pod set.
+
+        Where only some children of a group have to be there, a part of those left may be too few to begin: all or none.
+        """
+        if self._admits(reading, left):
+            return left
+        if is_choosy(reading.gang.root):
+            return Counter()
+        allowed: Counter[str] = Counter()
+        for path, most in left.items():
+            exceeds = partial(self._exceeds, reading, dict(allowed), path)
+            allowed[path] = bisect(range(1, most + 1), False, key=exceeds)
+        return +allowed
+
+    def _exceeds(self, reading: GangReading, allowed: dict[str, int], path: str, count: int) -> bool:
+        return not self._admits(reading, Counter({**allowed, path: count}))
+
+    def _admits(self, reading: GangReading, pods: Counter[str]) -> bool:
+        return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible) is None
 
     def sort(self, book: Book, keys: Iterable[Key]) -> list[Entry]:
         entries = [book.entries[key] for key in keys]

@@ -23,6 +23,7 @@ from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Errand
 from spinney.drive.loop.scheduler.evicting import Target
+from spinney.drive.loop.scheduler.havens import Havens
 from spinney.drive.loop.scheduler.hunting import Prey
 from spinney.drive.loop.scheduler.seating import Seating
 from spinney.drive.loop.scheduler.views import Views, group_of
@@ -74,6 +75,7 @@ class Pursuit:
         cluster: Cluster,
         book: Book,
         seating: Seating,
+        havens: Havens,
         epoch: int,
         restand: Callable[[Key], None],
     ) -> None:
@@ -81,6 +83,7 @@ class Pursuit:
         self._cluster = cluster
         self._book = book
         self._seating = seating
+        self._havens = havens
         self._epoch = epoch
         self._restand = restand
 
@@ -121,6 +124,8 @@ class Pursuit:
         return Promote(entry.key, Errand(group.metadata, bind, keys))
 
     def _abandon(self, entry: Entry, errand: Errand, there: Mapping[str, Pod]) -> Abandon:
+        stay = [pod for move in errand.plan.moves if (pod := self._cluster.holder(move.uid)) and not _leaves(pod)]
+        self._havens.withdraw(stay)
         self._seating.release(entry)
         free = frozenset(seat.uid for seat in errand.plan.seats if seat.uid in there and _waits(there[seat.uid]))
         return Abandon(entry.key, Errand(errand.group, errand.plan, errand.keys, free))
@@ -130,6 +135,8 @@ class Pursuit:
         fresh = [pod for pod in held if not self._cluster.is_doomed(pod.metadata.uid)]
         entry.victims = plan.leaving
         self._cluster.doom(plan.leaving)
+        moved = {move.uid: move.node for move in plan.moves}
+        self._havens.keep((pod, moved[pod.metadata.uid]) for pod in fresh if pod.metadata.uid in moved)
         for group in sorted({group_of(pod) for pod in fresh}):
             self._restand(group)
 

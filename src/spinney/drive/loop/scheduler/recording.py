@@ -30,6 +30,11 @@ async def drop(door: Door, group: ObjectMeta, version: str) -> Outcome:
     return await _annotate(door, group, version, {PLAN: None})
 
 
+async def mark(door: Door, group: ObjectMeta, name: str, value: str) -> Outcome:
+    """One annotation; an empty value takes it away."""
+    return await _annotate(door, group, group.resource_version, {name: value or None})
+
+
 async def _annotate(door: Door, group: ObjectMeta, version: str, annotations: dict[str, str | None]) -> Outcome:
     ref = PODGROUPS.ref(group.name, group.namespace)
     return await door.merge_patch(ref, {"metadata": {"annotations": annotations}}, Precondition(group.uid, version))

@@ -30,6 +30,7 @@ from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Stale, Unknown
 from spinney.drive.client.errors import TransportError, Undecodable
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.notices import Notices
+from spinney.drive.loop.scheduler.turns import at_once
 from spinney.drive.loop.scheduler.views import PODGROUPS
 
 P = ParamSpec("P")
@@ -88,7 +89,7 @@ class _Pace:
 class Reports:
     """`put` reports, `note` single events, `run` until cancelled. `groups` and `pods` show what is there now.
 
-    `settle` finds out what became of a write whose answer was lost.
+    `settle` finds out what became of a write whose answer was lost. `lull` is awaited before each event.
     """
 
     def __init__(
@@ -101,12 +102,14 @@ class Reports:
         *,
         node_pool: str = DEFAULT_NODE_POOL,
         manners: Manners | None = None,
+        lull: Callable[[], Awaitable[None]] = at_once,
     ) -> None:
         self._notices = Notices(door, clock)
         self._clock = clock
         self._groups = groups
         self._pods = pods
         self._settle = settle
+        self._lull = lull
         self._node_pool = node_pool
         self._manners = manners or Manners()
         self._pace = _Pace(clock, self._manners)
@@ -164,6 +167,7 @@ class Reports:
                 if not told:
                     self._try_again(key, report)
             elif self._events:
+                await self._lull()
                 await self._wrote(self._notices.event, *self._events.popleft())
             else:
                 await self._rest()

@@ -16,6 +16,7 @@ from spinney.core.scheduling.gangs import Context
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
+from spinney.drive.client.latecomers import Latecomers, until_served
 from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.paths import Key
 from spinney.drive.client.shared import SharedCaches
@@ -24,11 +25,12 @@ from spinney.drive.loop.election import LeadershipLost
 from spinney.drive.loop.scheduler.book import Book
 from spinney.drive.loop.scheduler.carrying import Ending
 from spinney.drive.loop.scheduler.cycle import Act, Cycle
+from spinney.drive.loop.scheduler.fencing import fence
 from spinney.drive.loop.scheduler.folding import Folding
-from spinney.drive.loop.scheduler.latecomers import Latecomers, until_served
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.turns import Turn, Turns
 from spinney.drive.loop.scheduler.views import NEEDED, Views
 from spinney.drive.loop.scheduler.working import Work
 
@@ -64,7 +66,7 @@ class Scheduler:
         self._settings = settings
         self._epoch = epoch
         self._wake = asyncio.Event()
-        self._turns = asyncio.Semaphore(settings.gangs_at_a_time)
+        self._turns = Turns(settings.gangs_at_a_time)
         self._patient: set[Key] = set()
         self.cluster = Cluster(settings.node_pool)
         self.book = Book()
@@ -83,7 +85,15 @@ class Scheduler:
             await views.wait_synced()
             epoch = self._epoch or 1 + max((epoch_of(each.metadata) for each in views.podgroups), default=0)
             work = Work(
-                self._door, self._client, views, self.cluster, self._settings, self._clock, self._dice, self.metrics
+                self._door,
+                self._client,
+                views,
+                self.cluster,
+                self._settings,
+                self._clock,
+                self._dice,
+                self.metrics,
+                self._turns,
             )
             cycle = Cycle(
                 views,
@@ -97,6 +107,8 @@ class Scheduler:
                 work.reports,
                 self.metrics,
             )
+            if self._epoch:
+                await fence(self._door, work.doubts, views, self._dice, epoch)
             group.create_task(work.run(), name="scheduler-events")
             self.ready.set()
             self._wake.set()
@@ -110,21 +122,21 @@ class Scheduler:
             self._wake.clear()
             for number, act in enumerate(cycle.steps(), 1):
                 if act is not None:
-                    await self._turns.acquire()
-                    group.create_task(self._do(act, cycle, work))
+                    turn = await self._turns.take()
+                    group.create_task(self._do(act, cycle, work, turn))
                 elif number % _BREATH == 0:
                     await asyncio.sleep(0)
 
-    async def _do(self, act: Act, cycle: Cycle, work: Work) -> None:
+    async def _do(self, act: Act, cycle: Cycle, work: Work, turn: Turn) -> None:
         try:
-            ending = await work.do(act)
+            ending = await work.do(act, turn)
         except LeadershipLost:
             raise
         except ClientError as error:
             _log.warning("work on a gang failed", gang="/".join(act.key), error=str(error))
             ending = Ending.LATER
         finally:
-            self._turns.release()
+            turn.end()
         cycle.finished(act.key, ending)
         self._wake.set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spinney.api.labels import SCHEDULER_KAI
-from spinney.api.placement.problem import DEFAULT_BUDGET
+from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,8 @@ class Settings:
     `gather_s`: changes of so short a time are taken together. `patience_s`: so long a gang may be incomplete, or a pod
     without its PodGroup, before that is told. `volumes_s`: so long a gang keeps its places while its volumes are made.
     `labels_before_bind`: ranks are labels also where the server takes none from a bind; costs a write for each pod.
+    `staleness_grace_s`: so long a gang may run below its minimum before what is left of it is ended; negative: for
+    ever. `consolidate`: how much may be moved for a gang that fits nowhere; None: nothing, unless its PodGroup asks.
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_KAI})
@@ -23,6 +25,8 @@ class Settings:
     node_pool: str = ""
     gather_s: float = 0.002
     patience_s: float = 2.0
+    staleness_grace_s: float = 60.0
+    consolidate: Consolidate | None = None
     volumes_s: float = 600.0
     labels_before_bind: bool = False
     gangs_at_a_time: int = 64

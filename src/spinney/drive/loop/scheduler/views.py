@@ -23,9 +23,9 @@ from spinney.api.meta import Kind
 from spinney.core.scheduling.volumes import Volumes
 from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.latecomers import Latecomers
 from spinney.drive.client.paths import Key, ResourcePath
 from spinney.drive.client.shared import SharedCaches
-from spinney.drive.loop.scheduler.latecomers import Latecomers
 
 T = TypeVar("T")
 
@@ -79,7 +79,6 @@ class Views:
         self.claims = view(CLAIMS, PersistentVolumeClaim)
         self.volumes = view(VOLUMES, PersistentVolume)
         self.storage_classes = view(STORAGE_CLASSES, StorageClass)
-        self._latecomers = latecomers
         self.volume_lookups = Volumes(
             lambda namespace, name: self.claims.get((namespace, name)),
             lambda name: self.volumes.get(("", name)),
@@ -93,7 +92,7 @@ class Views:
     def all(self) -> list[Cache[Any]]:
         found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
         found += [self.priority_classes, self.budgets, self.claims, self.volumes, self.storage_classes]
-        return [*found, *self._latecomers.here]
+        return [*found, self.cluster_topologies, self.node_zones, self.resource_claims]
 
     async def wait_synced(self) -> None:
         for cache in self.all:

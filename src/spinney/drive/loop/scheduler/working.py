@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from spinney.api.clock import Clock, Dice
+from spinney.api.labels import KAI_STALE_TIMESTAMP
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
 from spinney.core.scheduling.reporting.texts import scheduled
@@ -17,13 +18,15 @@ from spinney.drive.loop.scheduler.binding import Binder
 from spinney.drive.loop.scheduler.carrying import Carried, Carrier, Ending, Errand
 from spinney.drive.loop.scheduler.cycle import Act, Begin, Resume
 from spinney.drive.loop.scheduler.doubts import Doubts
-from spinney.drive.loop.scheduler.evicting import Evictor
+from spinney.drive.loop.scheduler.evicting import Answer, Evictor
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.preparing import Preparer
 from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.drive.loop.scheduler.views import Views
+from spinney.drive.loop.scheduler.staleness import Expel, Mark
+from spinney.drive.loop.scheduler.turns import Turn, Turns
+from spinney.drive.loop.scheduler.views import PODGROUPS, Views
 
 
 class Work:
@@ -39,17 +42,18 @@ class Work:
         clock: Clock,
         dice: Dice,
         metrics: Metrics,
+        turns: Turns,
     ) -> None:
         def stands(node: str) -> bool:
             return cluster.inventory.find(node) is not None
 
-        doubts = Doubts(client, (views.pods, views.podgroups, views.claims), dice)
+        self.doubts = doubts = Doubts(client, (views.pods, views.podgroups, views.claims), dice)
         binder = Binder(door, doubts, views.pods, stands, clock, dice, metrics, settings)
         self._views = views
         self._metrics = metrics
         self._pool = settings.node_pool or DEFAULT_NODE_POOL
         self.reports = Reports(
-            door, clock, views.podgroups.get, views.pods.get, doubts.settle, node_pool=self._pool
+            door, clock, views.podgroups.get, views.pods.get, doubts.settle, node_pool=self._pool, lull=turns.lull
         )
         self._evictor = Evictor(door, doubts, clock, self.reports.note)
         preparer = Preparer(door, doubts, views, cluster)
@@ -59,10 +63,10 @@ class Work:
         """What can wait, until cancelled."""
         await self.reports.run()
 
-    async def do(self, act: Act) -> Ending:
+    async def do(self, act: Act, turn: Turn) -> Ending:
         match act:
             case Begin(_, errand):
-                return self._began(errand, await self._carrier.begin(errand))
+                return self._began(errand, await self._carrier.begin(errand, turn.step_back))
             case Resume(_, errand) | Abandon(_, errand):
                 return self._ended(errand, await self._carrier.resume(errand))
             case Promote(_, errand):
@@ -72,6 +76,11 @@ class Work:
                 return (await self._carrier.nominate(errand, targets)).ending
             case Pursue(_, errand, targets):
                 return (await self._carrier.pursue(errand, targets)).ending
+            case Expel(_, targets):
+                gone = await self._evictor.evict_all(targets) is Answer.GOING
+                return Ending.DONE if gone else Ending.LATER
+            case Mark():
+                return await self._mark(act)
             case _:
                 assert_never(act)
 
@@ -81,6 +90,12 @@ class Work:
         elif carried.bound:
             self._metrics.scheduled(errand.plan.score)
         return self._ended(errand, carried)
+
+    async def _mark(self, act: Mark) -> Ending:
+        ending = await self._carrier.mark(act.group, KAI_STALE_TIMESTAMP, act.since)
+        if ending is Ending.DONE and act.event is not None:
+            self.reports.note(PODGROUPS.api_version, "PodGroup", act.group, act.event)
+        return ending
 
     def _ended(self, errand: Errand, carried: Carried) -> Ending:
         """Those who have their nodes are told so."""

@@ -1,6 +1,6 @@
 """Kinds that a server may have or not, and that it may get while we run: looked for until they are there, then watched.
 
-Until then their views are empty, and nobody waits for them.
+Until then their views are those of an empty list, and nobody has to wait for them.
 """
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ class Latecomer(Generic[T]):
             found = await is_served(self._client, self._resource)
             if found is not None:
                 self.is_here = found
-                return
+                break
             await asyncio.sleep(PAUSE_S)
+        if not self.is_here and not self.cache.synced:
+            self.cache.begin_list("")
+            await self.cache.end_list("")
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -74,11 +77,6 @@ class Latecomers:
         one = Latecomer(self._client, self._own_writes, self._dice, resource, kind)
         self._all.append(one)
         return one.cache
-
-    @property
-    def here(self) -> Sequence[Cache[Any]]:
-        """Views of the kinds that are there: only these have to be waited for."""
-        return [one.cache for one in self._all if one.is_here]
 
     @property
     def troubles(self) -> list[str]:

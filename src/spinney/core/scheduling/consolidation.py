@@ -1,0 +1,29 @@
+"""How much may be moved for a gang that fits nowhere: what the scheduler was told, or what its PodGroup asks for.
+
+A request is an annotation, `<most moves>,<most loss of a score>`; what is not a request asks for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from spinney.api.labels import CONSOLIDATE
+from spinney.api.placement.problem import Consolidate
+
+MOST_MOVES = 16
+"""More are never asked for at once unless somebody says so."""
+
+_REQUEST = re.compile(r"([0-9]{1,6}),(0|1|0?\.[0-9]{1,9}|1\.0+)", re.ASCII)
+
+
+def request(limits: Consolidate) -> str:
+    """The text of a request."""
+    loss = f"{limits.max_loss:.6f}".rstrip("0").rstrip(".")
+    return f"{limits.max_moves},{loss or '0'}"
+
+
+def limits_of(annotations: Mapping[str, str], otherwise: Consolidate | None) -> Consolidate | None:
+    """What a PodGroup asks for, else what holds for everybody."""
+    found = _REQUEST.fullmatch(annotations.get(CONSOLIDATE, ""))
+    return Consolidate(int(found[1]), float(found[2])) if found is not None else otherwise

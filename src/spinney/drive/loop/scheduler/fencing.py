@@ -1,0 +1,55 @@
+"""A new leader's first writes: every gang that its predecessor may be about to plan becomes another version.
+
+So a record that the predecessor still has in hand conflicts, wherever it was to go. Until that is done nothing is
+planned. What is and what is not excluded by it: docs/decisions/0010-fencing.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Dice
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import FENCED
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import NotNow, Unknown
+from spinney.drive.apply.write import Precondition
+from spinney.drive.backoff import Backoff
+from spinney.drive.loop.scheduler.doubts import Doubts
+from spinney.drive.loop.scheduler.views import PODGROUPS, Views
+
+_AT_A_TIME = 64
+_BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
+
+
+async def fence(door: Door, doubts: Doubts, views: Views, dice: Dice, epoch: int) -> None:
+    """Until no plan of an older epoch can be recorded any more. The views were listed in this epoch."""
+    turns = asyncio.Semaphore(_AT_A_TIME)
+    async with asyncio.TaskGroup() as tasks:
+        for group in list(views.podgroups):
+            if _may_be_planned(views.pods_of((group.metadata.namespace, group.metadata.name))):
+                tasks.create_task(_touch(door, doubts, dice, turns, group, epoch))
+
+
+def _may_be_planned(pods: list[Pod]) -> bool:
+    """Not where everybody has a node: whoever got one was planned, and that has changed the group."""
+    return not pods or any(not pod.spec.node_name for pod in pods)
+
+
+async def _touch(
+    door: Door, doubts: Doubts, dice: Dice, turns: asyncio.Semaphore, group: PodGroup, epoch: int
+) -> None:
+    """A group that is another version already is as good as touched."""
+    metadata, attempt = group.metadata, 0
+    patch = {"metadata": {"annotations": {FENCED: str(epoch)}}}
+    given = Precondition(metadata.uid, metadata.resource_version)
+    while True:
+        async with turns:
+            outcome = await door.merge_patch(PODGROUPS.ref(metadata.name, metadata.namespace), patch, given)
+        if isinstance(outcome, Unknown):
+            await doubts.settle()
+        elif not isinstance(outcome, NotNow):
+            return
+        await asyncio.sleep(_BACKOFF.delay_s(attempt, dice))
+        attempt += 1

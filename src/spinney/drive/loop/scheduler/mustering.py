@@ -1,0 +1,70 @@
+"""Who stands where: gangs read from their pods, and told to the engine.
+
+Pods that have to go for others are nobody's members any more, though they hold their room until they are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gangs import Context, read_gang
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.book import Book, Entry
+from spinney.drive.loop.scheduler.deciding import Decider
+from spinney.drive.loop.scheduler.hunting import Stander
+from spinney.drive.loop.scheduler.views import Views
+
+
+class Muster:
+    """Over all views; `context` are the look-ups that a reading needs now."""
+
+    def __init__(
+        self, views: Views, cluster: Cluster, book: Book, decider: Decider, context: Callable[[], Context]
+    ) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._book = book
+        self._decider = decider
+        self._context = context
+
+    def read(self, entry: Entry, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
+        """Where the members of a gang are now, for itself and for those tied to it."""
+        before, reading = entry.reading, read_gang(group, self._members(pods), context)
+        entry.reading = reading
+        self._decider.stand(reading.gang)
+        self._book.tie(entry, reading.gang.tied_to.gang if reading.gang.tied_to is not None else "")
+        if before is None or before.gang.running != reading.gang.running:
+            self._book.wake_tied(entry.name)
+            self._book.wake_base(entry)
+
+    def again(self, key: Key) -> None:
+        """Members of a gang have to go, or need not go any more."""
+        entry, group = self._book.entries.get(key), self._views.podgroups.get(key)
+        if entry is not None and entry.reading is not None and group is not None:
+            self.read(entry, group, self._views.pods_of(key), self._context())
+        self._book.touch(key)
+
+    def stander(self, name: str) -> Stander | None:
+        """A gang by its name, as far as it may be disturbed."""
+        namespace, _, short = name.partition("/")
+        entry = self._book.entries.get((namespace, short))
+        if entry is None or entry.reading is None:
+            return None
+        return Stander(entry.reading, self._members(self._views.pods_of(entry.key)), entry.in_flight)
+
+    def land(self, entry: Entry) -> None:
+        """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again."""
+        if not entry.in_flight or entry.reading is None:
+            return
+        entry.in_flight = False
+        gang = entry.reading.gang
+        if gang.preemptible and gang.running and self._book.is_wanted(entry.decided, gang.priority):
+            self._cluster.touch()
+
+    def _members(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        if not self._cluster.has_doomed:
+            return pods
+        return [pod for pod in pods if not self._cluster.is_doomed(pod.metadata.uid)]

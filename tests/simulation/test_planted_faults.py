@@ -1,0 +1,203 @@
+"""R13: a scheduler with a fault planted in it is caught by the promise that it breaks: each of them can be broken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from simulation.processes import SchedulerProcess
+from simulation.trial import NEEDED, hush
+from spinney.api.placement.problem import Gang, Group
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.plan import Plan
+from spinney.core.scheduling.priorities import Priorities
+from spinney.drive.apply.outcome import Written
+from spinney.drive.loop.scheduler import carrying, cycle
+from spinney.drive.loop.scheduler.binding import Binder, Fate
+from spinney.drive.loop.scheduler.deciding import Decider
+from spinney.drive.loop.scheduler.reports import Reports
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.views import Views
+from spinney.sim.faults import Fault, Schedule
+from spinney.sim.invariants.watchdog import Watchdog
+from spinney.sim.loop import Sim, run
+from spinney.sim.nodes.describe import load_nodes
+from spinney.sim.nodes.simulated import Habits
+from spinney.sim.stack import Parts
+from spinney.sim.world import World
+from unit.operator.topologies import BLOCK, RACK, ZONE
+from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup, pods
+
+Patch = pytest.MonkeyPatch
+Step = Callable[[World], Awaitable[None]]
+TWO_RACKS = f"""
+levels:
+- {{name: zone, label: {ZONE}, count: 1}}
+- {{name: block, label: {BLOCK}, count: 1}}
+- {{name: rack, label: {RACK}, count: 2}}
+- {{name: host, count: 2}}
+capacity: {{cpu: 64, memory: 64Gi, pods: 110, {GPU}: 8}}
+"""
+
+
+def broken(step: Step, schedule: Schedule | None = None, epoch: int = 0) -> set[str]:
+    """The promises that a scheduler breaks when this happens to it."""
+    hush()
+
+    async def main(sim: Sim) -> set[str]:
+        parts = Parts(nodes=load_nodes(TWO_RACKS), habits=Habits(heartbeat_s=0), controllers=())
+        async with World(sim.clock, sim.dice, parts) as world:
+            await world.apply([*NEEDED, TOPOLOGY, _class("x"), _class("y")])
+            dog = Watchdog.over(world, late_s=0.5)
+            process = SchedulerProcess(
+                world,
+                "scheduler",
+                sim.dice,
+                Settings(gather_s=0.2),
+                elects=False,
+                epoch=epoch,
+                next_schedule=lambda: schedule or Schedule(),
+                evicts=dog.evicts,
+            )
+            process.start()
+            await world.settle(quiet_s=5)
+            await step(world)
+            await world.settle(quiet_s=30)
+            return {text.split("INV")[1].split()[0] for text in dog.check_at_rest()}
+
+    return run(main, limit_s=5_000)
+
+
+def _class(name: str) -> dict[str, Any]:
+    metadata = {"name": name}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": 60}
+
+
+async def two_gangs(world: World) -> None:
+    await world.apply([podgroup("a", 2, required=RACK), *pods("a", 2), podgroup("b", 2, required=RACK), *pods("b", 2)])
+
+
+async def a_gang_that_does_not_fit(world: World) -> None:
+    await world.apply([podgroup("a", 3, required=RACK), *pods("a", 3)])
+
+
+async def a_late_member(world: World) -> None:
+    await world.apply([podgroup("a", 2, required=RACK), *pods("a", 2)])
+    await world.settle(quiet_s=5)
+    await world.apply(pod("a-late", "a"))
+
+
+async def a_gang_as_important_as_the_first(world: World) -> None:
+    await world.apply([podgroup("a", 4, priorityClassName="x"), *pods("a", 4)])
+    await world.settle(quiet_s=5)
+    await world.apply([podgroup("b", 2, priorityClassName="y"), *pods("b", 2)])
+
+
+async def a_gang_that_a_later_leader_planned(world: World) -> None:
+    annotations = {"spinney.dev/epoch": "7"}
+    await world.apply([podgroup("a", 2, annotations=annotations), *pods("a", 2)])
+
+
+async def a_gang_that_was_bound_a_moment_ago(world: World) -> None:
+    await world.apply([podgroup("a", 1), *pods("a", 1)])
+    await asyncio.sleep(0.5)
+    await world.apply(pod("a-more", "a"))
+
+
+def forget_reservations(patch: Patch) -> None:
+    patch.setattr(Cluster, "reserve", lambda *_: None)
+
+
+def bind_half(patch: Patch) -> None:
+    bind_all = Binder.bind_all
+
+    async def bind_one(self: Binder, plan: Plan, keys: Any) -> dict[str, Fate]:
+        await bind_all(self, msgspec.structs.replace(plan, seats=plan.seats[:1]), keys)
+        return {seat.uid: Fate.TAKEN for seat in plan.seats}
+
+    patch.setattr(Binder, "bind_all", bind_one)
+
+
+def let_latecomers_go_anywhere(patch: Patch) -> None:
+    ask = Decider._ask
+
+    def free(part: Group) -> Group:
+        leaves = tuple([msgspec.structs.replace(each, required=None) for each in part.pods])
+        return msgspec.structs.replace(
+            part, required=None, pods=leaves, groups=tuple([free(each) for each in part.groups])
+        )
+
+    def ask_freely(self: Decider, gang: Gang, *rest: Any) -> Any:
+        return ask(self, msgspec.structs.replace(gang, root=free(gang.root)) if gang.running else gang, *rest)
+
+    patch.setattr(Decider, "_ask", ask_freely)
+
+
+def bind_without_record(patch: Patch) -> None:
+    async def record(door: Any, group: Any, *rest: Any) -> Written:
+        return Written(b"", group.uid, group.resource_version)
+
+    patch.setattr(carrying, "record", record)
+
+
+def say_nothing(patch: Patch) -> None:
+    async def keep_silent(*_: Any) -> bool:
+        return True
+
+    patch.setattr(Reports, "_tell", keep_silent)
+
+
+def leave_the_record(patch: Patch) -> None:
+    async def sleep(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    patch.setattr(carrying, "drop", sleep)
+
+
+def think_much_of_some(patch: Patch) -> None:
+    of = Priorities.of
+    patch.setattr(Priorities, "of", lambda self, name: 90 if name == "y" else of(self, name))
+
+
+def overlook_later_leaders(patch: Patch) -> None:
+    patch.setattr(cycle, "epoch_of", lambda group: 0)
+
+
+def trust_any_view(patch: Patch) -> None:
+    patch.setattr(Views, "is_fresh", lambda *_: True)
+
+
+LATE = Schedule(rates={Fault.WATCH_LATE: 1.0}, watch_delay_s=4.0, only=lambda _, path: path.endswith("/pods"))
+PLANTED: list[tuple[str, Callable[[Patch], None], Step, Schedule | None, int]] = [
+    ("1", forget_reservations, two_gangs, None, 0),
+    ("2", bind_half, two_gangs, None, 0),
+    ("3", let_latecomers_go_anywhere, a_late_member, None, 0),
+    ("4", bind_without_record, two_gangs, None, 0),
+    ("4", trust_any_view, a_gang_that_was_bound_a_moment_ago, LATE, 0),
+    ("5", say_nothing, a_gang_that_does_not_fit, None, 0),
+    ("6", leave_the_record, two_gangs, None, 0),
+    ("7", think_much_of_some, a_gang_as_important_as_the_first, None, 0),
+    ("10", overlook_later_leaders, a_gang_that_a_later_leader_planned, None, 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("promise", "plant", "step", "schedule", "epoch"),
+    PLANTED,
+    ids=[f"INV{promise} {plant.__name__}" for promise, plant, *_ in PLANTED],
+)
+def test_r13_a_planted_fault_is_caught_by_its_promise(
+    monkeypatch: Patch, promise: str, plant: Callable[[Patch], None], step: Step, schedule: Schedule | None, epoch: int
+) -> None:
+    plant(monkeypatch)
+    assert promise in broken(step, schedule, epoch)
+
+
+@pytest.mark.parametrize("step", sorted({row[2] for row in PLANTED}, key=lambda step: step.__name__))
+def test_r13_without_a_planted_fault_nothing_is_caught(step: Step) -> None:
+    assert broken(step) == set()
+    assert broken(step, LATE) == set()

@@ -1,0 +1,57 @@
+"""Queues in the loop: what a gang asks of its queue is what it gets, no more and no less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinney.sim.world import World
+from unit.scheduler.scheduler_world import bound, pod, podgroup, pods, said
+from unit.scheduler.watched_world import patch, watched
+
+Json = dict[str, Any]
+
+
+def queue(name: str, gpus: int) -> Json:
+    unlimited = {each: {"quota": -1, "limit": -1} for each in ("cpu", "memory")}
+    spec = {"parentQueue": "default-parent-queue", "resources": {**unlimited, "gpu": {"quota": -1, "limit": gpus}}}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def test_k16_a_gang_grows_as_far_as_its_queue_allows_and_further_when_it_allows_more() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([queue("team", 24), podgroup("a", 1, queue="team"), *pods("a", 5)])
+        await world.settle()
+        assert len(await bound(world)) == 3
+        await patch(world, "Queue", "team", {"spec": {"resources": {"gpu": {"limit": 32}}}})
+        await world.settle()
+        assert len(await bound(world)) == 4
+
+    watched(scenario)
+
+
+def test_k14_a_queue_is_asked_for_as_many_children_as_suffice() -> None:
+    async def scenario(world: World) -> None:
+        leaves = [{"name": name, "minMember": 1} for name in ("one", "two", "three")]
+        members = [pod(each["name"], "a", subgroup=each["name"]) for each in leaves]
+        group = podgroup("a", queue="team", subGroups=leaves, minSubGroup=2)
+        del group["spec"]["minMember"]
+        await world.apply([queue("team", 16), group, *members])
+        await world.settle()
+        assert len(await bound(world)) == 2
+
+    watched(scenario)
+
+
+def test_k16_children_that_ask_for_more_than_the_least_are_refused_where_the_queue_has_not_that_much() -> None:
+    async def scenario(world: World) -> None:
+        leaves = [{"name": name, "minMember": 1} for name in ("small", "large")]
+        selector = {"nodeSelector": {"example.com/none": "there"}}
+        members = [pod("small", "a", 1, subgroup="small", **selector), pod("large", "a", 8, subgroup="large")]
+        group = podgroup("a", queue="team", subGroups=leaves, minSubGroup=1)
+        del group["spec"]["minMember"]
+        await world.apply([queue("team", 4), group, *members])
+        await world.settle()
+        assert await bound(world) == {}
+        assert "Limit is 4 GPUs" in await said(world, "a")
+
+    watched(scenario)
