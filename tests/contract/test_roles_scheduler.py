@@ -104,6 +104,17 @@ def play(space: Space) -> None:
     space.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone"}, **_spec(template())}).ok(201)
 
 
+def play_urgent(space: Space) -> None:
+    """A pod that is more important than the others, and needs a whole node that they are on."""
+    node = space.get("pods", "lone").ok(200)["spec"]["nodeName"]
+    urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
+    Space(space.server, "").create("scheduling.k8s.io/v1/priorityclasses", {**urgent, "value": 1000}).ok(201)
+    there = {"nodeSelector": {"kubernetes.io/hostname": node}}
+    spec = {**template(8)["spec"], "priorityClassName": "urgent", **there}
+    space.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"}, "spec": spec}).ok(201)
+    eventually(lambda: space.get("pods", "urgent").ok(200)["spec"]["nodeName"], "others make room", DEADLINE_S)
+
+
 GROVE = "grove.io/v1alpha1"
 GANG = {"grove.io/podgang": "gang", "app.kubernetes.io/managed-by": "grove-operator"}
 
@@ -152,6 +163,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(server: Ser
     with running(at_work(server, kubeconfig_of_role(server, "scheduler", tmp_path), record)):
         play(space)
         eventually(is_placed, "all but one are placed", DEADLINE_S)
+        play_urgent(space)
         play_grove(space)
         eventually(lambda: not own_group(space), "the group that it had for itself is gone", DEADLINE_S)
         eventually(lambda: conditions(space, "huge").get("PodScheduled") == "False", "one is told why not", DEADLINE_S)

@@ -1,4 +1,4 @@
-"""Scheduling as a user sees it, the same on the embedded and on a real API server: where gangs go, and why they wait."""
+"""Scheduling as a user sees it, the same on the embedded and on a real API server: where gangs go, why they wait."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_k14_an_elastic_gang_starts_with_its_minimum_and_grows_beside_it(hall: H
     hall.eventually(has_grown, "three of four have room")
     rack = hall.domains(hall.bound("elastic").values())
     assert rack == {"z0/z0-b0/z0-b0-r0": 3}
-    (left,) = set(each["metadata"]["name"] for each in hall.pods("elastic")) - set(hall.bound("elastic"))
+    (left,) = {each["metadata"]["name"] for each in hall.pods("elastic")} - set(hall.bound("elastic"))
     sentence = f"Resources were not found for pod {hall.namespace}/{left} due to:"
     hall.eventually(lambda: hall.condition(left)["message"].startswith(sentence), "the one that waits is told why")
     hall.explains("elastic-0", "1 pod beyond the minimum")
@@ -256,7 +256,7 @@ def test_inv2_of_two_gangs_that_each_fit_alone_one_runs_whole(hall: Hall) -> Non
     hall.make(*(podgroup(name, 2, required=RACK) for name in names))
     for left, right in zip(pods("left", 2), pods("right", 2), strict=True):
         hall.make(left, right)
-    sizes = {name: 0 for name in names}
+    sizes = dict.fromkeys(names, 0)
 
     def decided() -> bool:
         sizes.update({name: len(hall.bound(name)) for name in names})

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from simulation.processes import SchedulerProcess
-from spinney.serve.apiserver.store import Event
+from spinney.api.labels import FENCED
+from spinney.serve.apiserver.store import Event, Record
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
+
+Json = dict[str, Any]
 
 QUIET_S = 330.0
 """Longer than pods of a lost node are left alone, and longer than any back-off."""
@@ -32,7 +37,7 @@ async def _restarted(world: World, processes: list[SchedulerProcess]) -> list[st
     written: list[str] = []
 
     def note(collection: str, event: Event) -> None:
-        if collection != "coordination.k8s.io/leases":
+        if collection != "coordination.k8s.io/leases" and not _fences(event):
             written.append(f"{collection} {_what(event)}")
 
     forget = world.on_write(note)
@@ -43,21 +48,34 @@ async def _restarted(world: World, processes: list[SchedulerProcess]) -> list[st
     return written
 
 
+def _fences(event: Event) -> bool:
+    """A new leader makes every gang that may be planned another version; nothing else changes."""
+    if event.new is None or event.old is None or FENCED.encode() not in event.new.body:
+        return False
+    return _plain(event.new) == _plain(event.old)
+
+
+def _plain(record: Record) -> Json:
+    """Without what any write changes."""
+    found: Json = msgspec.json.decode(record.body)
+    metadata = {
+        key: value for key, value in found["metadata"].items() if key not in ("resourceVersion", "managedFields")
+    }
+    metadata["annotations"] = {
+        key: value for key, value in (metadata.get("annotations") or {}).items() if key != FENCED
+    }
+    return {**found, "metadata": metadata}
+
+
 def _what(event: Event) -> str:
     """The name, and which parts differ."""
-    new, old = event.new, event.old
-    if new is None or old is None:
-        record = new or old
-        return f"{'deleted' if new is None else 'created'} {record.namespace}/{record.name}" if record else "?"
-    after, before = msgspec.json.decode(new.body), msgspec.json.decode(old.body)
-    parts = [key for key in ("metadata", "spec", "status") if _plain(after.get(key)) != _plain(before.get(key))]
-    return f"{new.namespace}/{new.name} {' '.join(parts)}"
-
-
-def _plain(part: object) -> object:
-    if not isinstance(part, dict):
-        return part
-    return {key: value for key, value in part.items() if key not in ("resourceVersion", "managedFields")}
+    record = event.new or event.last or event.old
+    assert record is not None
+    name = f"{record.namespace}/{record.name}"
+    if event.new is None or event.old is None:
+        return f"{'deleted' if event.new is None else 'created'} {name}"
+    after, before = _plain(event.new), _plain(event.old)
+    return f"{name} {' '.join(key for key in after if after[key] != before.get(key))}"
 
 
 def kept_for_nobody(processes: list[SchedulerProcess]) -> list[str]:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spinney.api.domains import DOMAINS
@@ -176,6 +176,32 @@ def test_d12_the_list_form_becomes_components_in_its_order() -> None:
     ]
 
 
+def test_d12_services_of_the_list_form_may_use_words_of_both_versions() -> None:
+    template = {"spec": {"containers": [{"name": "main", "image": "i"}]}}
+    found = from_list_form(
+        {
+            "apiVersion": BETA,
+            "metadata": {"name": "d"},
+            "spec": {
+                "env": [{"name": "A", "value": "1"}],
+                "topologyConstraint": {"clusterTopologyName": "h100", "packDomain": "zone"},
+                "services": [
+                    {"name": "b", "type": "prefill", "podTemplate": template},
+                    {"name": "a", "componentType": "frontend", "extraPodSpec": {"mainContainer": {"image": "i"}}},
+                ],
+            },
+        }
+    )
+    assert found["spec"] == {
+        "env": [{"name": "A", "value": "1"}],
+        "topologyConstraint": {"clusterTopologyName": "h100", "packDomain": "zone"},
+        "components": [
+            {"name": "b", "type": "prefill", "podTemplate": template},
+            {"name": "a", "type": "frontend", "podTemplate": template},
+        ],
+    }
+
+
 @pytest.mark.parametrize("services", [{}, [{}], [{"name": "a"}, {"name": "a"}], ["a"]])
 def test_d12_a_list_form_without_names_is_refused(services: Any) -> None:
     with pytest.raises(ConversionError, match=r"spec.services: expected"):
@@ -331,26 +357,26 @@ beta_objects = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(alpha_objects)
 def test_alpha_survives_the_way_through_beta(alpha: Object) -> None:
     assert to_alpha(to_beta(alpha)) == alpha
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(beta_objects)
 def test_beta_survives_the_way_through_alpha(beta: Object) -> None:
     assert to_beta(to_alpha(beta)) == beta
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(beta_objects)
 def test_going_back_and_forth_changes_nothing_further(beta: Object) -> None:
     alpha = to_alpha(beta)
     assert to_alpha(to_beta(alpha)) == alpha
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(alpha_objects, st.integers(4, 9))
 def test_an_edit_of_replicas_in_beta_always_reaches_alpha(alpha: Object, replicas: int) -> None:
     beta = to_beta(alpha)

@@ -383,3 +383,11 @@ def test_k14_demand_counts_the_children_that_ask_for_least_where_some_suffice() 
     spec = {"minSubGroup": 1, "subGroups": [subgroup("a", 2), subgroup("b", 1), subgroup("c", 3)]}
     pods = [*members(2, "a"), *members(3, "c"), member("big", "b", gpus=8)]
     assert demand(reading(spec, pods).gang, RESOURCES) == (0, 0, 1, 2)
+
+
+def test_live3_who_runs_where_is_known_while_the_level_of_a_gang_is_away() -> None:
+    spec = {"minMember": 2, "topologyConstraint": {"topology": "cluster", "requiredTopologyLevel": "rck"}}
+    found = reading(spec, [member("r", node="n1"), *members(1)], CHECKED)
+    assert [(one.pods, one.node) for one in found.gang.running] == [("default", "n1")]
+    assert (found.ready, dict(found.waiting), len(found.held)) == (False, {}, 1)
+    assert found.gang.root.required is None

@@ -33,6 +33,18 @@ class ConversionError(ValueError):
     """The object is not a DynamoGraphDeployment in a version we know."""
 
 
+_NEWER_OF_SPEC = ("env", "experimental", "providerOverride")
+_NEWER_OF_COMPONENT = (
+    "type",
+    "podTemplate",
+    "sharedMemorySize",
+    "compilationCache",
+    "runtimeVersionOverride",
+    "providerOverride",
+    "experimental",
+)
+
+
 def convert(obj: Object, desired: str) -> Object:
     """The object in the desired apiVersion."""
     current = obj.get("apiVersion")
@@ -56,7 +68,7 @@ def to_alpha(obj: Object) -> Object:
 
 
 def from_list_form(obj: Object) -> Object:
-    """The design document's form, `services` as a list with names, to v1beta1."""
+    """The design document's form, `services` as a list with names, to v1beta1. Its services may use words of both."""
     alpha = copy.deepcopy(obj)
     services = (alpha.get("spec") or {}).get("services")
     if not isinstance(services, list) or not all(isinstance(one, dict) and one.get("name") for one in services):
@@ -64,11 +76,19 @@ def from_list_form(obj: Object) -> Object:
     if len({one["name"] for one in services}) < len(services):
         raise ConversionError("spec.services: expected each name once")
     order = [one["name"] for one in services]
+    newer = {one["name"]: _taken(one, _NEWER_OF_COMPONENT) for one in services}
     alpha |= {"apiVersion": ALPHA}
+    of_spec = _taken(alpha["spec"], _NEWER_OF_SPEC)
     alpha["spec"]["services"] = {one.pop("name"): one for one in services}
     beta = to_beta(alpha)
+    beta["spec"] |= of_spec
+    beta["spec"]["components"] = [{**one, **newer[one["name"]]} for one in beta["spec"]["components"]]
     beta["spec"]["components"].sort(key=lambda one: order.index(one["name"]))
     return beta
+
+
+def _taken(part: Part, keys: tuple[str, ...]) -> Part:
+    return {key: part.pop(key) for key in keys if key in part}
 
 
 Spec = Callable[[Part, Kept], Part]

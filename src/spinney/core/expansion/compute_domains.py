@@ -39,6 +39,8 @@ _LABEL_LIMIT = 63
 
 def expand(podcliqueset: PodCliqueSet, live: Sequence[PartialObject], enabled: bool) -> list[Change]:
     """What is missing is made while the operator may; what belongs to no replica or group any more goes."""
+    if not enabled and not live:
+        return []
     wanted = {
         naming.compute_domain(podcliqueset.metadata.name, replica, group): (replica, group)
         for replica in range(podcliqueset.spec.replicas)

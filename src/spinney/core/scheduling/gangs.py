@@ -23,7 +23,7 @@ from spinney.core.scheduling.members import Members, sort_members
 from spinney.core.scheduling.priorities import NEVER, Priorities, is_preemptible
 from spinney.core.scheduling.segments import Topologies, read_segmentation
 from spinney.core.scheduling.shapes import PodShape, Shapes, shapes_on
-from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, check_levels, read_tree
+from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, check_levels, loosened, read_tree
 from spinney.core.scheduling.volumes import NO_VOLUMES, Volumes, narrowed, reach
 
 __all__ = ["Context", "GangReading", "Held", "Waiting", "demand", "gang_name", "read_gang", "shape_in"]
@@ -84,15 +84,17 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
     root = Group("")
     ready, not_ready = False, ""
     try:
-        tree = read_tree(podgroup.spec)
-        if context.topologies is not None:
-            check_levels(tree, context.topologies)
+        tree, wrong = _checked(read_tree(podgroup.spec), context)
         leaves, strays = _muster(podgroup, tree, pods, context)
         for reason, stray in strays:
-            roll.hold([stray], reason)
-            mistakes.append(reason)
+            roll.hold([stray], wrong[0] if wrong else reason)
+            mistakes += wrong or [reason]
         reader = _Reader(podgroup, context, leaves, roll, shapes_on(context.resources))
         root, ready, not_ready = reader.read(tree)
+        if wrong or reader.mistakes:
+            ready, not_ready = False, ""
+            mistakes += [*wrong, *reader.mistakes]
+            _hold_back(roll, [pod for members in leaves.values() for pod in members.waiting], mistakes[-1])
     except Mistake as mistake:
         mistakes.append(str(mistake))
         roll = Roll()
@@ -118,6 +120,26 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
         mistake="; ".join(dict.fromkeys(mistakes)),
         preempts=_preempts(podgroup, pods, context),
     )
+
+
+def _checked(tree: Branch, context: Context) -> tuple[Branch, list[str]]:
+    """Of a gang whose topology is not there (any more) it is still known who runs where."""
+    if context.topologies is None:
+        return tree, []
+    try:
+        check_levels(tree, context.topologies)
+    except Mistake as mistake:
+        return loosened(tree, context.topologies), [str(mistake)]
+    return tree, []
+
+
+def _hold_back(roll: Roll, pods: Sequence[Pod], reason: str) -> None:
+    """Nobody is placed, whoever runs is known."""
+    for pod in pods:
+        roll.members.pop(pod.metadata.uid, None)
+    roll.waiting.clear()
+    roll.held = [one for one in roll.held if one.uid not in {pod.metadata.uid for pod in pods}]
+    roll.hold(pods, reason)
 
 
 def demand(gang: Gang, resources: Sequence[str]) -> Amounts:
@@ -179,6 +201,7 @@ class _Reader:
         self._shape_of = lambda pod: shape_in(pod, shapes, context)
         self._lone = not podgroup.spec.sub_groups
         self._ready = True
+        self.mistakes: list[str] = []
 
     def read(self, root: Branch) -> tuple[Group, bool, str]:
         self._ready = self._has_started(root) or self._is_ready(root)
@@ -214,7 +237,11 @@ class _Reader:
         pods = [*members.running, *members.waiting]
         if not pods:
             return None
-        segmentation = read_segmentation(pods, self._annotations, leaf.name, topology, self._topologies)
+        try:
+            segmentation = read_segmentation(pods, self._annotations, leaf.name, topology, self._topologies)
+        except Mistake as mistake:
+            self.mistakes.append(str(mistake))
+            segmentation = None
         return cut(leaf, members, segmentation, self._shape_of, self._roll)
 
     def _min_groups(self, branch: Branch, kids: int) -> int | None:

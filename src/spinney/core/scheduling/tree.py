@@ -71,6 +71,17 @@ def check_levels(root: Branch, topologies: Mapping[str, Topology]) -> None:
         _check_constraint(branch, topologies)
 
 
+def loosened(branch: Branch, topologies: Mapping[str, Topology]) -> Branch:
+    """The tree without what cannot be honoured: good for knowing who stands where, not for placing anybody."""
+    try:
+        _check_constraint(branch, topologies)
+        constraint = branch.constraint
+    except Mistake:
+        constraint = Constraint()
+    kids = tuple([loosened(kid, topologies) for kid in branch.kids])
+    return msgspec.structs.replace(branch, constraint=constraint, kids=kids)
+
+
 def who(name: str) -> str:
     return f"sub-group {name}" if name else "workload"
 

@@ -12,7 +12,7 @@ from spinney.drive.loop.queue import WorkQueue
 
 _CROWD = 16
 _LOOK_S = 0.05
-_LONGEST_S = 20.0
+_LONGEST_S = 10.0
 
 
 class Courtesy:

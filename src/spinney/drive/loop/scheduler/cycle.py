@@ -284,12 +284,14 @@ class Cycle:
             if overdue:
                 self._tell(entry, report(reading, None, group.spec, self._scene()))
             return None
-        entry.incomplete_since = None
+        if not reading.held:
+            entry.incomplete_since = None
         if any(reading.waiting.values()):
             self._book.await_turn(entry)
         else:
             self._book.rest(entry)
-            if group.status.scheduling_conditions or EXPLANATION in group.metadata.annotations:
+            is_held = bool(reading.held) and self._is_overdue(entry)
+            if is_held or group.status.scheduling_conditions or EXPLANATION in group.metadata.annotations:
                 self._tell(entry, self._placed_report(entry, None, []))
         return None
 
