@@ -22,6 +22,7 @@ from spinney.cli.roles import Told
 from spinney.cli.run_scheduler import SchedulerRole
 from spinney.drive.client.connect import connect, find_connection
 from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.sim.controllers.running import ALL
 from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.stack import Parts, Stack
 from stack_kit.bare import bare_server, kubeconfig_of_role
@@ -60,7 +61,8 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 async def at_work(server: Server, scheduler: Path, record: Record) -> AsyncIterator[None]:
     """Nodes and controllers by the administrator; the scheduler by itself."""
     admin = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
-    stack = Stack(admin, SystemClock(), system_dice(), Parts(load_nodes(NODES)))
+    others = [each for each in ALL if each != "claim"]  # nobody makes volumes: claims wait for their node
+    stack = Stack(admin, SystemClock(), system_dice(), Parts(load_nodes(NODES), controllers=others))
     connection = find_connection(SystemClock(), kubeconfig=scheduler)
     transport = LosesAnswers(RecordingTransport(connect(connection), record))
     role = SchedulerRole(Told(CONFIGURATION, connection), transport)
@@ -115,6 +117,27 @@ def play_urgent(space: Space) -> None:
     eventually(lambda: space.get("pods", "urgent").ok(200)["spec"]["nodeName"], "others make room", DEADLINE_S)
 
 
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+def play_disk(space: Space) -> None:
+    """A pod whose volume is made where it goes."""
+    local = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"}}
+    made = {**local, "provisioner": "example.com/disks", "volumeBindingMode": "WaitForFirstConsumer"}
+    Space(space.server, "").create("storage.k8s.io/v1/storageclasses", made).ok(201)
+    asked = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "disk"}}
+    amount = {"resources": {"requests": {"storage": "1Gi"}}}
+    space.create("persistentvolumeclaims", {**claim, "spec": {**asked, **amount}}).ok(201)
+    spec = {**template()["spec"], "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]}
+    space.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "disk"}, "spec": spec}).ok(201)
+
+    def is_marked() -> bool:
+        return SELECTED in (space.get("persistentvolumeclaims", "disk").ok(200)["metadata"].get("annotations") or {})
+
+    eventually(is_marked, "its claim learns of the node", DEADLINE_S)
+
+
 GROVE = "grove.io/v1alpha1"
 GANG = {"grove.io/podgang": "gang", "app.kubernetes.io/managed-by": "grove-operator"}
 
@@ -164,6 +187,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(server: Ser
         play(space)
         eventually(is_placed, "all but one are placed", DEADLINE_S)
         play_urgent(space)
+        play_disk(space)
         play_grove(space)
         eventually(lambda: not own_group(space), "the group that it had for itself is gone", DEADLINE_S)
         eventually(lambda: conditions(space, "huge").get("PodScheduled") == "False", "one is told why not", DEADLINE_S)

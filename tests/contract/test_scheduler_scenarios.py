@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from contract.operator_stages import BLOCK, GB200, H100_RACK, HOST, RACK, ZONE, topology
-from contract.scheduler_stages import GPU, GROUPS, QUEUES, STAGES, Hall, scheduled, tree
+from contract.scheduler_stages import GPU, GROUPS, QUEUES, SETS, STAGES, Hall, scheduled, tree
 from stack_kit.stage import Stage
 from unit.operator.operator_world import clique, group, podcliqueset
 from unit.scheduler.scheduler_world import constraint, pod, podgroup, pods
@@ -140,7 +140,7 @@ def test_t5_two_kinds_of_hardware_have_racks_of_their_own(hall: Hall) -> None:
         nodes = hall.running(f"on-{name}", 2)
         assert all(node.startswith(f"{name}-") for node in nodes.values())
         assert len(hall.domains(nodes.values(), keys[-1], keys)) == 1
-    hall.remove("grove.io/v1alpha1/podcliquesets", "on-gb200", "on-h100")
+    hall.remove(SETS, "on-gb200", "on-h100")
 
 
 def test_t5_two_trees_over_the_same_nodes_are_kept_apart(hall: Hall) -> None:
@@ -165,7 +165,7 @@ def test_t5_two_trees_over_the_same_nodes_are_kept_apart(hall: Hall) -> None:
 
 
 def test_k14_an_elastic_gang_starts_with_its_minimum_and_grows_beside_it(hall: Hall) -> None:
-    hall.build(tree(racks=2, hosts=[3, 1]))
+    hall.build(tree(racks=2, hosts=[3, 2]))
     hall.apply(podcliqueset("elastic", [workers("w", 4, minimum=2)], **packed("rack")))
 
     def has_grown() -> bool:
@@ -206,6 +206,20 @@ def test_k9_a_gang_of_a_thousand_is_bound_whole_in_its_block(hall: Hall) -> None
     assert ranks == list(range(1000))
 
 
+@pytest.mark.timeout(600)
+def test_k9_a_set_of_a_thousand_pods_is_bound_whole_in_its_block(hall: Hall) -> None:
+    """Ten cliques of a hundred, each in a rack of a hundred GPUs and a few more."""
+    hall.build(tree(blocks=2, racks=[1, 10], hosts=13))
+    cliques = [workers(f"w{number}", 100, gpus=1, **packed("rack")) for number in range(10)]
+    hall.apply(podcliqueset("big", cliques, **packed("block")))
+    hall.eventually(lambda: done(hall, "big-0"), "the plan is carried out", 240)
+    nodes = hall.running("big", 1000, 240)
+    assert hall.domains(nodes.values(), BLOCK) == {"z0/z0-b1": 1000}
+    for number in range(10):
+        own = [node for name, node in nodes.items() if name.startswith(f"big-0-w{number}-")]
+        assert len(hall.domains(own)) == 1
+
+
 def done(hall: Hall, name: str) -> bool:
     """A plan was recorded, and it is carried out."""
     annotations = hall.group(name)["metadata"]["annotations"]
@@ -226,7 +240,7 @@ def test_k15_everybody_says_the_same_about_a_gang_that_does_not_fit(hall: Hall) 
     hall.eventually(lambda: hall.condition(name).get("message") == message, "the pod says the same")
     hall.eventually(lambda: message in hall.events("PodGroup", "llm-0", "Unschedulable"), "an event of the group")
     hall.eventually(lambda: message in hall.events("Pod", name, "Unschedulable"), "an event of the pod")
-    for subject in ("llm", "llm-0", name):
+    for subject in ("llm", name):
         (gang,) = hall.explain(subject)["gangs"]
         assert "\n".join(gang["explanation"]["lines"]) == message
     described = hall.kubectl("describe", "pod", name)
@@ -397,12 +411,20 @@ def test_k16_a_queue_at_its_limit_is_named_with_the_figures_and_a_raised_limit_i
     hall.is_quiet("second-0")
 
 
+def shown_on_the_set(hall: Hall, name: str) -> str:
+    """What the set says about its gang not being scheduled."""
+    (gang,) = hall.space.get(SETS, name).ok(200)["status"]["podGangStatuses"]
+    (told,) = [each["message"] for each in gang["conditions"] if each["type"] == "Scheduled"]
+    return str(told)
+
+
 def test_k16_a_queue_that_is_named_and_missing_is_told_and_used_when_it_comes(hall: Hall) -> None:
     team = f"{hall.namespace}-late"
     hall.build(tree())
     metadata = {"name": "llm", "annotations": {"kai.scheduler/queue": team}}
     hall.apply(podcliqueset("llm", [workers("w", 2)], metadata=metadata))
     message = hall.says("llm-0", f"Queue '{team}' does not exist")
+    hall.eventually(lambda: shown_on_the_set(hall, "llm").endswith(message), "the set shows it")
     (gang,) = hall.explain("llm")["gangs"]
     assert gang["explanation"]["lines"] == [message]
     hall.make(queue(team))

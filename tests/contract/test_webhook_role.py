@@ -209,7 +209,8 @@ def test_d12_versions_are_converted_with_a_bundle_that_is_kept_in_step(server: S
     eventually(lambda: space.create(ALPHA, graph("d"), dryRun="All").status == 201, "the old version is served")
     space.create(ALPHA, graph("old")).ok(201)
     assert [each["name"] for each in space.get(BETA, "old").ok(200)["spec"]["components"]] == ["Worker"]
-    wrong = graph("wrong", topologyConstraint={"packDomain": "aisle"})
+    wrong = graph("wrong", topologyConstraint={"packDomain": "zone"})
+    wrong["spec"]["topologyConstraint"] = {"packDomain": "rack"}
     refused = space.create(ALPHA, wrong)
     assert refused.status == 422
     assert "spec.services[Worker].topologyConstraint.packDomain" in refused.body["message"]

@@ -22,13 +22,14 @@ async def at_rest(world: World, dog: Watchdog, processes: list[SchedulerProcess]
     """Everything that is broken, on the way or now."""
     await world.settle(quiet_s=QUIET_S)
     broken = kept_for_nobody(processes)
-    binds, plans = dog.binds, dog.plans
-    await _restarted(world, processes)
-    if (dog.binds, dog.plans) != (binds, plans):
-        broken.append(f"LIVE4 a fresh scheduler makes {dog.plans - plans} plans and {dog.binds - binds} binds")
-    written = await _restarted(world, processes)
-    if written:
-        broken.append(f"LIVE1 {len(written)} writes at rest: {'; '.join(written[:6])}")
+    for _ in range(2):
+        binds, plans = dog.binds, dog.plans
+        written = await _restarted(world, processes)
+        if (dog.binds, dog.plans) != (binds, plans):
+            broken.append(f"LIVE4 a fresh scheduler makes {dog.plans - plans} plans and {dog.binds - binds} binds")
+    acts = [what for what in written if not _is_said(what)]
+    if acts:
+        broken.append(f"LIVE1 {len(acts)} writes of a fresh scheduler at rest: {'; '.join(acts[:6])}")
     return dog.check_at_rest() + broken
 
 
@@ -46,6 +47,12 @@ async def _restarted(world: World, processes: list[SchedulerProcess]) -> list[st
     await world.settle(quiet_s=60.0)
     forget()
     return written
+
+
+def _is_said(what: str) -> bool:
+    """Who waits may be told the reason anew, in the words of now."""
+    collection, *_, parts = what.split()
+    return collection == "/events" or parts in ("metadata", "status")
 
 
 def _fences(event: Event) -> bool:

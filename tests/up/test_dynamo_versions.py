@@ -23,10 +23,11 @@ def alpha(name: str, replicas: int = 2) -> dict[str, Any]:
         "spec": {
             "backendFramework": "vllm",
             "services": {
-                "Frontend": {"componentType": "frontend", "replicas": 1, "extraPodSpec": main},
+                "Frontend": {"componentType": "frontend", "replicas": 1, "minAvailable": 1, "extraPodSpec": main},
                 "Worker": {
                     "componentType": "worker",
                     "replicas": replicas,
+                    "minAvailable": 1,
                     "resources": {"limits": {"gpu": "1"}},
                     "extraPodSpec": main,
                 },
@@ -88,11 +89,13 @@ def test_server_side_apply_owns_fields_in_the_version_it_was_given(running: Spin
     apply(alpha("owned", 4), "--server-side", "--field-manager=a")
     assert components(running.get(BETA, "owned"))["Worker"] == 4
     owners = running.get(BETA, "owned", "--show-managed-fields")["metadata"]["managedFields"]
-    assert [(one["manager"], one["apiVersion"]) for one in owners] == [("a", "nvidia.com/v1alpha1")]
+    users = [(one["manager"], one["apiVersion"]) for one in owners if one["manager"] != "dynamo-operator"]
+    assert users == [("a", "nvidia.com/v1alpha1")]
 
 
 def test_lists_tables_and_watches_speak_the_version_asked_for(running: Spinney, apply: Apply) -> None:
     apply(alpha("listed"))
+    running.kubectl("wait", ALPHA, "listed", "--for=condition=Ready", "--timeout=60s")
     assert {one["apiVersion"] for one in running.get(ALPHA)["items"]} == {"nvidia.com/v1alpha1"}
     assert {one["apiVersion"] for one in running.get(BETA)["items"]} == {"nvidia.com/v1beta1"}
     assert "vllm" in running.kubectl("get", ALPHA, "listed")

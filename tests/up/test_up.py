@@ -212,6 +212,12 @@ class TestRefusals:
         file.write_text(content)
         self.check(up("--nodes", str(file)), 2, str(file), fragment)
 
+    def test_c6_a_default_topology_that_is_not_there(self, up: Up, tmp_path: Path) -> None:
+        file = tmp_path / "operator.yaml"
+        kind = "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
+        file.write_text(f"{kind}topology: {{enabled: true, name: hall}}\n")
+        self.check(up("--config", str(file)), 2, 'ClusterTopology "hall" not found')
+
     def test_a_nodes_file_that_is_not_there(self, up: Up) -> None:
         self.check(up("--nodes", "absent.yaml"), 2, "absent.yaml", "No such file")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-SUITES = ("apiserver", "client", "engine", "operator")
+SUITES = ("apiserver", "client", "engine", "operator", "scheduler")
 
 
 @click.command(

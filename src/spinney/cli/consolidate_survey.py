@@ -235,7 +235,7 @@ class _Look:
         return score(parts, inventory, [(leaves[path], slot) for path, slot in live])
 
     def _stander(self, name: str) -> Stander | None:
-        return Stander(self._readings[name], self._pods.get(name, ()), self._is_planned(name))
+        return Stander(self._readings[name], lambda: self._pods.get(name, ()), self._is_planned(name))
 
     def _is_planned(self, name: str) -> bool:
         return PLAN in self._groups[name].metadata.annotations

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
 from spinney.cli.stack_options import ConfigurationError as OptionError
 from spinney.core.admission.dynamo.review import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import settings_of
+from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.drive.loop.operator.configured import capabilities_of, third_party_backends
 from spinney.serve.apiserver.access.identity import role_identity
 
@@ -46,6 +48,11 @@ def admission_of(configuration: OperatorConfiguration) -> OperatorAdmission:
     """The rules for an embedded server; the operator's own start-up write passes them."""
     users = frozenset({role_identity("operator").name})
     return OperatorAdmission(settings_of(configuration, users, capabilities_of(configuration)))
+
+
+def dynamo_settings_of(configuration: OperatorConfiguration) -> DynamoSettings:
+    """Pods of deployments go to the KAI scheduler if that is among the profiles, else to the default of sets."""
+    return DynamoSettings(kai=SCHEDULER_KAI in {profile.name for profile in configuration.scheduler.profiles})
 
 
 def dynamo_admission_of(configuration: OperatorConfiguration) -> DynamoAdmission:

@@ -106,7 +106,7 @@ Examples:
 @cluster_options
 @webhook_options
 def webhook(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
-    """Fill in and judge PodCliqueSets and ClusterTopologies for an API server, over HTTPS."""
+    """Fill in, judge and convert our kinds for an API server, over HTTPS."""
     from spinney.cli.role_running import run_roles
 
     raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(told)))
@@ -133,17 +133,57 @@ Examples:
     "--strategy", type=click.Choice(["binpack", "spread"]), default="binpack", help="Fill domains, or keep them even."
 )
 @click.option("--node-pool", default="", metavar="NAME", help="Only nodes of this pool. Default: nodes of no pool.")
+@click.option(
+    "--staleness-grace-period",
+    "grace_s",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="So long a gang may run below its minimum before the rest of it is ended; negative: for ever.",
+)
+@click.option(
+    "--consolidate",
+    type=click.Choice(["off", "on"]),
+    default="off",
+    show_default=True,
+    help="Move running pods for gangs that fit nowhere. Off: only on request, see spinney consolidate.",
+)
 def scheduler(
-    kubeconfig: Path | None, config: Path | None, names: tuple[str, ...], strategy: str, node_pool: str
+    kubeconfig: Path | None,
+    config: Path | None,
+    names: tuple[str, ...],
+    strategy: str,
+    node_pool: str,
+    grace_s: float,
+    consolidate: str,
 ) -> None:
     """Place gangs of pods on nodes, topology first, and group pods that are in no gang."""
     from spinney.cli.role_running import run_roles
+    from spinney.core.scheduling.consolidation import BY_ITSELF
     from spinney.drive.loop.scheduler.settings import Settings
 
-    told = Settings(strategy=strategy, node_pool=node_pool)
+    moves = BY_ITSELF if consolidate == "on" else None
+    told = Settings(strategy=strategy, node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
     if names:
         told = replace(told, names=frozenset(names))
     raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=told))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run dynamo --kubeconfig ~/.kube/config --config operator.yaml
+
+{_EXIT}
+"""
+)
+@cluster_options
+def dynamo(kubeconfig: Path | None, config: Path | None) -> None:
+    """Turn DynamoGraphDeployments into PodCliqueSets, and tell on them how they fare."""
+    from spinney.cli.role_running import run_roles
+
+    raise SystemExit(run_roles(["dynamo"], kubeconfig, config))
 
 
 @run.command("all", epilog=_EXIT)

@@ -7,8 +7,8 @@ import socket
 from collections.abc import Callable
 
 from spinney.api.roles.catalog import DYNAMO_LEASE
+from spinney.cli.operator_settings import dynamo_settings_of
 from spinney.cli.roles import Told
-from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.connect import connect
@@ -28,6 +28,7 @@ class DynamoRole:
     def __init__(self, told: Told, transport: Transport) -> None:
         self._election = told.configuration.leader_election
         self._namespace = told.connection.namespace or "default"
+        self._settings = dynamo_settings_of(told.configuration)
         self._transport = transport
         self._clock, self._dice = SystemClock(), system_dice()
         self._dynamo: Dynamo | None = None
@@ -51,7 +52,7 @@ class DynamoRole:
             await self._transport.close()
 
     async def _work(self, may_write: Callable[[], None]) -> None:
-        self._dynamo = Dynamo(self._transport, self._clock, self._dice, DynamoSettings(), may_write=may_write)
+        self._dynamo = Dynamo(self._transport, self._clock, self._dice, self._settings, may_write=may_write)
         await self._dynamo.run()
 
     async def _elect(self) -> None:

@@ -17,14 +17,13 @@ import structlog
 
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
+from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.api_servers import Api, embedded, real
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
 from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, read_manifests
-from spinney.cli.operator_settings import admission_of, dynamo_admission_of, read_configuration
+from spinney.cli.operator_settings import admission_of, dynamo_admission_of, dynamo_settings_of, read_configuration
 from spinney.cli.stack_options import ConfigurationError, StackOptions, only_user_of
-from spinney.core.expansion.dynamo.settings import DynamoSettings
-from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -60,7 +59,7 @@ def run(options: StackOptions) -> int:
         factory = loop_factory()
         on_signal(note)
         with only_user_of(options.data_dir), asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(until_stopped(_up(options, server, nodes, manifests, settings_of(configuration))))
+            runner.run(until_stopped(_up(options, server, nodes, manifests, configuration)))
     except KeyboardInterrupt:
         return OK
     except Exception as error:
@@ -73,7 +72,9 @@ def _failed(error: Exception) -> int:
     found = list(causes(error))
     if all(isinstance(cause, _THEIRS + _EXPECTED) for cause in found):
         click.echo(f"spinney up: {'; '.join(str(cause) for cause in found)}", err=True)
-        return USAGE if all(isinstance(cause, _THEIRS) for cause in found) else START_FAILED
+        if all(isinstance(cause, _THEIRS) for cause in found):
+            return USAGE
+        return next((cause.status for cause in found if isinstance(cause, StartUpFailed)), START_FAILED)
     structlog.get_logger("up").error("the stack failed by our own fault", exc_info=error)
     click.echo(f"spinney up: failed by our own fault: {'; '.join(repr(cause) for cause in found)}", err=True)
     return START_FAILED
@@ -93,11 +94,16 @@ async def _up(
     server: AbstractAsyncContextManager[Api],
     nodes: list[dict[str, Any]],
     manifests: list[Manifest],
-    settings: Settings,
+    configuration: OperatorConfiguration,
 ) -> None:
     started = time.monotonic()
     names = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
-    parts = Parts(nodes=nodes, operator=settings, scheduler=SchedulerSettings(names=names), dynamo=DynamoSettings())
+    parts = Parts(
+        nodes=nodes,
+        operator=settings_of(configuration),
+        scheduler=SchedulerSettings(names=names),
+        dynamo=dynamo_settings_of(configuration),
+    )
     if options.real:
         parts = replace(parts, controllers=())
     async with server as api:

@@ -374,6 +374,30 @@ def test_a_restart_policy_that_is_ignored_is_warned_of() -> None:
     ]
 
 
+def test_fields_that_no_pod_has_are_warned_of_and_not_lost_without_a_word() -> None:
+    mistyped = {"tolerationz": [], "containers": [{"name": "main", "resorces": {}, "resources": {"limit": {}}}]}
+    assert warnings(pcs(clique(pod=mistyped))) == [
+        f'unknown field "{CLIQUE}.spec.podSpec.tolerationz"',
+        f'unknown field "{CLIQUE}.spec.podSpec.containers[0].resorces"',
+        f'unknown field "{CLIQUE}.spec.podSpec.containers[0].resources.limit"',
+    ]
+
+
+def test_amounts_that_cannot_be_read_are_refused() -> None:
+    asked = {
+        "requests": {"cpu": "one", "memory": True, "nvidia.com/gpu": 8},
+        "limits": {"memory": "16 GB", "cpu": None},
+    }
+    found = errors(pcs(clique(pod={"containers": [{"name": "main", "resources": asked}]})))
+    wanted = "must be a quantity, for instance 2, 500m or 16Gi"
+    where = f"{CLIQUE}.spec.podSpec.containers[0].resources"
+    assert found == [
+        f'{where}.requests[cpu]: Invalid value: "one": {wanted}',
+        f"{where}.requests[memory]: Invalid value: true: {wanted}",
+        f'{where}.limits[memory]: Invalid value: "16 GB": {wanted}',
+    ]
+
+
 def test_circles_are_found_in_time_that_is_linear() -> None:
     chain = {str(index): [str(index + 1)] for index in range(20_000)} | {"20000": []}
     assert find_circle(chain) == []

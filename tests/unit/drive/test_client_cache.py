@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -256,6 +257,23 @@ class TestOwnWrites:
         cache.ledger.wrote(("ns", "b"), "99")
         cache.fold([added(thing("a", 11))])
         await asyncio.wait_for(waiting, 1)
+
+    async def test_later_writes_of_unknown_fate_do_not_prolong_a_wait_in_progress(self) -> None:
+        cache = await synced(thing("a", 1), thing("b", 2))
+        cache.ledger.unsure(A)
+        client = reader(Scripted(reply(thing("a", 17))))
+        asked = client.get
+
+        async def get(*given: Any) -> Any:
+            cache.ledger.unsure(("ns", "b"))
+            return await asked(*given)
+
+        client.get = get  # type: ignore[method-assign]
+        waiting = asyncio.create_task(catch_up(client, [cache]))
+        await asyncio.sleep(0.001)
+        cache.fold([added(thing("a", 17))])
+        await asyncio.wait_for(waiting, 1)
+        assert list(cache.unseen()) == [("ns", "b")]
 
     def test_each_cache_has_its_own_ledger_and_only_of_its_namespace(self) -> None:
         own = OwnWrites()

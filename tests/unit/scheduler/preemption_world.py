@@ -10,6 +10,7 @@ from spinney.core.scheduling.plan import Plan, decode
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.transport import Response
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 from unit.scheduler.scheduler_world import plan_of, podgroup
@@ -49,9 +50,9 @@ def budget(name: str, labels: dict[str, str], **spec: Any) -> Json:
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": body}
 
 
-def guarded(world: World) -> Watchdog:
+def guarded(world: World, **told: float | bool) -> Watchdog:
     """Every deletion mark on a pod that the scheduler asked for is judged (INV7)."""
-    dog = Watchdog.over(world)
+    dog = Watchdog.over(world, **told)
 
     def look(collection: str, event: Any) -> None:
         if collection != "/pods" or event.new is None:
@@ -80,3 +81,19 @@ async def recorded(world: World, name: str) -> Plan | None:
 async def events(world: World, reason: str) -> list[Json]:
     found = [each for each in await world.list("Event") if each["reason"] == reason]
     return sorted(found, key=lambda each: (each["involvedObject"]["kind"], each["involvedObject"]["name"]))
+
+
+class RefusesEvictions:
+    """The first evictions are refused by a budget that nobody sees."""
+
+    def __init__(self, inner: Any, times: int) -> None:
+        self._inner = inner
+        self.left = times
+        self.stream, self.close = inner.stream, inner.close
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        if path.endswith("/eviction") and self.left > 0:
+            self.left -= 1
+            status = {"kind": "Status", "status": "Failure", "code": 429, "reason": "TooManyRequests"}
+            return Response(429, {}, msgspec.json.encode(status))
+        return await self._inner.request(method, path, **rest)

@@ -375,3 +375,15 @@ def test_f19_one_podgroup_can_be_bound_to_the_domain_of_another() -> None:
         assert await domains(world, (await bound(world)).values(), ZONE) == {zone: 5}
 
     in_world(scenario, nodes=tree(zones=2))
+
+
+@pytest.mark.parametrize("level", ["required", "preferred"])
+def test_f10_a_gang_that_will_grow_chooses_the_rack_in_which_it_can(level: str) -> None:
+    """The tighter rack holds its minimum and no more."""
+
+    async def scenario(world: World) -> None:
+        await world.apply([podgroup("a", 2, **{level: RACK}), *pods("a", 3)])
+        await world.settle()
+        assert await racks_of(world) == [3]
+
+    in_world(scenario, nodes=tree(hosts=[3, 2]))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from spinney.sim.loop import Sim
 from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
 from unit.operator.topologies import RACK
@@ -11,6 +14,7 @@ from unit.scheduler.preemption_world import (
     CLASSES,
     ONE_RACK,
     TWO_RACKS,
+    RefusesEvictions,
     budget,
     events,
     gang,
@@ -202,6 +206,30 @@ def test_k10_a_plan_that_loses_its_node_is_given_up_and_decided_anew() -> None:
         assert dog.check_at_rest() == []
 
     in_world(scenario, nodes=ONE_RACK)
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_k10_an_eviction_that_the_server_refuses_gives_the_plan_up_and_it_is_decided_anew(times: int) -> None:
+    transports: list[RefusesEvictions] = []
+
+    def wrapping(sim: Sim) -> Any:
+        def wrap(inner: Any) -> RefusesEvictions:
+            transports.append(RefusesEvictions(inner, times))
+            return transports[-1]
+
+        return wrap
+
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle(quiet_s=120)
+        assert set(await bound(world)) == {"high-0", "high-1"}
+        assert transports[0].left == 0
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK, wrap=wrapping)
 
 
 def test_k10_a_plan_whose_gang_goes_away_spares_its_victims() -> None:

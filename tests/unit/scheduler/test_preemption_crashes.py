@@ -1,4 +1,4 @@
-"""A scheduler that crashes at any write of a preemption: the same gangs run in the end, and nobody left in vain."""
+"""A crash at any write of a preemption or a move: the same gangs run in the end, and nobody left in vain."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spinney.sim.world import World
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import CLASSES, TWO_RACKS, gang, guarded
 from unit.scheduler.scheduler_world import bound, domains, in_world, plan_of, pods
+from unit.scheduler.test_consolidation import CONTROLLERS, ON, scattered
 from unit.scheduler.test_crashes import SchedulerOnly
 
 
@@ -70,3 +71,45 @@ def test_r5_a_crash_at_any_write_of_a_preemption_changes_nothing_in_the_end(when
     assert writes > 8
     for number in range(1, writes + 1):
         assert _outcome(CrashPoint(number, when))[0] == 1, f"write {number}"
+
+
+def _moved(point: CrashPoint | None) -> tuple[int, int]:
+    """The same for a move: crashes, and writes of the scheduler that it began with."""
+    transports: list[FaultyTransport] = []
+    wraps: list[Callable[[Any], Any]] = []
+
+    def wrapping(sim: Sim) -> Callable[[Any], Any]:
+        def wrap(inner: Any) -> SchedulerOnly:
+            transports.append(FaultyTransport(inner, sim.dice))
+            return SchedulerOnly(inner, transports[-1])
+
+        wraps.append(wrap)
+        return wrap
+
+    async def scenario(world: World) -> int:
+        stayed = await scattered(world)
+        before = transports[0].writes
+        if point is not None:
+            transports[0].schedule = Schedule(crash=CrashPoint(before + point.write, point.when))
+        dog = guarded(world)
+        await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
+        crashes = await _settle(world, wraps[0])
+        after = await bound(world)
+        assert (len(await bound(world, "big")), len(after)) == (2, 4)
+        assert len(set(stayed) & set(after)) == 1
+        assert [await plan_of(world, each) for each in ("big", "one", "two")] == [None] * 3
+        assert dog.check_at_rest() == []
+        transports[0].writes -= before
+        return crashes
+
+    crashes = in_world(scenario, nodes=TWO_RACKS, wrap=wrapping, settings=ON, controllers=CONTROLLERS)
+    return crashes, transports[0].writes
+
+
+@pytest.mark.parametrize("when", list(When))
+def test_r5_a_crash_at_any_write_of_a_move_changes_nothing_in_the_end(when: When) -> None:
+    crashes, writes = _moved(None)
+    assert crashes == 0
+    assert writes > 8
+    for number in range(1, writes + 1):
+        assert _moved(CrashPoint(number, when))[0] == 1, f"write {number}"

@@ -171,7 +171,7 @@ class Options(msgspec.Struct, frozen=True, gc=False):
     strategy: str = "binpack"  # binpack | spread
     budget: int = DEFAULT_BUDGET
     preempt: bool = False
-    extras: str = "place"  # place | skip
+    extras: str = "place"  # place | weigh (leave room for them) | skip
     consolidate: Consolidate | None = None
 
 

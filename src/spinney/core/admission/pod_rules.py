@@ -1,6 +1,6 @@
 """Pod specifications of cliques: what the operator or the scheduler decides must not be set.
 
-The rest of a pod's specification is opaque here: the API server judges it when pods are made.
+Of the rest, what can be told by a look (`pod_fields`); the API server judges it when pods are made.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from spinney.api.field_errors import OMITTED, FieldError, duplicate, invalid, re
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.names import dns_label, env_name
 from spinney.core.admission.findings import Findings
+from spinney.core.admission.pod_fields import amount_errors, unknown_fields
 from spinney.core.admission.reading import items, text
 
 _NOT_OURS_TO_TAKE = ("topologySpreadConstraints", "nodeName")
@@ -25,7 +26,10 @@ def check_pods(podcliqueset: PodCliqueSet, found: Findings) -> None:
                 found.refuse(invalid(f"{path}.{field}", text(spec[field]) or OMITTED, "must not be set"))
         if spec.get("restartPolicy", "Always") != "Always":
             found.warn(f"{path}.restartPolicy: restartPolicy will be ignored, it will be set to Always")
+        for warning in unknown_fields(path, spec):
+            found.warn(warning)
         found.refuse_all(_containers(path, spec))
+        found.refuse_all(amount_errors(path, spec))
 
 
 def _containers(path: str, spec: dict[str, Any]) -> Iterable[FieldError]:

@@ -39,10 +39,11 @@ def _status(gang: PodGang, observed: Observed) -> tuple[Change, ...]:
     pods = {group.name: _pods_of(gang, group.name, observed) for group in gang.spec.podgroups}
     scheduled = _short_of(gang, {name: sum(map(is_scheduled, found)) for name, found in pods.items()})
     ready = _short_of(gang, {name: sum(map(is_ready, found)) for name, found in pods.items()})
+    podgroup = _podgroup(gang, observed)
     was_ready = holds(before.conditions, "Ready") or holds(before.conditions, "Unhealthy")
     findings = [
         _initialized(gang, observed),
-        _minimum("Scheduled", scheduled, "scheduled"),
+        _minimum("Scheduled", scheduled, "scheduled", _refusal(podgroup)),
         _minimum("Ready", ready, "ready"),
         _unhealthy(was_ready and bool(ready), ready),
         _disrupted([each.metadata.name for found in pods.values() for each in found if is_disrupted(each)]),
@@ -50,21 +51,31 @@ def _status(gang: PodGang, observed: Observed) -> tuple[Change, ...]:
     status: Json = {
         "phase": "Pending" if scheduled else "Starting" if ready else "Running",
         "conditions": conditions(before.conditions, findings, observed.now_s, gang.metadata.generation),
-        "placementScore": _score(gang, observed),
+        "placementScore": _score(podgroup),
     }
     return report(PODGANGS, gang.metadata, before, status)
 
 
-def _score(gang: PodGang, observed: Observed) -> float | None:
-    """What the scheduler wrote on its form of the gang, if it is a score."""
+def _podgroup(gang: PodGang, observed: Observed) -> Json:
+    """The scheduler's form of the gang; empty where there is none."""
     if PODGROUPS not in observed.backend.watches:
-        return None
+        return {}
     found = observed.find(PODGROUPS, gang.metadata.namespace, naming.kai_podgroup(gang.metadata.name)) or {}
-    metadata = found.get("metadata") or {}
-    if gang.metadata.uid not in (owner.get("uid") for owner in metadata.get("ownerReferences") or ()):
-        return None
+    owners = (found.get("metadata") or {}).get("ownerReferences") or ()
+    return found if gang.metadata.uid in (owner.get("uid") for owner in owners) else {}
+
+
+def _refusal(podgroup: Json) -> str:
+    """The first line of what the scheduler last said about not placing it; the others hold figures that change."""
+    told = (podgroup.get("status") or {}).get("schedulingConditions") or ()
+    return str(told[-1].get("message") or "").partition("\n")[0] if told else ""
+
+
+def _score(podgroup: Json) -> float | None:
+    """What the scheduler wrote, if it is a score."""
+    annotations = (podgroup.get("metadata") or {}).get("annotations") or {}
     try:
-        score = float((metadata.get("annotations") or {}).get(PLACEMENT_SCORE, ""))
+        score = float(annotations.get(PLACEMENT_SCORE, ""))
     except ValueError:
         return None
     return score if 0 <= score <= 1 else None
@@ -93,9 +104,10 @@ def _initialized(gang: PodGang, observed: Observed) -> Finding:
     return Finding("Initialized", TRUE, "PodGangPodsCreated", "all pods are listed")
 
 
-def _minimum(kind: str, short: str, word: str) -> Finding:
+def _minimum(kind: str, short: str, word: str, why: str = "") -> Finding:
     if short:
-        return Finding(kind, FALSE, f"MinimumNot{kind}", f"fewer pods {word} than the minimum: {short}")
+        message = f"fewer pods {word} than the minimum: {short}"
+        return Finding(kind, FALSE, f"MinimumNot{kind}", f"{message}. {why}" if why else message)
     return Finding(kind, TRUE, f"Minimum{kind}", f"every pod group has its minimum of pods {word}")
 
 

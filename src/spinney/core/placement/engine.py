@@ -92,7 +92,7 @@ class Engine:
         except Untied as reason:
             return _unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level))
         if asked.simple and self.options.strategy == "binpack":
-            taken = self.quick.place(parts, asked, self.options.extras == "place")
+            taken = self.quick.place(parts, asked, self.options.extras)
             if taken is not None:
                 return self._answer(
                     parts, [(leaf, slot) for leaf, slot, count in taken for _ in range(count)], False, True
@@ -142,7 +142,7 @@ class Engine:
         mask = board.everything if area.usable is None else _mask(board, area.usable)
         attempt = Attempt(board, mask)
         needs = minimum(board)
-        extras = _wanted_extras(board) if self.options.extras == "place" else {}
+        extras = _wanted_extras(board) if self.options.extras != "skip" else {}
         for kids in choices(parts, needs):
             try:
                 budget.spend()

@@ -222,12 +222,24 @@ def grounds(
         yield Ground(inventory, parts, slots, allowed, all_)
         return
     tree, depth = inventory.trees[part.required.topology], part.required.depth
+    on = _by_slot(all_)
     for domain in tree.order(depth):
         members = tree.members(depth, domain)
         inside = set(members) if allowed is None else allowed & set(members)
         if inside and own <= set(members):
             kin = {one for slot in inside for one in inventory.family(slot)} if inventory.divided else inside
-            yield Ground(inventory, parts, sorted(kin | own), inside, all_)
+            slots = sorted(kin | own)
+            here = sorted({at for slot in slots for kin_slot in inventory.family(slot) for at in on.get(kin_slot, ())})
+            yield Ground(inventory, parts, slots, inside, [all_[at] for at in here])
+
+
+def _by_slot(all_: Sequence[Holder]) -> dict[int, list[int]]:
+    """Positions of the holders that have pods in a slot."""
+    found: dict[int, list[int]] = {}
+    for at, holder in enumerate(all_):
+        for held in holder.held:
+            found.setdefault(held.slot, []).append(at)
+    return found
 
 
 def _outermost(parts: Parts) -> Part:

@@ -39,7 +39,7 @@ def fits(case: Case) -> bool | None:
         return counted
     if case.tied is None and case.asked.simple and sum(case.needs.values()) <= MOST_PODS:
         with case.inventory.trial():
-            if case.engine.quick.place(case.parts, case.asked, False) is not None:
+            if case.engine.quick.place(case.parts, case.asked, "skip") is not None:
                 return True
     return _search(case)
 

@@ -41,9 +41,9 @@ class Quick:
         self.inventory = inventory
         self.counting = Counting(inventory)
 
-    def place(self, parts: Parts, asked: Profile, extras: bool) -> Taken | None:
+    def place(self, parts: Parts, asked: Profile, extras: str) -> Taken | None:
         """Take the gang's pods from the inventory, or leave it as it is and say None."""
-        if not asked.simple or (extras and asked.elastic and len(parts.leaves) > 1):
+        if not asked.simple or (extras != "skip" and asked.elastic and len(parts.leaves) > 1):
             return None
         mark = self.inventory.checkpoint()
         attempt = _Attempt(self, parts, asked, extras)
@@ -59,7 +59,7 @@ class Quick:
 class _Attempt:
     """One gang, first choices first: where they do not work out in a few tries, counting was not enough."""
 
-    def __init__(self, quick: Quick, parts: Parts, asked: Profile, extras: bool) -> None:
+    def __init__(self, quick: Quick, parts: Parts, asked: Profile, extras: str) -> None:
         self.counting = quick.counting
         self.inventory = quick.inventory
         self.parts = parts
@@ -86,7 +86,7 @@ class _Attempt:
         depths = sorted({part.required.depth for part in self.parts.above(leaf) if part.required})
         depth = domain = 0
         if depths:
-            fitting = self._holding(counts, depths[-1], need)
+            fitting = self._holding(counts, depths[-1], self._room(leaf))
             for narrower in depths:
                 above = fitting if narrower == depths[-1] else np.unique(self._up(depths[-1], narrower)[fitting])
                 if depth:
@@ -101,13 +101,13 @@ class _Attempt:
         counts, need = self._counts(leaf), self._need(leaf)
         required = max((part.required.depth for part in self.parts.above(leaf) if part.required), default=0)
         target = max(wish.depth, required)
-        ids = self._holding(counts, target, need)
+        ids = self._holding(counts, target, self._room(leaf))
         if len(ids):
             self._fill(leaf, counts, need, target, self._tightest(ids, target))
             return
         above = wish.depth - 1
         assert leaf.pods is not None
-        if need != leaf.pods.min or above < max(required, 1) or target > wish.depth:
+        if self._room(leaf) != leaf.pods.min or above < max(required, 1) or target > wish.depth:
             raise TooHard
         ids = self._holding(counts, above, need)
         if not len(ids) or self._tree().seated(above) != self._tree().seated(wish.depth):
@@ -120,7 +120,12 @@ class _Attempt:
 
     def _need(self, leaf: Part) -> int:
         assert leaf.pods is not None
-        return leaf.pods.count if self.extras else leaf.pods.min
+        return leaf.pods.count if self.extras == "place" else leaf.pods.min
+
+    def _room(self, leaf: Part) -> int:
+        """What a domain has to hold to be chosen: also the pods that come later."""
+        assert leaf.pods is not None
+        return leaf.pods.min if self.extras == "skip" else leaf.pods.count
 
     def _holding(self, counts: Counts, depth: int, need: int) -> Ids:
         return np.flatnonzero(counts.at(self.topology, depth) >= need)

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from spinney.api.labels import CONSOLIDATE
 from spinney.api.placement.problem import Consolidate
 
-MOST_MOVES = 16
-"""More are never asked for at once unless somebody says so."""
+BY_ITSELF = Consolidate(max_moves=16, max_loss=0.0)
+"""What a scheduler moves that was told to do so by itself."""
 
 _REQUEST = re.compile(r"([0-9]{1,6}),(0|1|0?\.[0-9]{1,9}|1\.0+)", re.ASCII)
 

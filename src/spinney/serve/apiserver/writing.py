@@ -202,6 +202,10 @@ async def update(
         new = transform(kernel.decode(record, resource))
         if patched:
             _conform_patched(call, new, old)
+        check_identity(call, new)
+        _check_versions(call, new, old)
+        if not patched:
+            conform(call, new)
         done = await _update_once(kernel, call, record, old, new, subresource, own or ownership.updated, asked)
         if done is not None:
             return done
@@ -243,9 +247,6 @@ async def _update_once(
     decided: bool,
 ) -> Object | None:
     """The stored object, or None when somebody else wrote in between."""
-    check_identity(call, new)
-    _check_versions(call, new, old)
-    conform(call, new)
     call.resource.strategy.default(new)
     _keep_metadata(new, old)
     own(kernel, call, new, old, subresource)

@@ -52,6 +52,7 @@ class Watchdog:
         self._newest = 0
         self._since: dict[Key, float] = {}
         self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
+        self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
         self._lost: Counter[Key] = Counter()
         self._whole: set[Key] = set()
         self._looks: dict[str, Callable[[Key, Json | None], None]] = {
@@ -91,7 +92,8 @@ class Watchdog:
     def evicts(self, victim: Key) -> None:
         """To be told of pods that the scheduler evicts, when it does."""
         pod = self.ground.pods.get(victim)
-        if pod is not None:
+        needed_s = self._needed.get(pod.uid, -self._late_s) if pod is not None else 0.0
+        if pod is not None and pod.is_live and needed_s + self._late_s < self._now():
             self._note(promises.inv7_lawful_eviction(self.ground, pod))
 
     def check_at_rest(self) -> list[str]:
@@ -154,6 +156,8 @@ class Watchdog:
             return
         was, gang = self.ground.gangs.get(key), read_gang(obj)
         self.ground.gangs[key] = gang
+        if was is not None and was.plan is not None:
+            self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
         self._note(promises.inv10_fenced(gang, was, self._newest if was is None or was.plan != gang.plan else 0))
         self._newest = max(self._newest, gang.epoch, gang.plan.epoch if gang.plan is not None else 0)
         if gang.plan is not None and (was is None or was.plan != gang.plan):

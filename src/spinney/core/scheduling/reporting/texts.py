@@ -13,6 +13,7 @@ UNSCHEDULABLE = "Unschedulable"
 NOT_READY = "NotReady"
 BINDING_ERROR = "BindingError"
 UNABLE_GROUP = "Unable to schedule podgroup"
+EVICTOR_ACTION = "evictor-action-type"
 
 Key = tuple[str, str]
 
@@ -59,7 +60,7 @@ def evicted_as_stale(pod: str, group: Key, minimum: int, sub_group: str, pods: i
 def _evictor(action: str, by: Key, pods: int) -> tuple[tuple[str, str], ...]:
     return (
         ("num-evicted-pods", str(pods)),
-        ("evictor-action-type", action),
+        (EVICTOR_ACTION, action),
         ("evictor-pod-group-name", by[1]),
         ("evictor-pod-group-namespace", by[0]),
     )

@@ -121,7 +121,7 @@ class Carrier:
         if Fate.OPEN in fates.values() or not await self._give_up(errand, left, version):
             return Carried(Ending.LATER, bound)
         await step_back()
-        outcome = await drop(self._door, errand.group, self._newest(errand.group, version, encode(errand.plan)))
+        outcome = await drop(self._door, errand.group, self._newest(errand.group, version, errand.plan))
         return Carried(await self._ended(outcome, errand.group), bound)
 
     async def _prepare(self, errand: Errand) -> Prepared:
@@ -153,12 +153,13 @@ class Carrier:
         found = [self._views.pods.get(errand.keys[uid]) for uid in sorted(uids) if uid in errand.keys]
         return [pod for pod in found if pod is not None and pod.metadata.uid in uids and not pod.spec.node_name]
 
-    def _newest(self, group: ObjectMeta, version: str, text: str) -> str:
+    def _newest(self, group: ObjectMeta, version: str, plan: Plan) -> str:
         """The version to take the record from: ours, or a later one that has the same record."""
         seen = self._views.podgroups.get((group.namespace, group.name))
-        if seen is None or seen.metadata.uid != group.uid or seen.metadata.annotations.get(PLAN) != text:
+        if seen is None or seen.metadata.uid != group.uid:
             return version
-        return max(version, seen.metadata.resource_version, key=version_number)
+        newest = max(version, seen.metadata.resource_version, key=version_number)
+        return newest if newest == version or seen.metadata.annotations.get(PLAN) == encode(plan) else version
 
     async def _ended(self, outcome: Outcome, group: ObjectMeta) -> Ending:
         match outcome:

@@ -27,7 +27,7 @@ class Decider:
 
     def __init__(self, cluster: Cluster, strategy: str, budget: int) -> None:
         self._cluster = cluster
-        self._minimum = Options(strategy=strategy, budget=budget, extras="skip")
+        self._minimum = Options(strategy=strategy, budget=budget, extras="weigh")
         self._everything = Options(strategy=strategy, budget=budget, extras="place")
         self._generation = -1
         self._engine = Engine(cluster.inventory, cluster.topologies, self._minimum)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
@@ -42,11 +44,20 @@ class Prey:
 
 @dataclass(frozen=True, slots=True)
 class Stander:
-    """A gang that stands, as far as it may be disturbed. `in_flight`: a plan of it is being carried out."""
+    """A gang that stands, as far as it may be disturbed. `in_flight`: a plan of it is being carried out.
+
+    `look` shows its pods.
+    """
 
     reading: GangReading
-    pods: Sequence[Pod]
+    look: Callable[[], Sequence[Pod]]
     in_flight: bool = False
+
+    @property
+    def going(self) -> list[Pod]:
+        """Members in the order in which they are given up: the last one first."""
+        live = [pod for pod in self.look() if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+        return sorted(live, key=order, reverse=True)
 
 
 class Hunter:
@@ -82,9 +93,9 @@ class Hunter:
         if found is not None and found.decision.outcome != "infeasible":
             return found
         if limits is not None:
-            found = self._ask(gang, Options(self._options.strategy, self._options.budget, False, "skip", limits))
+            found = self._ask(gang, msgspec.structs.replace(self._options, consolidate=limits))
         if preempts and (found is None or found.decision.outcome != "placed"):
-            found = self._ask(gang, Options(self._options.strategy, self._options.budget, True, "skip"))
+            found = self._ask(gang, msgspec.structs.replace(self._options, preempt=True))
         assert found is not None
         self._decider.refuse(gang, limits, found.decision)
         return found
@@ -120,18 +131,20 @@ class Hunter:
             if stander is None or stander.in_flight or other.priority > gang.priority:
                 fixed[other.name] = self._decider.places(other.name)
                 continue
-            stay = self._stay(stander.pods, budgets, moves) | spared
-            members = stander.reading.members
-            mine = {pod.metadata.uid: pod for pod in _going(stander.pods) if pod.metadata.uid in stay & members.keys()}
+            if not (budgets or moves or spared):
+                continue
+            going, members = stander.going, stander.reading.members
+            stay = (self._stay(going, budgets, moves) | spared) & members.keys()
+            mine = {pod.metadata.uid: pod for pod in going if pod.metadata.uid in stay}
             if mine:
                 kept.update(mine)
                 fixed[other.name] = [(members[uid], self._slot(pod)) for uid, pod in mine.items()]
         return kept, fixed
 
-    def _stay(self, pods: Sequence[Pod], budgets: Budgets, moves: bool) -> set[str]:
+    def _stay(self, going: Sequence[Pod], budgets: Budgets, moves: bool) -> set[str]:
         """Protected members; and where pods are to be moved, those that nobody would make anew."""
-        alone = {pod.metadata.uid for pod in pods if pod.metadata.controller is None} if moves else set()
-        return alone | (budgets.protected(_going(pods)) if budgets else frozenset())
+        alone = {pod.metadata.uid for pod in going if pod.metadata.controller is None} if moves else set()
+        return alone | budgets.protected(going)
 
     def _slot(self, pod: Pod) -> int:
         return self._cluster.inventory.seat(pod.spec.node_name, zone_of(pod))
@@ -143,7 +156,7 @@ class Hunter:
         def choose(spot: Spot) -> Pod:
             stander = self._stander(spot[0])
             assert stander is not None
-            for pod in _going(stander.pods):
+            for pod in stander.going:
                 uid = pod.metadata.uid
                 is_there = (stander.reading.members.get(uid), pod.spec.node_name, zone_of(pod)) == spot[1:]
                 if is_there and uid not in taken and uid not in kept:
@@ -156,9 +169,3 @@ class Hunter:
             (choose((each.gang, each.pods, each.source, each.source_zone)), each.target) for each in decision.moves
         ]
         return Prey(decision, tuple(victims), tuple(moves))
-
-
-def _going(pods: Iterable[Pod]) -> list[Pod]:
-    """In the order in which members are given up: the last one first."""
-    live = [pod for pod in pods if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
-    return sorted(live, key=order, reverse=True)

@@ -53,7 +53,7 @@ class Muster:
         entry = self._book.entries.get((namespace, short))
         if entry is None or entry.reading is None:
             return None
-        return Stander(entry.reading, self._members(self._views.pods_of(entry.key)), entry.in_flight)
+        return Stander(entry.reading, lambda: self._members(self._views.pods_of(entry.key)), entry.in_flight)
 
     def land(self, entry: Entry) -> None:
         """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-TIDYING_S = 1.0
+TIDYING_S = 2.0
 TELLING_S = 0.05
 
 StepBack = Callable[[], Awaitable[None]]

@@ -9,9 +9,10 @@ from typing import assert_never
 
 from spinney.api.clock import Clock, Dice
 from spinney.api.labels import KAI_STALE_TIMESTAMP
+from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
-from spinney.core.scheduling.reporting.texts import scheduled
+from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event
+from spinney.core.scheduling.reporting.texts import EVICTOR_ACTION, scheduled
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.loop.scheduler.binding import Binder
@@ -55,7 +56,7 @@ class Work:
         self.reports = Reports(
             door, clock, views.podgroups.get, views.pods.get, doubts.settle, node_pool=self._pool, lull=turns.lull
         )
-        self._evictor = Evictor(door, doubts, clock, self.reports.note)
+        self._evictor = Evictor(door, doubts, clock, self._note_eviction)
         preparer = Preparer(door, doubts, views, cluster)
         self._carrier = Carrier(door, doubts, views, preparer, binder, self._evictor)
 
@@ -96,6 +97,12 @@ class Work:
         if ending is Ending.DONE and act.event is not None:
             self.reports.note(PODGROUPS.api_version, "PodGroup", act.group, act.event)
         return ending
+
+    def _note_eviction(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> None:
+        self.reports.note(api_version, kind, about, event)
+        action = dict(event.annotations).get(EVICTOR_ACTION)
+        if kind == "PodGroup" and action is not None:
+            self._metrics.evicted(about.name, about.uid, self._pool, action, pods=1)
 
     def _ended(self, errand: Errand, carried: Carried) -> Ending:
         """Those who have their nodes are told so."""

@@ -1,0 +1,161 @@
+"""The promises on small records of a server: each of them is kept by one and broken by another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from spinney.core.scheduling.plan import Plan, Seat, encode
+from spinney.sim.invariants.watchdog import NODES, PODGROUPS, PODS, TOPOLOGIES, Watchdog
+from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
+from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup
+
+Json = dict[str, Any]
+
+
+class Record:
+    """Writes one after another, a second apart."""
+
+    def __init__(self, late_s: float = 0.0) -> None:
+        self.now = 0.0
+        self.dog = Watchdog(lambda: self.now, late_s=late_s)
+        self.write(TOPOLOGIES, TOPOLOGY)
+        for number in range(4):
+            self.node(f"n{number}", f"r{number // 2}")
+
+    def write(self, collection: str, obj: Json, *, gone: bool = False) -> None:
+        self.now += 1
+        key = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        self.dog.see(collection, key, None if gone else msgspec.json.decode(msgspec.json.encode(obj)))
+
+    def node(self, name: str, rack: str, gpus: int = 8, **spec: Any) -> None:
+        labels = {ZONE: "z", BLOCK: "b", RACK: rack, HOST: name}
+        status = {"allocatable": {GPU: str(gpus), "pods": "110"}}
+        self.write(NODES, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
+
+    def gang(self, name: str, *seats: tuple[str, str], epoch: int = 1, **spec: Any) -> None:
+        """With a plan, if there are seats: (pod, node)."""
+        found = podgroup(name, spec.pop("minimum", 2), **spec)
+        found["metadata"]["uid"] = f"uid-of-{name}"
+        found["metadata"]["annotations"] = {**found["metadata"]["annotations"], "spinney.dev/epoch": str(epoch)}
+        if seats:
+            plan = Plan(epoch, "bind", tuple([Seat(f"uid-of-{who}", node) for who, node in seats]))
+            found["metadata"]["annotations"]["spinney.dev/plan"] = encode(plan)
+        self.write(PODGROUPS, found)
+
+    def pod(self, name: str, group: str, node: str = "", gpus: int = 8, *, gone: bool = False) -> None:
+        found = pod(name, group, gpus)
+        found["metadata"]["uid"] = f"uid-of-{name}"
+        if node:
+            found["spec"]["nodeName"] = node
+        self.write(PODS, found, gone=gone)
+
+    def bind(self, group: str, *seats: tuple[str, str], **spec: Any) -> None:
+        """From pods to a plan to binds to no plan."""
+        self.gang(group, **spec)
+        for who, _ in seats:
+            self.pod(who, group)
+        self.gang(group, *seats, **spec)
+        for who, node in seats:
+            self.pod(who, group, node)
+        self.gang(group, **spec)
+
+    @property
+    def broken(self) -> list[str]:
+        return sorted({text.split(": ")[1].split()[0] for text in self.dog.check_at_rest()})
+
+
+def test_a_gang_that_is_planned_bound_and_done_breaks_nothing() -> None:
+    record = Record()
+    record.bind("a", ("a-0", "n0"), ("a-1", "n1"), required=RACK)
+    assert record.broken == []
+    assert (record.dog.binds, record.dog.plans) == (2, 1)
+
+
+def test_inv1_a_node_gets_no_more_than_it_has() -> None:
+    record = Record()
+    record.bind("a", ("a-0", "n0"), ("a-1", "n0"))
+    assert record.broken == ["INV1"]
+
+
+def test_inv1_a_node_that_shrank_gets_no_new_pod_unless_it_shrank_a_moment_ago() -> None:
+    for late_s, broken in ((0.0, ["INV1"]), (60.0, [])):
+        record = Record(late_s)
+        record.node("n0", "r0", gpus=4)
+        record.bind("a", ("a-0", "n0"), minimum=1)
+        assert record.broken == broken
+
+
+def test_inv1_a_cordoned_node_gets_no_new_pod() -> None:
+    record = Record()
+    record.node("n0", "r0", unschedulable=True)
+    record.bind("a", ("a-0", "n0"), minimum=1)
+    assert record.broken == ["INV1"]
+
+
+def test_inv2_a_plan_is_not_over_with_half_of_a_gang_bound() -> None:
+    record = Record()
+    record.bind("a", ("a-0", "n0"), minimum=2)
+    assert record.broken == ["INV2"]
+
+
+def test_inv2_a_gang_that_lost_a_member_is_repaired_and_one_that_lost_all_begins_anew() -> None:
+    record = Record()
+    record.bind("a", ("a-0", "n0"), ("a-1", "n1"))
+    record.pod("a-0", "a", gone=True)
+    assert record.broken == []
+    record.pod("a-1", "a", gone=True)
+    record.bind("a", ("a-2", "n0"))
+    assert record.broken == ["INV2"]
+
+
+def test_inv3_a_late_member_stays_in_the_domain_of_the_others() -> None:
+    for node, broken in (("n1", []), ("n2", ["INV3"])):
+        record = Record()
+        record.bind("a", ("a-0", "n0"), minimum=1, required=RACK)
+        record.bind("a", ("a-1", node), minimum=1, required=RACK)
+        assert record.broken == broken
+
+
+def test_inv3_members_on_a_node_that_is_gone_hold_nobody() -> None:
+    record = Record()
+    record.bind("a", ("a-0", "n0"), minimum=1, required=RACK)
+    record.write(NODES, {"metadata": {"name": "n0"}}, gone=True)
+    record.bind("a", ("a-1", "n2"), minimum=1, required=RACK)
+    assert record.broken == []
+
+
+def test_inv3_a_tied_gang_is_in_the_domain_of_its_base() -> None:
+    tied = {"spinney.dev/tied-to": f"a,{RACK}"}
+    for node, broken in (("n1", []), ("n2", ["INV3"])):
+        record = Record()
+        record.bind("a", ("a-0", "n0"), minimum=1, required=RACK)
+        record.bind("b", ("b-0", node), minimum=1, required=BLOCK, annotations=dict(tied))
+        assert record.broken == broken
+
+
+def test_inv4_a_pod_of_another_uid_inherits_nothing() -> None:
+    record = Record()
+    record.gang("a", minimum=1)
+    record.pod("a-0", "a")
+    record.gang("a", ("somebody", "n0"), minimum=1)
+    record.pod("a-0", "a", "n0")
+    record.gang("a", minimum=1)
+    assert record.broken == ["INV4"]
+
+
+def test_inv6_a_plan_does_not_stay() -> None:
+    record = Record()
+    record.gang("a", minimum=1)
+    record.pod("a-0", "a")
+    record.gang("a", ("a-0", "n0"), minimum=1)
+    record.pod("a-0", "a", "n0")
+    assert record.broken == ["INV6"]
+
+
+def test_inv10_an_older_epoch_plans_nothing_after_a_newer_one() -> None:
+    record = Record()
+    record.bind("a", ("a-0", "n0"), minimum=1, epoch=2)
+    record.bind("b", ("b-0", "n1"), minimum=1, epoch=1)
+    assert record.broken == ["INV10"]

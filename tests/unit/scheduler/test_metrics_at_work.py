@@ -1,0 +1,57 @@
+"""The figures of a scheduler at work, as a monitoring system sees them."""
+
+from __future__ import annotations
+
+from spinney.cli.role_running import metrics_text
+from spinney.sim.world import World
+from unit.operator.topologies import RACK
+from unit.scheduler.scheduler_world import podgroup, pods
+from unit.scheduler.watched_world import watched
+
+
+def figures(page: str) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in page.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
+
+
+def test_k15_a_scheduler_tells_what_it_did_and_who_waits() -> None:
+    async def scenario(world: World) -> None:
+        assert world.stack.scheduler is not None
+        await world.apply(
+            [podgroup("a", 2, required=RACK), *pods("a", 2), podgroup("b", 3, required=RACK), *pods("b", 3)]
+        )
+        await world.settle()
+        found = figures(world.stack.scheduler.metrics.page())
+        assert found['kai_podgroups_scheduled_by_action{action="allocate"}'] == 1
+        assert found['kai_podgroups_acted_on_by_action{action="allocate"}'] >= 2
+        assert found["kai_task_bind_latency_milliseconds_count"] == 2
+        assert found["kai_placement_score_count"] == 1
+        assert found['kai_pending_podgroups{reason="Unschedulable"}'] == 1
+        assert found[f'kai_topology_largest_gang{{gpus="8",level="{RACK}",topology="tree"}}'] == 2
+        assert found["kai_cycle_duration_seconds_count"] > 0
+
+    watched(scenario)
+
+
+class _Role:
+    """A role with a page of its own."""
+
+    def trouble(self) -> str:
+        return ""
+
+    def figures(self) -> dict[str, float]:
+        return {"leading": 1.0}
+
+    async def run(self) -> None:
+        pass
+
+    def page(self) -> str:
+        return "kai_cycle_duration_seconds_count 3.0\n"
+
+
+def test_the_page_of_a_role_is_served_beside_the_figures_of_all() -> None:
+    assert figures(metrics_text({"scheduler": _Role()})) == {
+        'spinney_ready{role="scheduler"}': 1.0,
+        'spinney_leading{role="scheduler"}': 1.0,
+        "kai_cycle_duration_seconds_count": 3.0,
+    }
