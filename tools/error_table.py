@@ -29,12 +29,15 @@ from unittest import mock
 import yaml
 
 from spinney.api import operator_configuration
-from spinney.api.admission import AdmissionRequest, Verdict
+from spinney.api.admission import AdmissionRequest, Unreadable, Verdict
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
 from spinney.cli.manifest_files import Manifest
 from spinney.cli.validation import Validator
 from spinney.core import admission
+from spinney.core.admission import dynamo as dynamo_admission
+from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import KAI, AdmissionSettings
@@ -79,6 +82,7 @@ class Cluster:
 
     objects: dict[tuple[str, str], Json] = field(default_factory=dict)  # by plural and name
     cliques: list[Json] = field(default_factory=list)
+    is_forbidden: bool = False
 
     async def get(self, group: str, plural: str, namespace: str, name: str) -> Json | None:
         return self(group, plural, namespace, name)
@@ -87,6 +91,8 @@ class Cluster:
         return self.listing(group, plural, namespace, labels)
 
     def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Json | None:
+        if self.is_forbidden:
+            raise Unreadable(f"{plural}.{group} is forbidden")
         return self.objects.get((plural, name))
 
     def listing(
@@ -103,7 +109,7 @@ class Cluster:
 def modules() -> list[ModuleType]:
     return [
         importlib.import_module(found.name)
-        for package in (admission, operator_configuration)
+        for package in (admission, dynamo_admission, operator_configuration)
         for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
     ]
 
@@ -203,7 +209,11 @@ class Desk:
         cluster = self._cluster(case, old)
         settings = SETTINGS[case.get("settings", "")]
         if case.get("rules_only"):
-            request = _request(new, old, "CREATE" if old is None else "UPDATE")
+            operation = "CREATE" if old is None else "UPDATE"
+            if new["kind"] == "DynamoGraphDeployment":
+                request = _request(new, old, operation, ("nvidia.com", "dynamographdeployments"))
+                return _answer(case, DynamoAdmission(DynamoAdmissionSettings()).validate(request, cluster))
+            request = _request(new, old, operation)
             return _answer(case, OperatorAdmission(settings).validate(request, cluster))
         return asyncio.run(self._validated(case, settings, cluster, old, new))
 
@@ -223,7 +233,7 @@ class Desk:
         return old, new
 
     def _cluster(self, case: Json, old: Json | None) -> Cluster:
-        cluster = Cluster()
+        cluster = Cluster(is_forbidden=bool(case.get("forbidden")))
         for name, levels in self._base["topologies"].items():
             shown = [{"domain": domain, "key": key} for domain, key in levels.items()]
             obj: Json = {"metadata": {"name": name}, "spec": {"levels": shown}}
@@ -288,7 +298,10 @@ def _nested(obj: Json, depth: int) -> Json:
     inner: Json = {}
     for _ in range(depth):
         inner = {"a": inner}
-    made["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["a"] = inner
+    if "services" in made["spec"]:
+        made["spec"]["services"]["Decode"]["extraPodSpec"]["a"] = inner
+    else:
+        made["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["a"] = inner
     return made
 
 

@@ -1,4 +1,4 @@
-"""The Dynamo part has the rights that it needs and no others: recorded over what it does, also when answers are lost."""
+"""The Dynamo part has the rights that it needs and no others: recorded while it works, also when answers are lost."""
 
 from __future__ import annotations
 

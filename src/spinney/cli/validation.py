@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.admission import AdmissionRequest, Object
-from spinney.api.crds import crd
+from spinney.api.crds import Conversion, crd
 from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.dynamo_conversion import ConversionError, from_list_form
 from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden
@@ -163,10 +163,11 @@ def _in_a_served_form(manifest: Manifest) -> Object:
 
 @lru_cache(maxsize=64)
 def _resource(api_version: str, kind: str) -> Resource | None:
-    """How a kind of ours is served; its schema is compiled when it is asked for."""
+    """How a kind of ours is served in any of its versions; its schema is compiled when it is asked for."""
     if kind not in (one.stored.KIND for one in DEFINITIONS):
         return None
-    return next((one for one in resources(crd(kind)) if one.group_version == api_version), None)
+    served = resources(crd(kind, Conversion()))
+    return next((one for one in served if one.group_version == api_version), None)
 
 
 def _place(obj: Object, resource: Resource) -> str:

@@ -163,6 +163,75 @@ def test_a_fragment_may_set_topology_only() -> None:
     ]
 
 
+def test_a_fragment_is_for_the_object_of_its_place() -> None:
+    fragment = {"apiVersion": "grove.io/v1alpha1", "target": "PodCliqueSet", "value": {}}
+    (found,) = errors(deployment("d", component("w", providerOverride=fragment)))
+    assert found == (
+        'spec.components[0].providerOverride.target: Unsupported value: "PodCliqueSet": '
+        'supported values: "PodCliqueTemplateSpec"'
+    )
+    right = {**fragment, "target": "PodCliqueScalingGroupConfig"}
+    assert errors(deployment("d", component("w", multinode={"nodeCount": 2}, providerOverride=right))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "spec"),
+    [
+        ("spec.priorityClassName", {"priorityClassName": "high"}),
+        ("spec.experimental.kvTransferPolicy", {"experimental": {"kvTransferPolicy": {"domain": "rack"}}}),
+    ],
+)
+def test_what_only_grove_can_honour_is_refused_off_grove(path: str, spec: Json) -> None:
+    (found,) = errors(deployment("d", component("w"), annotations={"nvidia.com/enable-grove": "false"}, **spec))
+    assert found.startswith(f"{path}: Forbidden: requires the Grove pathway")
+
+
+def test_the_policy_for_cache_transfers_is_immutable() -> None:
+    old = deployment("d", component("w"), experimental={"kvTransferPolicy": {"domain": "rack"}})
+    (found,) = errors(deployment("d", component("w")), old)
+    assert found == (
+        "spec.experimental.kvTransferPolicy: Invalid value: null: is immutable and cannot be added, removed, or "
+        "changed after creation; delete and recreate the DynamoGraphDeployment to change the KV transfer policy"
+    )
+
+
+def test_the_least_number_of_replicas_is_immutable_and_fits() -> None:
+    two = deployment("d", component("w", replicas=2, minAvailable=2))
+    assert errors(two, deployment("d", component("w", replicas=2))) == [
+        "spec.components[0].minAvailable: Invalid value: 2: minAvailable is immutable after creation"
+    ]
+    assert errors(deployment("d", component("w", replicas=0, minAvailable=2))) == []
+    assert errors(deployment("d", component("w", replicas=1, minAvailable=2))) == [
+        "spec.components[0].minAvailable: Invalid value: 2: "
+        "minAvailable must be less than or equal to replicas unless replicas is 0"
+    ]
+
+
+def test_who_renders_a_deployment_cannot_be_changed_and_comes_back_if_left_out() -> None:
+    old = deployment("d", component("w"), annotations={"nvidia.com/workload-provider": "grove"})
+    other = deployment("d", component("w"), annotations={"nvidia.com/workload-provider": "component"})
+    assert errors(other, old) == [
+        'metadata.annotations[nvidia.com/workload-provider]: Invalid value: "component": field is immutable'
+    ]
+    changed = RULES.mutate(request(deployment("d", component("w")), old), View()).object
+    assert changed is not None
+    assert changed["metadata"]["annotations"] == {"nvidia.com/workload-provider": "grove"}
+
+
+def test_a_restart_cannot_be_asked_for_with_the_creation() -> None:
+    (found,) = errors(deployment("d", component("w"), restart={"id": "now"}))
+    assert found.startswith("spec.restart: Forbidden: must be unset on create")
+
+
+def test_replicas_that_an_adapter_owns_are_changed_by_it_and_by_planners_only() -> None:
+    old = deployment("d", component("w", replicas=1, scalingAdapter={}))
+    new = deployment("d", component("w", replicas=2, scalingAdapter={}))
+    (found,) = errors(new, old)
+    assert found.startswith("spec.components[0].replicas: Forbidden: cannot be modified directly")
+    assert errors(new, old, user="system:serviceaccount:ml:planner-serviceaccount") == []
+    assert errors(new, old, user="operator", operator_users=frozenset({"operator"})) == []
+
+
 def test_a_main_container_with_an_image_is_required_at_creation_only() -> None:
     obj = deployment("d", {"name": "w", "type": "worker"})
     assert errors(obj) == ["spec.components[0].podTemplate.spec.containers: Required value: is required"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
@@ -76,30 +77,42 @@ def test_no_room_is_a_capacity_problem_and_says_so() -> None:
 
 
 def test_d9_d10_a_level_that_disappears_and_comes_back_shows_on_the_deployment() -> None:
+    """Users that are not scheduled do not protect their levels; its own levels come back as they were."""
+
+    def named(domains: Iterable[str]) -> Json:
+        levels = [{"domain": domain, "key": LEVELS[domain]} for domain in domains]
+        body = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "mine"}}
+        return {**body, "spec": {"levels": levels}}
+
     async def scenario(world: World) -> None:
-        levels = [{"domain": domain, "key": key} for domain, key in LEVELS.items()]
-
-        def named(found: list[Json]) -> Json:
-            body = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "mine"}}
-            return {**body, "spec": {"levels": found}}
-
-        await world.apply(named(levels))
+        await world.apply(named(LEVELS))
         await world.settle()
-        obj = deployment("llm", component("Decode", gpus=1), topologyConstraint=packed("rack", "mine"))
-        await world.apply(manifest(obj))
+        big = component("Decode", gpus=9)
+        await world.apply(manifest(deployment("llm", big, topologyConstraint=packed("rack", "mine"))))
         await world.settle()
         assert (await told(world, "llm", "TopologyLevelsAvailable"))[0] == "True"
-        plugins = world.server.kernel  # the admin forces a change that admission would refuse
-        del plugins
-        await world.delete("ClusterTopology", "mine")
+        await world.apply(named(domain for domain in LEVELS if domain != "rack"))
         await world.settle()
-        assert (await told(world, "llm", "Ready"))[0] == "True"
-        events = [
-            each for each in await world.list("Event") if each["involvedObject"]["kind"] == "DynamoGraphDeployment"
+        lost = "Topology level 'rack' is no longer available in the cluster topology"
+        for kind in ("TopologyConstraintsEnforced", "TopologyLevelsAvailable"):
+            assert await told(world, "llm", kind) == ("False", "TopologyLevelsUnavailable", lost)
+        await world.apply(named(LEVELS))
+        await world.settle()
+        assert (await told(world, "llm", "TopologyConstraintsEnforced"))[0] == "True"
+        assert await events(world) == [
+            ("Normal", "TopologyConstraintsApplied"),
+            ("Warning", "TopologyLevelsUnavailable"),
+            ("Normal", "TopologyConstraintsApplied"),
         ]
-        assert "TopologyConstraintsApplied" in {each["reason"] for each in events}
 
     in_world(scenario)
+
+
+async def events(world: World) -> list[tuple[str, str]]:
+    """Of deployments, in the order they came."""
+    found = [each for each in await world.list("Event") if each["involvedObject"]["kind"] == "DynamoGraphDeployment"]
+    by_age = sorted(found, key=lambda each: int(each["metadata"]["resourceVersion"]))
+    return [(each["type"], each["reason"]) for each in by_age]
 
 
 def test_d13_a_set_that_is_refused_shows_on_the_deployment() -> None:

@@ -1,4 +1,4 @@
-"""A deployment as a PodCliqueSet, field by field. `python -m tests.golden.dynamo` style: see `test_the_golden_sets`."""
+"""A deployment as a PodCliqueSet, field by field."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo.framework import BadDeployment
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
@@ -138,6 +139,35 @@ def test_a_scheduler_of_the_users_choice_gets_no_queue() -> None:
     own["podTemplate"]["spec"]["schedulerName"] = "mine"
     (clique,) = podcliqueset_of(deployment("d", own), SETTINGS)["spec"]["template"]["cliques"]
     assert clique["spec"]["podSpec"]["schedulerName"] == "mine"
+    assert "kai.scheduler/queue" not in clique["labels"]
+
+
+@pytest.mark.parametrize("strategy", ["RollingRecreate", "OnDelete"])
+def test_the_update_strategy_is_named_by_an_annotation(strategy: str) -> None:
+    obj = deployment("d", component("w"), annotations={"nvidia.com/grove-update-strategy": strategy})
+    assert podcliqueset_of(obj, SETTINGS)["spec"]["updateStrategy"] == {"type": strategy}
+    assert "updateStrategy" not in podcliqueset_of(SINGLE, SETTINGS)["spec"]
+
+
+def test_an_unknown_update_strategy_is_an_error() -> None:
+    obj = deployment("d", component("w"), annotations={"nvidia.com/grove-update-strategy": "Sudden"})
+    with pytest.raises(BadDeployment, match="found 'Sudden', expected one of RollingRecreate, OnDelete"):
+        podcliqueset_of(obj, SETTINGS)
+
+
+def test_volcano_gets_its_pods_and_its_queue_on_the_set() -> None:
+    obj = deployment("d", component("w"), annotations={"nvidia.com/volcano-queue": " gpus "})
+    rendered = podcliqueset_of(obj, DynamoSettings(kai=False, volcano=True))
+    (clique,) = rendered["spec"]["template"]["cliques"]
+    assert clique["spec"]["podSpec"]["schedulerName"] == "volcano"
+    assert rendered["metadata"]["annotations"] == {"scheduling.grove.io/volcano-queue": "gpus"}
+
+
+def test_without_a_scheduler_of_its_own_pods_are_left_to_the_set() -> None:
+    (clique,) = podcliqueset_of(deployment("d", component("w")), DynamoSettings(kai=False))["spec"]["template"][
+        "cliques"
+    ]
+    assert "schedulerName" not in clique["spec"]["podSpec"]
     assert "kai.scheduler/queue" not in clique["labels"]
 
 

@@ -128,6 +128,33 @@ def test_k16_without_a_named_queue_the_default_one_is_taken() -> None:
     assert any(isinstance(each, Create) and each.target.resource.kind == "PodCliqueSet" for each in changes)
 
 
+def test_two_schedulers_with_queues_are_told_and_no_set_is_made() -> None:
+    changes = expand(deployment("d", component("w")), Observed(DynamoSettings(volcano=True), 5.0)).changes
+    assert not any(isinstance(each, Create) for each in changes)
+    status = next(each for each in changes if isinstance(each, SetStatus)).status
+    assert status["conditions"][0]["message"] == (
+        "kai-scheduler and volcano scheduler integrations cannot both be enabled for Grove"
+    )
+    assert status["state"] == "failed"
+
+
+def test_several_reasons_are_mixed_and_each_component_says_its_own() -> None:
+    obj = deployment("d", component("a"), component("b"))
+    numbers = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "scheduledReplicas": 1}
+    found = conditions_of(obj, live_set(), cliques=[clique("d-0-a", 1, numbers)])["Ready"]
+    assert found["reason"] == "mixed_not_ready_reasons"
+    assert found["message"] == "Resources not ready: d: a: scheduled but ready=0/1; d: b: resource not found"
+    assert found["observedGeneration"] == 1
+
+
+def test_the_set_remembers_what_it_was_made_of() -> None:
+    changes = expand(deployment("d", component("w")), Observed(DynamoSettings(), 5.0)).changes
+    (made,) = [each for each in changes if isinstance(each, Create) and each.target.resource.kind == "PodCliqueSet"]
+    annotations = made.body["metadata"]["annotations"]
+    assert annotations["nvidia.com/last-applied-generation"] == "1"
+    assert len(annotations["nvidia.com/last-applied-hash"]) == 16
+
+
 def test_replicas_are_changed_where_they_are_scaled() -> None:
     obj = deployment("d", component("w", replicas=5))
     live = clique("d-0-w", 2, {"observedGeneration": 1})

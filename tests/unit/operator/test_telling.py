@@ -165,6 +165,17 @@ def test_s3_a_name_that_somebody_else_has_is_a_last_error_until_it_is_free() -> 
     in_world(scenario)
 
 
+def test_g1_a_name_that_somebody_else_has_is_told_by_one_event() -> None:
+    async def scenario(world: World) -> None:
+        theirs = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "d-0"}}
+        await world.apply({**theirs, "spec": {"ports": [{"port": 80}]}})
+        await world.apply(podcliqueset("d", [clique("fe")]))
+        await world.settle(limit_s=100_000)
+        assert await told(world, "PodCliqueSet", "d") == [("ServiceCreateFailed", 'services "d-0" already exists')]
+
+    in_world(scenario)
+
+
 def test_g1_a_termination_is_told_on_the_set_or_on_the_group_whose_replica_goes() -> None:
     sick = {"spinney.dev/sim-fail": "unready"}
     whole = podcliqueset("d", [clique("a", annotations=sick)], terminationDelay="60s")

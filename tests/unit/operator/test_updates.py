@@ -224,6 +224,30 @@ def test_g1_on_delete_leaves_the_pods_to_the_user() -> None:
     in_world(scenario)
 
 
+def test_g1_on_delete_a_group_counts_the_podcliques_whose_pods_users_have_replaced() -> None:
+    whole = podcliqueset("d", [clique("x")], [group("g", ["x"], replicas=2)], strategy="OnDelete")
+
+    async def counted(world: World) -> tuple[int, int]:
+        progress = (await world.get("PodCliqueScalingGroup", "d-0-g") or {})["status"]["updateProgress"]
+        return progress["updatedPodCliquesCount"], progress["totalPodCliquesCount"]
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        await world.apply(_with_image(whole, "v2"))
+        await world.settle()
+        assert await counted(world) == (0, 2)
+        (first, second) = [pod["metadata"]["name"] for pod in await world.list("Pod")]
+        await world.delete("Pod", first)
+        await world.settle()
+        assert await counted(world) == (1, 2)
+        await world.delete("Pod", second)
+        await world.settle()
+        assert await counted(world) == (2, 2)
+
+    in_world(scenario)
+
+
 def test_g1_scaling_in_gives_up_outdated_pods_first() -> None:
     whole = podcliqueset("d", [clique("w", 3, 1)], strategy="OnDelete")
 

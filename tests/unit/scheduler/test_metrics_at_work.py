@@ -5,6 +5,7 @@ from __future__ import annotations
 from spinney.cli.role_running import metrics_text
 from spinney.sim.world import World
 from unit.operator.topologies import RACK
+from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang
 from unit.scheduler.scheduler_world import podgroup, pods
 from unit.scheduler.watched_world import watched
 
@@ -31,6 +32,20 @@ def test_k15_a_scheduler_tells_what_it_did_and_who_waits() -> None:
         assert found["kai_cycle_duration_seconds_count"] > 0
 
     watched(scenario)
+
+
+def test_k10_pods_that_had_to_go_are_counted_by_their_group() -> None:
+    async def scenario(world: World) -> None:
+        assert world.stack.scheduler is not None
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        found = figures(world.stack.scheduler.metrics.page())
+        (evicted,) = [value for name, value in found.items() if name.startswith("kai_pod_group_evicted_pods_total")]
+        assert (evicted, found["kai_total_preemption_attempts"]) == (2, 1)
+
+    watched(scenario, nodes=ONE_RACK)
 
 
 class _Role:

@@ -241,27 +241,18 @@ def _breach(group: PodCliqueScalingGroup, replicas: Sequence[Replica], running: 
 def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> tuple[Json, bool]:
     """What the status says about an update, and whether one is under way here."""
     before, whole = group.status, observed.revisions.whole
+    known = before.update_progress
     if before.current_pod_clique_set_generation_hash in ("", whole):
-        return {"currentPodCliqueSetGenerationHash": whole}, False
+        follows: Json = {"updateProgress": builtins(known) | _counts(observed, replicas)} if known else {}
+        return {"currentPodCliqueSetGenerationHash": whole} | follows, False
     done = all(replica.updated for replica in replicas)
     by_hand = waits_for_user(observed.podcliqueset)
     turn = is_updating(observed.podcliqueset, observed.group.replica)
     if not (turn or done or by_hand):
         return {}, False
-    known = before.update_progress
     begun = known is not None and known.pod_clique_set_generation_hash == whole
     progress: Json = builtins(known) if begun else {"updateStartedAt": stamp(observed.now_s)}
-    members = [(each, member) for replica in replicas for member in replica.members for each in replica.live]
-    updated = sum(
-        cliques.is_updated(each, member, observed.revisions)
-        for each, member in members
-        if each.metadata.name == member.name
-    )
-    progress |= {
-        "podCliqueSetGenerationHash": whole,
-        "updatedPodCliquesCount": updated,
-        "totalPodCliquesCount": sum(len(replica.members) for replica in replicas),
-    }
+    progress |= {"podCliqueSetGenerationHash": whole} | _counts(observed, replicas)
     chosen = progress.pop("readyReplicaIndicesSelectedToUpdate", None)
     if not (done or by_hand):
         if chosen := _selected(chosen, observed, replicas):
@@ -269,6 +260,18 @@ def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequen
         return {"updateProgress": progress}, True
     progress["updateEndedAt"] = progress["updateStartedAt"] if by_hand else stamp(observed.now_s)
     return {"currentPodCliqueSetGenerationHash": whole, "updateProgress": progress}, False
+
+
+def _counts(observed: Observed, replicas: Sequence[Replica]) -> Json:
+    """How many PodCliques there are to be, and how many have pods of the current revision only."""
+    updated = 0
+    for replica in replicas:
+        live = {each.metadata.name: each for each in replica.live}
+        for member in replica.members:
+            found = live.get(member.name)
+            if found is not None and cliques.is_updated(found, member, observed.revisions):
+                updated += cliques.has_only_updated_pods(found)
+    return {"updatedPodCliquesCount": updated, "totalPodCliquesCount": sum(len(each.members) for each in replicas)}
 
 
 def _selected(before: Json | None, observed: Observed, replicas: Sequence[Replica]) -> Json | None:

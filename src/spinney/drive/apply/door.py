@@ -144,9 +144,7 @@ class Door:
         body: Object = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {
-                key: dict(told) for key, told in (("annotations", annotations), ("labels", labels)) if told
-            },
+            "metadata": {key: dict(told) for key, told in (("annotations", annotations), ("labels", labels)) if told},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         return await self._post(write, ref.path("binding"), with_metadata(body, ref, given))

@@ -48,7 +48,6 @@ class Address:
         service = {"namespace": self.service_namespace, "name": self.service_name}
         return {"service": {**service, "path": path, "port": self.service_port}, **trust}
 
-
     def conversion(self) -> Conversion:
         """The same place, for the conversion of versions."""
         bundle = encoded_bundle(self.bundle_pem)

@@ -22,7 +22,7 @@ from spinney.drive.apply.write import Precondition
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.paths import Ref, ResourcePath
 from spinney.drive.loop.operator.herald import Herald
-from spinney.drive.loop.operator.telling import Refusal, Subject, Success, failure, successes
+from spinney.drive.loop.operator.telling import Refusal, Subject, Success, failure, is_remembered, successes
 
 _AT_A_TIME = 8
 _COMPONENT = "grove-operator"
@@ -80,6 +80,8 @@ class Effects:
                 elif not _is_fine(change, outcome):
                     if isinstance(outcome, Exists):
                         refusals.append(Refusal(change, outcome.status))
+                        if is_remembered(refusals[-1], about):
+                            await self._complain(refusals[-1], about)
                     done.append(Success(change, written(outcome).uid))
                     made = made or isinstance(change, Create | Amend)
                 elif isinstance(outcome, Deleted):

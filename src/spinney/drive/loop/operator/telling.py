@@ -78,6 +78,11 @@ def failure(refusal: Refusal, about: Subject | None) -> Notify | None:
     return Notify(target, uid, reason, refusal.words, "", warning=True)
 
 
+def is_remembered(refusal: Refusal, about: Subject | None) -> bool:
+    """Whether the object tells of such a failure since an earlier attempt: it does not pass by itself."""
+    return about is not None and any(each.code == _code(refusal.change) for each in about.last_errors)
+
+
 def remembered(about: Subject, refusals: Sequence[Refusal], error: Exception, now_s: float) -> SetStatus | None:
     """The last errors of an object whose reconciliation failed; None where they are told, or will pass by themselves.
 

@@ -37,9 +37,7 @@ def _may_be_planned(pods: list[Pod]) -> bool:
     return not pods or any(not pod.spec.node_name for pod in pods)
 
 
-async def _touch(
-    door: Door, doubts: Doubts, dice: Dice, turns: asyncio.Semaphore, group: PodGroup, epoch: int
-) -> None:
+async def _touch(door: Door, doubts: Doubts, dice: Dice, turns: asyncio.Semaphore, group: PodGroup, epoch: int) -> None:
     """A group that is another version already is as good as touched."""
     metadata, attempt = group.metadata, 0
     patch = {"metadata": {"annotations": {FENCED: str(epoch)}}}

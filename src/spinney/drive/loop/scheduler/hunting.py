@@ -118,9 +118,7 @@ class Hunter:
             spared |= over
         return Prey(self._decider.minimum(gang))
 
-    def _kept(
-        self, gang: Gang, budgets: Budgets, spared: set[str], moves: bool
-    ) -> tuple[set[str], dict[str, Places]]:
+    def _kept(self, gang: Gang, budgets: Budgets, spared: set[str], moves: bool) -> tuple[set[str], dict[str, Places]]:
         """Members that stay: their uids, and their places by gang."""
         kept: set[str] = set()
         fixed: dict[str, Places] = {}
