@@ -145,6 +145,7 @@ async def waits_on_embedded(gangs: int, nodes: int) -> Row:
         await _occupy(transport, nodes)
         counted = _Single(transport)
         async with at_work(a_scheduler(counted)):
+            await until_bound(counted, GANG, [gang(transport, "first")])
             others = asyncio.create_task(_come_and_go(transport))
             try:
                 for number in range(gangs):

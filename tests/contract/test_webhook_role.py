@@ -238,8 +238,9 @@ def test_c8_d7_a_topology_that_may_not_be_read_is_a_refusal(server: Server, star
     try:
         reply = eventually(lambda: _refusal(space, beta), "the right is gone")
         assert reply["code"] == 422
-        assert 'spec.topologyConstraint.clusterTopologyName: Invalid value: "grove-topology": failed to read' in (
-            reply["message"]
+        assert (
+            'spec.topologyConstraint.clusterTopologyName: Invalid value: "grove-topology": failed to read'
+            in (reply["message"])
         )
         assert "forbidden" in reply["message"]
         plain = {**beta, "spec": {"components": beta["spec"]["components"]}}

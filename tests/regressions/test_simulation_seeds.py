@@ -12,6 +12,8 @@ SEEDS = [
     28,  # a bind counted as seen because of a bookmark: a pod was planned again after it had been bound
     96,  # held in silence, as 19
     113,  # an eviction that was asked for twice
+    158,  # a plan was given up by halves, and nobody asked what became of the rest until a restart
+    169,  # members on a node that was gone
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,6 +96,9 @@ async def lose_node(world: World, process: SchedulerProcess) -> None:
     await world.delete("Node", victim["spec"]["nodeName"])
     await world.delete("Pod", "a-0", grace_s=0)
     await world.apply(pod("a-0", "a"))
+    await asyncio.sleep(45)  # a pod on a node that is gone is cleared away after 40 s
+    if await world.get("Pod", "a-0") is None:
+        await world.apply(pod("a-0", "a"))
 
 
 async def change_topology(world: World, process: SchedulerProcess) -> None:

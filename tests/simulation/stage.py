@@ -48,6 +48,7 @@ class Outcome:
     news: int
     crashes: int
     bound: int
+    evictions: list[str]
 
 
 class Ears:
@@ -118,13 +119,19 @@ def outcome(scenario: Scenario, crash: CrashPoint | None = None, stale: Stale | 
                 ears.append(Ears(inner))
                 return ears[-1]
 
+            evicted: list[str] = []
+
+            def evicts(victim: tuple[str, str]) -> None:
+                evicted.append(victim[1])
+                dog.evicts(victim)
+
             process = SchedulerProcess(
                 world,
                 "scheduler",
                 sim.dice,
                 scenario.settings,
                 elects=False,
-                evicts=dog.evicts,
+                evicts=evicts,
                 wrap=listen,
             )
             process.start()
@@ -155,6 +162,7 @@ def outcome(scenario: Scenario, crash: CrashPoint | None = None, stale: Stale | 
                 news=ears[0].news - heard,
                 crashes=process.crashes,
                 bound=sum(bool(each["spec"].get("nodeName")) for each in pods),
+                evictions=sorted(set(evicted)),
             )
 
     return run(main, limit_s=20_000)

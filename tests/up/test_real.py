@@ -86,10 +86,10 @@ def test_a_taken_port_is_named(up: Up) -> None:
     assert (status, said) == (3, f"spinney up: cannot listen on 127.0.0.1:{port}: Address already in use\n")
 
 
-def test_only_the_stored_version_of_converted_kinds_is_served(up: Up) -> None:
+def test_both_versions_of_converted_kinds_are_served(up: Up) -> None:
     running = up("--real").ready()
     served = json.loads(running.kubectl("get", "--raw", "/apis/nvidia.com"))["versions"]
-    assert [one["version"] for one in served] == ["v1beta1"]
+    assert [one["version"] for one in served] == ["v1beta1", "v1alpha1"]
 
 
 def test_it_ends_when_its_control_plane_does(up: Up) -> None:

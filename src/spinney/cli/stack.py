@@ -107,6 +107,7 @@ async def _up(
     if options.real:
         parts = replace(parts, controllers=())
     async with server as api:
+        await api.judged()
         roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
         stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
         async with asyncio.TaskGroup() as group:
@@ -116,7 +117,6 @@ async def _up(
             await stack.operating.wait()
             await stack.scheduling.wait()
             await stack.deploying.wait()
-            await api.judged()
             applied = await _apply(api.transport, manifests)
             _announce(options, api, len(nodes), applied, time.monotonic() - started)
 

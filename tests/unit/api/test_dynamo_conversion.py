@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spinney.api.crds import crd
 from spinney.api.domains import DOMAINS
 from spinney.api.dynamo_conversion import ALPHA, BETA, ConversionError, convert, from_list_form, to_alpha, to_beta
 
@@ -295,6 +296,12 @@ services = st.fixed_dictionaries(
         "extraPodMetadata": st.fixed_dictionaries({}, optional={"labels": string_maps, "annotations": string_maps}),
         "extraPodSpec": st.fixed_dictionaries({}, optional={**pod_spec, "mainContainer": container}),
         "livenessProbe": probe,
+        "readinessProbe": probe,
+        "modelRef": st.fixed_dictionaries({"name": words}),
+        "minAvailable": st.integers(1, 3),
+        "eppConfig": string_maps,
+        "failover": string_maps,
+        "checkpoint": string_maps,
         "replicas": st.integers(0, 3),
         "multinode": st.fixed_dictionaries({"nodeCount": st.integers(2, 4)}),
         "scalingAdapter": st.fixed_dictionaries({}, optional={"enabled": st.booleans()}),
@@ -310,6 +317,10 @@ components = st.fixed_dictionaries(
         "type": st.sampled_from(["worker", "prefill", "frontend", ""]),
         "providerOverride": override,
         "runtimeVersionOverride": words,
+        "globalDynamoNamespace": st.booleans(),
+        "minAvailable": st.integers(1, 3),
+        "modelRef": st.fixed_dictionaries({"name": words}),
+        "eppConfig": string_maps,
         "podTemplate": st.fixed_dictionaries(
             {},
             optional={
@@ -329,13 +340,33 @@ components = st.fixed_dictionaries(
         "topologyConstraint": constraint,
     },
 )
-common = {"labels": string_maps, "priorityClassName": words, "backendFramework": words}
+restart = st.fixed_dictionaries({"id": words}, optional={"strategy": st.just({"type": "Parallel"})})
+common = {
+    "annotations": string_maps,
+    "labels": string_maps,
+    "priorityClassName": words,
+    "backendFramework": words,
+    "restart": restart,
+}
+
+
+def named_constraint(name: str) -> st.SearchStrategy[Object]:
+    return st.fixed_dictionaries({}, optional={name: words, "packDomain": st.sampled_from(DOMAINS)})
+
+
 alpha_objects = st.fixed_dictionaries(
     {
         "apiVersion": st.just(ALPHA),
         "metadata": st.fixed_dictionaries({"name": words}, optional={"annotations": string_maps}),
         "spec": st.fixed_dictionaries(
-            {}, optional={**common, "envs": env, "services": st.dictionaries(words, services), "pvcs": st.just([])}
+            {},
+            optional={
+                **common,
+                "envs": env,
+                "services": st.dictionaries(words, services),
+                "pvcs": st.just([]),
+                "topologyConstraint": named_constraint("topologyProfile"),
+            },
         ),
     }
 )
@@ -351,10 +382,35 @@ beta_objects = st.fixed_dictionaries(
                 "components": st.lists(components, max_size=3, unique_by=lambda one: one["name"]),
                 "experimental": string_maps,
                 "providerOverride": override,
+                "topologyConstraint": named_constraint("clusterTopologyName"),
             },
         ),
     }
 )
+
+
+@pytest.mark.parametrize(
+    ("version", "parts", "made"), [("v1alpha1", "services", services), ("v1beta1", "components", components)]
+)
+def test_every_field_of_the_definition_goes_both_ways(
+    version: str, parts: str, made: st.SearchStrategy[Object]
+) -> None:
+    """What is made up for these tests has every field that there is, of the graph and of its parts."""
+    (found,) = [each for each in crd("DynamoGraphDeployment")["spec"]["versions"] if each["name"] == version]
+    fields = found["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    part = fields[parts].get("items") or fields[parts]["additionalProperties"]
+    graph = alpha_objects if version == "v1alpha1" else beta_objects
+    assert set(fields) == set(_keys(_inner(graph)["spec"]))
+    assert set(part["properties"]) == set(_keys(made))
+
+
+def _inner(made: Any) -> dict[str, Any]:
+    made = getattr(made, "wrapped_strategy", made)
+    return {**made.mapping, **(getattr(made, "optional", None) or {})}
+
+
+def _keys(made: Any) -> list[str]:
+    return list(_inner(made))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -100,6 +100,7 @@ async def test_status_and_scale_go_to_their_subresources() -> None:
 async def test_a_bind_names_the_pod_by_uid_and_version() -> None:
     asked = await sent(lambda d: d.bind(POD, "node-1", GIVEN, annotations={"k": "v"}), reply(SUCCESS, 201))
     assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/ns/pods/p/binding")
+    assert asked.query == {}  # nobody owns what a bind sets, and the embedded server knows the plain bind by it
     assert asked.body == {
         "apiVersion": "v1",
         "kind": "Binding",

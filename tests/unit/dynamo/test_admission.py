@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from spinney.api.dynamo_conversion import to_alpha
 from spinney.core.admission.dynamo.review import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
-from unit.dynamo.dynamo_kit import Json, View, component, deployment, errors, packed, request
+from unit.dynamo.dynamo_kit import LEVELS, Json, View, component, deployment, errors, packed, request
 
 RULES = DynamoAdmission(DynamoAdmissionSettings())
 
@@ -286,6 +289,44 @@ def test_inv9_defaulting_twice_is_defaulting_once_in_both_versions() -> None:
         assert once["apiVersion"] == obj["apiVersion"]
         assert RULES.mutate(request(once), View()).object is None
         assert obj == before
+
+
+_SHAPES = st.lists(
+    st.tuples(
+        st.sampled_from(["frontend", "worker", "prefill", "decode", "planner", ""]),
+        st.one_of(st.none(), st.integers(0, 3)),
+        st.one_of(st.none(), st.integers(2, 3)),
+        st.sampled_from(["", *LEVELS, "numa"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_SHAPES, st.sampled_from(["", *LEVELS]), st.booleans())
+def test_inv9_admission_is_idempotent_whatever_is_asked(shapes: list[Any], domain: str, opted_out: bool) -> None:
+    """What was filled in once is left alone, and the verdict on it is the same in every round and version."""
+    parts = []
+    for index, (kind, replicas, nodes, narrow, adapted) in enumerate(shapes):
+        more: Json = {"replicas": replicas} if replicas is not None else {}
+        more |= {"multinode": {"nodeCount": nodes}} if nodes else {}
+        more |= {"topologyConstraint": packed(narrow)} if narrow else {}
+        parts.append(component(f"c{index}", kind, **more, **({"scalingAdapter": {}} if adapted else {})))
+    spec = {"topologyConstraint": packed(domain)} if domain else {}
+    beta = deployment("d", *parts, annotations={"nvidia.com/enable-grove": str(not opted_out)}, **spec)
+    verdicts = []
+    for obj in (beta, to_alpha(beta)):
+        once = RULES.mutate(request(obj), View()).object
+        assert once is not None
+        assert RULES.mutate(request(once), View()).object is None
+        first, second = (RULES.validate(request(once), View()) for _ in range(2))
+        assert first == second
+        verdicts.append((first.allowed, len(first.errors)))
+        if first.allowed:
+            assert RULES.validate(request(once, once), View()).allowed
+    assert verdicts[0] == verdicts[1]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def inv7_lawful_plan(ground: Ground, gang: GangFacts, plan: Plan) -> Iterator[st
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not less important"
         if not _is_preemptible(ground, mine):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not preemptible"
-        before = _bound(ground, mine)
+        before = _bound(ground, mine, there=True)
         after = before - Counter(pod.leaf or LONE_LEAF for pod in leaving if pod.group == key and pod.is_live)
         had, has = (mine.is_whole(mine.root, bound, strict=False) for bound in (before, after))
         if is_victim and after and had and not has:
@@ -176,9 +176,10 @@ def _is_preemptible(ground: Ground, gang: GangFacts) -> bool:
     return priority(ground, gang) < _PREEMPTIBLE_BELOW
 
 
-def _bound(ground: Ground, gang: GangFacts) -> Counter[str]:
-    """Members that have a node, by leaf; whoever succeeded has done its part."""
-    return Counter(pod.leaf or LONE_LEAF for pod in ground.members(gang.key) if pod.node and not pod.is_leaving)
+def _bound(ground: Ground, gang: GangFacts, *, there: bool = False) -> Counter[str]:
+    """Members that have a node (that is there), by leaf; whoever succeeded has done its part."""
+    members = [pod for pod in ground.members(gang.key) if pod.node and not pod.is_leaving]
+    return Counter(pod.leaf or LONE_LEAF for pod in members if not there or ground.nodes[pod.node].now is not None)
 
 
 def _all_domains(

@@ -51,7 +51,9 @@ def _component_errors(component: dict[str, Any], path: str, on_grove: bool) -> I
     if least is not None and not on_grove:
         yield forbidden(f"{path}.minAvailable", ONLY_GROVE)
     elif least is not None and replicas and least > replicas:
-        yield invalid(f"{path}.minAvailable", least, "minAvailable must be less than or equal to replicas unless replicas is 0")
+        yield invalid(
+            f"{path}.minAvailable", least, "minAvailable must be less than or equal to replicas unless replicas is 0"
+        )
     yield from _override_errors(component, path, target_of(component))
     for role in ("leader", "worker"):
         yield from _override_errors(part(component, "multinode", role), f"{path}.multinode.{role}", CLIQUE)

@@ -135,7 +135,11 @@ class Carrier:
         return prepared
 
     async def _give_up(self, errand: Errand, pods: Sequence[Pod], version: str) -> bool:
-        return await self._preparer.undo(errand.plan, pods) and await touch_all(self._door, pods, version)
+        """Whether nobody has a hand on the pods any more; if not, what became of our writes is known at least."""
+        if await self._preparer.undo(errand.plan, pods) and await touch_all(self._door, pods, version):
+            return True
+        await self._doubts.settle()
+        return False
 
     def _seen(self, errand: Errand, uid: str) -> Pod | None:
         pod = self._views.pods.get(errand.keys[uid])

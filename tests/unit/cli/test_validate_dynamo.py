@@ -1,0 +1,57 @@
+"""`spinney validate` takes DynamoGraphDeployments in every form, and speaks the words of the one it was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from spinney.cli.main import cli
+
+LEVELS = [{"domain": domain, "key": f"example.com/{domain}"} for domain in ("zone", "block", "rack")]
+CONFIGURATION = {
+    "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
+    "topologyAwareScheduling": {
+        "enabled": True,
+        "levels": [*LEVELS, {"domain": "host", "key": "kubernetes.io/hostname"}],
+    },
+}
+EXAMPLES = Path(__file__).parents[3] / "examples" / "dynamo"
+
+
+def validated(tmp_path: Path, text: str) -> tuple[int, str]:
+    found = tmp_path / "graph.yaml"
+    found.write_text(text)
+    config = tmp_path / "operator.yaml"
+    config.write_text(yaml.safe_dump(CONFIGURATION))
+    done = CliRunner().invoke(cli, ["validate", "-f", str(found), "--config", str(config)])
+    return done.exit_code, done.output
+
+
+def converted(tmp_path: Path, text: str, version: str) -> str:
+    found = tmp_path / "listed.yaml"
+    found.write_text(text)
+    done = CliRunner().invoke(cli, ["convert", "-f", str(found), "--to", version])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("form", ["list", "v1alpha1", "v1beta1"])
+def test_d12_every_form_is_judged_in_its_own_words(tmp_path: Path, form: str) -> None:
+    listed = (EXAMPLES / "document" / "mixed.yaml").read_text()
+    text = listed if form == "list" else converted(tmp_path, listed, form)
+    assert validated(tmp_path, text)[0] == 0
+    wrong = yaml.safe_load(text.replace("packDomain: zone", "packDomain: host"))
+    status, said = validated(tmp_path, yaml.safe_dump(wrong))
+    assert status == 1
+    place = "spec.services[VllmWorker]" if form == "v1alpha1" else "spec.components[0]"
+    assert f"{place}.topologyConstraint.packDomain" in said.replace("\n", "")
+
+
+@pytest.mark.parametrize("recipe", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_are_allowed_in_both_versions(tmp_path: Path, recipe: Path) -> None:
+    for version in ("v1beta1", "v1alpha1"):
+        status, said = validated(tmp_path, converted(tmp_path, recipe.read_text(), version))
+        assert status == 0, said
