@@ -115,8 +115,9 @@ def _errors(refusals: Sequence[Refusal], error: Exception) -> dict[str, str]:
 
 
 def _code(change: Change) -> str:
-    verbs = {Create: "CREATE", Amend: "UPDATE", SetStatus: "UPDATE_STATUS_OF", Delete: "DELETE", Notify: "TELL"}
-    return f"ERR_{verbs[type(change)]}_{change.target.resource.kind.upper()}"
+    verbs = {Amend: "UPDATE", SetStatus: "UPDATE_STATUS_OF", Notify: "TELL"}
+    verb = verbs.get(type(change)) or type(change).__name__.upper()
+    return f"ERR_{verb}_{change.target.resource.kind.upper()}"
 
 
 def _title(change: Change) -> str:
