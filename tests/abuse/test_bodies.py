@@ -78,13 +78,15 @@ HOSTILE = {
     "yaml-deep-indent": b"".join(b" " * n + b"a:\n" for n in range(2_000)),
 }
 
+QUEUE = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue"}
+
 
 @pytest.fixture(autouse=True)
 def there(target: Target) -> None:
     """Something for the requests to be about."""
     for path, obj in (
         (MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "there"}}),
-        (QUEUES, {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "there"}, "spec": {}}),
+        (QUEUES, {**QUEUE, "metadata": {"name": "there"}, "spec": {"resources": {}}}),
     ):
         assert target.ask("POST", path, json.dumps(obj).encode(), JSON)[0] in (201, 409)
 

@@ -62,8 +62,8 @@ def the_version_of_a_binding_is_not_looked_at() -> None:
 @caught_by("test_watch::test_binding_a_pod_makes_it_appear_to_a_watcher_of_the_node")
 def a_bound_pod_is_not_found_by_its_node() -> None:
     def unseen(original: Callable[..., Any]) -> Callable[..., Any]:
-        def bound(kernel: Any, record: Any, node: str, annotations: Any) -> Any:
-            return replace(original(kernel, record, node, annotations), fields=record.fields)
+        def bound(kernel: Any, record: Any, *rest: Any) -> Any:
+            return replace(original(kernel, record, *rest), fields=record.fields)
 
         return bound
 
