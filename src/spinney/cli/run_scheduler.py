@@ -6,27 +6,22 @@ The epoch of the leadership is in every plan; it never falls below what is found
 from __future__ import annotations
 
 import asyncio
-import secrets
-import socket
-from collections.abc import Callable
 
 from spinney.api.meta import PartialObject
+from spinney.api.roles.catalog import SCHEDULER_LEASE
+from spinney.cli.leading import MayWrite, while_leading
 from spinney.cli.roles import Told
 from spinney.core.grouping.settings import GrouperSettings
-from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.connect import connect
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.election import LEASES, Election, Leadership, Terms
 from spinney.drive.loop.grouper.running import Grouper
 from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.running import FIELD_MANAGER, Scheduler
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.views import PODGROUPS
-
-LEASE = "spinney-scheduler"
 
 
 def create(told: Told) -> SchedulerRole:
@@ -37,9 +32,8 @@ class SchedulerRole:
     """One scheduler process: at most one scheduler, with its pod-grouper, at work in it."""
 
     def __init__(self, told: Told, transport: Transport) -> None:
-        self._election = told.configuration.leader_election
+        self._told = told
         self._settings: Settings = told.scheduler
-        self._namespace = told.connection.namespace or "default"
         self._transport = transport
         self._clock, self._dice = SystemClock(), system_dice()
         self._client = ApiClient(transport, self._dice)
@@ -48,7 +42,7 @@ class SchedulerRole:
     def trouble(self) -> str:
         """Waiting for leadership is well; a leader is ready when its views are."""
         if self._scheduler is None:
-            return "" if self._election.enabled else "starting"
+            return "" if self._told.configuration.leader_election.enabled else "starting"
         if not self._scheduler.ready.is_set():
             return "views are not synced"
         return "; ".join(self._scheduler.caches.troubles)
@@ -61,15 +55,13 @@ class SchedulerRole:
         return self._scheduler.metrics.page() if self._scheduler is not None else ""
 
     async def run(self) -> None:
-        try:
-            if self._election.enabled:
-                await self._elect()
-            else:
-                await self._schedule(0, lambda: None)
-        finally:
-            await self._transport.close()
+        pool = self._settings.node_pool
+        lease = f"{SCHEDULER_LEASE}-{pool}" if pool else SCHEDULER_LEASE
+        await while_leading(
+            self._told, self._transport, lease, FIELD_MANAGER, self._schedule, highest_epoch=self._highest_epoch
+        )
 
-    async def _schedule(self, epoch: int, may_write: Callable[[], None]) -> None:
+    async def _schedule(self, epoch: int, may_write: MayWrite) -> None:
         names = GrouperSettings(scheduler_names=self._settings.names)
         self._scheduler = Scheduler(
             self._transport, self._clock, self._dice, self._settings, epoch=epoch, may_write=may_write
@@ -78,22 +70,6 @@ class SchedulerRole:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._scheduler.run(), name="scheduler")
             group.create_task(grouper.run(), name="pod-grouper")
-
-    async def _elect(self) -> None:
-        told, pool = self._election, self._settings.node_pool
-        lease = LEASES.ref(f"{LEASE}-{pool}" if pool else LEASE, told.resource_namespace or self._namespace)
-        terms = Terms(int(told.lease_duration_s), told.renew_deadline_s, told.retry_period_s)
-        door = Door(self._transport, self._dice, field_manager=FIELD_MANAGER)
-        identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        floor = await self._highest_epoch()
-        election = Election(
-            self._client, door, lease, identity, self._clock, self._dice, terms=terms, epoch_floor=lambda: floor
-        )
-
-        async def lead(leadership: Leadership) -> None:
-            await self._schedule(leadership.epoch, leadership.check)
-
-        await election.run(lead)
 
     async def _highest_epoch(self) -> int:
         """The newest epoch that any plan was made in, if there is anything to make plans for."""
