@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 if TYPE_CHECKING:
-    from spinney.cli.explain_story import Story
+    from spinney.core.view.story import Story
 
 _NO, _UNREADABLE = 1, 2
 

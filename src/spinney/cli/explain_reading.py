@@ -19,7 +19,7 @@ from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import Kind, PartialObject
 from spinney.cli.explain_finding import NotThere, find, is_kind
-from spinney.cli.explain_story import Levels, Story, gang_story, lone_pod
+from spinney.core.view.story import Levels, Story, gang_story, lone_pod
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath

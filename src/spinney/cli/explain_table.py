@@ -13,8 +13,8 @@ import click
 
 from spinney.api.quantity import format_bytes
 from spinney.cli.columns import columns, plain
-from spinney.cli.explain_story import GangStory, Member, Place, Story
 from spinney.core.placement.wording import enumerated, many
+from spinney.core.view.story import GangStory, Member, Place, Story
 
 WIDTH = 80
 _MOST_PODS = 16

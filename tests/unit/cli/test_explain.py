@@ -18,10 +18,10 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.cli import explain as command
 from spinney.cli.explain_finding import NotThere, find
 from spinney.cli.explain_reading import read_story
-from spinney.cli.explain_story import Levels, Story, gang_story, lone_pod
 from spinney.cli.explain_table import shown
 from spinney.cli.main import cli
 from spinney.core.scheduling.reporting.record import encode
+from spinney.core.view.story import Levels, Story, gang_story, lone_pod
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ConfigError
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, Identity
