@@ -87,6 +87,24 @@ def test_g1_an_update_ends_with_a_status_that_says_so() -> None:
     in_world(scenario)
 
 
+def test_g1_a_set_that_is_changed_before_its_first_status_is_updated_too() -> None:
+    whole = podcliqueset("d", [clique("w", 2), clique("x")], [group("g", ["x"], replicas=2)])
+
+    async def scenario(world: World) -> None:
+        made = asyncio.Event()
+        world.on_write(lambda collection, event: made.set() if collection == "grove.io/podcliques" else None)
+        await world.apply(whole)
+        await made.wait()
+        assert "status" not in (await world.get("PodCliqueSet", "d") or {})
+        await world.apply(_with_image(whole, "v2"))
+        await world.settle()
+        assert await _images(world) == ["v2"] * 4
+        progress = (await world.get("PodCliqueSet", "d") or {})["status"]["updateProgress"]
+        assert progress["updateEndedAt"]
+
+    in_world(scenario)
+
+
 def test_live1_an_updated_set_is_left_alone() -> None:
     whole = podcliqueset("d", [clique("w", 2), clique("x")], [group("g", ["x"], replicas=2)])
 

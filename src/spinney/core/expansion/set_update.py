@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from spinney.api.changes import Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX
-from spinney.core.expansion.cliques import has_only_updated_pods, is_updated
+from spinney.core.expansion.cliques import has_only_updated_pods, is_current, is_updated
 from spinney.core.expansion.conditions import holds
 from spinney.core.expansion.objects import builtins, stamp
 from spinney.core.expansion.podclique import BREACHED
@@ -20,10 +21,13 @@ from spinney.core.expansion.shape import Group, Member, group_members, index_lab
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far each replica of a set is; whether any PodClique has pods that are not of its revision."""
+    """How far each replica of a set is; whether any PodClique has pods that are not of its revision (`outdated`), or was
+    made for another revision than the set has now (`behind`).
+    """
 
     updated: frozenset[int]
     outdated: bool
+    behind: bool
     cliques_updated: int
     cliques_total: int
     groups_updated: int
@@ -43,28 +47,38 @@ def standing(
         live = by_name.get(member.name)
         return live is not None and is_updated(live, member, revisions) and has_only_updated_pods(live)
 
+    def late(member: Member) -> bool:
+        live = by_name.get(member.name)
+        return live is not None and not is_current(live, member, revisions)
+
     updated: set[int] = set()
+    behind = False
     numbers = [0, 0, 0, 0]
     for replica in range(podcliqueset.spec.replicas):
-        alone = [done(member) for member in standalone_members(podcliqueset, replica)]
-        grouped = [
-            [done(member) for index in range(group.replicas) for member in group_members(podcliqueset, group, index)]
+        alone = standalone_members(podcliqueset, replica)
+        in_groups = [
+            [member for index in range(group.replicas) for member in group_members(podcliqueset, group, index)]
             for group in groups(replica)
         ]
-        flat = alone + [each for group in grouped for each in group]
+        behind = behind or any(map(late, chain(alone, *in_groups)))
+        grouped = [[done(member) for member in members] for members in in_groups]
+        flat = [*map(done, alone), *chain(*grouped)]
         if all(flat):
             updated.add(replica)
         counts = (sum(flat), len(flat), sum(map(all, grouped)), len(grouped))
         numbers = [have + more for have, more in zip(numbers, counts, strict=True)]
-    return Standing(frozenset(updated), not all(map(has_only_updated_pods, cliques)), *numbers)
+    return Standing(frozenset(updated), not all(map(has_only_updated_pods, cliques)), behind, *numbers)
 
 
 def update_status(
     podcliqueset: PodCliqueSet, revisions: Revisions, now: Standing, cliques: Sequence[PodClique], now_s: float
 ) -> Json:
-    """The fields of the status that tell of the update; a new revision on the way begins it anew."""
+    """The fields of the status that tell of the update; a new revision on the way begins it anew.
+
+    A set may be changed before its first revision has been told: its PodCliques show that there was one.
+    """
     before, time = podcliqueset.status, stamp(now_s)
-    if not before.current_generation_hash:
+    if not before.current_generation_hash and not now.behind:
         return {"currentGenerationHash": revisions.whole}
     if before.current_generation_hash != revisions.whole or _was_left_to_users(podcliqueset, now):
         progress: Json = {"updateStartedAt": time}
