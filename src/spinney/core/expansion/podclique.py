@@ -81,7 +81,7 @@ def expand(clique: PodClique, observed: Observed) -> Expansion:
         *_remove([*unfit, *finished]),
         *_claims(clique, observed),
         *_scale(clique, staying, observed, keys),
-        *_ungate(staying, observed),
+        *_ungate(clique, staying, observed),
         *_status(clique, here, observed, update.progress),
     ]
     return Expansion(tuple(changes))
@@ -126,12 +126,18 @@ def _new_pods(recipe: Recipe, indices: Sequence[int], observed: Observed) -> lis
     return [pod(recipe, index, observed.new_name(f"{recipe.clique.metadata.name}-")) for index in indices]
 
 
-def _ungate(pods: Sequence[Pod], observed: Observed) -> list[Change]:
-    """The pods that their gang lists; those of a scaled gang wait for the base gang to have its nodes."""
+def _ungate(clique: PodClique, pods: Sequence[Pod], observed: Observed) -> list[Change]:
+    """The pods that their gang lists; those of a scaled gang wait for the base gang to have its nodes.
+
+    A clique begins with all its pods, so that a domain is chosen for all of them; without those that were refused.
+    """
     gang, name = observed.gang, observed.member.name
     if gang is None or (observed.member.base_gang and not observed.base_scheduled):
         return []
     listed = {ref.name for group in gang.spec.podgroups if group.name == name for ref in group.pod_references}
+    begun = any(not each.spec.scheduling_gates for each in pods) or bool(clique.status.last_errors)
+    if not begun and len(listed) < clique.spec.replicas:
+        return []
     changes: list[Change] = []
     for each in pods:
         gates = [gate.name for gate in each.spec.scheduling_gates]

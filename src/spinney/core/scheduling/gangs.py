@@ -52,8 +52,8 @@ class GangReading:
 
     `waiting`: by path of a pod set, in the order in which the `index` of placements counts. `members`: the pod set of
     every pod in the gang, by uid. `segments`: the segment of those that are in one; `blocks`: with the leaf it is a
-    part of. `held`: pods that wait and take no part in a decision, with the reason. `preempts`: it may take room from
-    less important gangs.
+    part of. `held`: pods that wait and take no part in a decision, with the reason. `gated`: how many have a gate.
+    `preempts`: it may take room from less important gangs.
     """
 
     gang: Gang
@@ -63,6 +63,7 @@ class GangReading:
     segments: Mapping[str, int] = field(default_factory=dict)
     blocks: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     held: tuple[Held, ...] = ()
+    gated: int = 0
     ready: bool = True
     not_ready: str = ""
     mistake: str = ""
@@ -115,6 +116,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
         segments=roll.segments,
         blocks=roll.blocks,
         held=tuple(roll.held),
+        gated=sum([bool(pod.spec.scheduling_gates) for pod in pods]),
         ready=ready,
         not_ready=not_ready,
         mistake="; ".join(dict.fromkeys(mistakes)),

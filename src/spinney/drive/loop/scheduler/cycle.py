@@ -49,6 +49,7 @@ from spinney.drive.loop.scheduler.views import Views
 
 _RETRY_S = 0.01
 _LONGEST_RETRY_S = 30.0
+_LONGEST_HOLD_S = 1.0
 _VOLUMES_LOOK_S = 5.0
 _SOON_S = 0.1  # a timer may be early by less
 
@@ -221,10 +222,18 @@ class Cycle:
         if act is not None and entry.not_before <= self._clock.monotonic():
             return act
         same = before == entry.reading and was_limited == entry.limits
-        if entry.refused_at == self._cluster.improved and same:
+        if same and (entry.refused_at == self._cluster.improved or self._keeps_its_seats(entry)):
             return None
         self._seating.release(entry)
         return self._queue(entry, group)
+
+    def _keeps_its_seats(self, entry: Entry) -> bool:
+        """Whether a plan of it is about to be tried again: nobody overtakes it meanwhile."""
+        left_s = entry.not_before - self._clock.monotonic()
+        if not entry.seats or not 0.0 < left_s <= _LONGEST_HOLD_S:
+            return False
+        self._look_after(entry.key, left_s)
+        return True
 
     def _read_orphans(self, entry: Entry, pods: Sequence[Pod]) -> Act | None:
         self._leave(entry)
@@ -271,7 +280,10 @@ class Cycle:
         )
 
     def _queue(self, entry: Entry, group: PodGroup) -> Act | None:
-        """A gang without a plan: is it to be decided, told something, or left in peace?"""
+        """A gang without a plan: is it to be decided, told something, or left in peace?
+
+        A gang begins with all its pods where the last gates are about to go: the domain is chosen for all of them.
+        """
         reading = entry.reading
         assert reading is not None
         if reading.mistake:
@@ -284,7 +296,10 @@ class Cycle:
             if overdue:
                 self._tell(entry, report(reading, None, group.spec, self._scene()))
             return None
-        if not reading.held:
+        if reading.gated and not reading.gang.running and not self._is_overdue(entry):
+            self._book.rest(entry)
+            return None
+        if not reading.held and not reading.gated:
             entry.incomplete_since = None
         if any(reading.waiting.values()):
             self._book.await_turn(entry)
