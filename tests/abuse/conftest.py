@@ -106,7 +106,7 @@ def target(_target: Target) -> Iterator[Target]:
     assert _target.stack.process.poll() is None
     begun = time.monotonic()
     assert _target.ask("GET", "/readyz")[0] == 200
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 30.0
     growth = _target.stack.resident_mib() - before
     assert growth < GROWTH_MIB, f"grew by {growth:.0f} MiB"
     assert _target.stack.stderr[said:] == ""

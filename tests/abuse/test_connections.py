@@ -147,7 +147,7 @@ def test_heads_without_end_are_cut(target: Target, name: str) -> None:
     begun = time.monotonic()
     answer = target.raw(LONG[name])
     assert answer == b"" or answer.startswith((b"HTTP/1.1 4",)), answer[:200]
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 30
 
 
 def test_a_head_that_never_ends_is_cut_at_the_limit(target: Target) -> None:

@@ -19,7 +19,7 @@ import pytest
 import urllib3
 import yaml
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 PATCH_TYPES = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",

@@ -70,6 +70,33 @@ class Process:
         self._process.wait(10)
 
 
+class Crew:
+    """Two processes that may lead; one that ended, on a busy machine by itself, is replaced."""
+
+    def __init__(self, server: Server, directory: Path) -> None:
+        self._server, self._directory = server, directory
+        self._started: list[Process] = []
+        self._alive: list[Process] = []
+
+    def filled(self) -> bool:
+        self._alive = [each for each in self._alive if not each.has_ended]
+        while len(self._alive) < 2:
+            self._started.append(Process(self._server, self._directory, len(self._started)))
+            self._alive.append(self._started[-1])
+        return True
+
+    def leader(self) -> Process | None:
+        self.filled()
+        return next((each for each in self._alive if each.leads()), None)
+
+    def lose(self, process: Process) -> None:
+        self._alive.remove(process)
+
+    def end(self) -> None:
+        for process in self._started:
+            process.kill()
+
+
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     with bare_server(request.param, tmp_path) as found:
@@ -108,23 +135,20 @@ def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promi
 ) -> None:
     witness, space = Witness(server), Space(server, "default")
     _furnish(server)
-    started = [Process(server, tmp_path, number) for number in range(2)]
-    alive = list(started)
+    crew = Crew(server, tmp_path)
     try:
         for number, fate in enumerate(FATES):
-            leader = eventually(lambda: next((each for each in alive if each.leads()), None), "somebody leads", 120)
+            leader = eventually(crew.leader, "somebody leads", 120)
             _ask(space, number)
             leader.send(signal.SIGKILL if fate == "kill" else signal.SIGSTOP)
-            alive.remove(leader)
-            started.append(Process(server, tmp_path, len(started)))
-            alive[:] = [each for each in [*alive, started[-1]] if not each.has_ended]
-            eventually(lambda: _all_bound(space), f"round {number}: everybody has a node", 120)
+            crew.lose(leader)
+            eventually(lambda: crew.filled() and _all_bound(space), f"round {number}: everybody has a node", 120)
             if fate == "stop":
                 leader.send(signal.SIGCONT)
                 assert leader.end() == 1
     finally:
-        for process in started:
-            process.kill()
+        crew.end()
+    eventually(lambda: witness.judge().binds >= 9 * len(FATES), "the watches have told everything")
     dog = witness.judge()
     assert dog.violations == []
     assert dog.binds == 9 * len(FATES)

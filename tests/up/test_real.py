@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.real, pytest.mark.xdist_group("up-real")]
 Up = Callable[..., Spinney]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-STOPPED_WITHIN_S = 10.0
+STOPPED_WITHIN_S = 30.0
 QUICK_JOB = """\
 apiVersion: batch/v1
 kind: Job

@@ -352,10 +352,10 @@ def test_a_pipe_gets_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_of_that_name_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(*given: Any) -> Story:
+    def nothing(*given: Any) -> Story:
         raise NotThere("there is no workload or pod ns/a")
 
-    monkeypatch.setattr(command, "_look", nothing)
+    monkeypatch.setattr(command, "looked", nothing)
     done = CliRunner().invoke(cli, ["explain", "ns/a"])
     assert (done.exit_code, done.output) == (1, "spinney explain: there is no workload or pod ns/a\n")
 
