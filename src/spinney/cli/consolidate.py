@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+
+from spinney.cli.options import UNREADABLE, kubeconfig_option, output_option, print_structured, stop
 
 if TYPE_CHECKING:
     from spinney.api.placement.problem import Consolidate
     from spinney.cli.consolidate_survey import Survey
-
-_UNREADABLE = 2
 
 
 @click.command(
@@ -47,13 +47,8 @@ priorityclasses and poddisruptionbudgets; with --apply to patch podgroups.
     show_default=True,
     help="What a moved gang may lose of its placement score.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Cluster to look at. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
-)
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@kubeconfig_option
+@output_option
 def consolidate(
     gang: str, dry_run: bool, max_moves: int, max_loss: float, kubeconfig: Path | None, output: str
 ) -> None:
@@ -69,8 +64,7 @@ def consolidate(
     try:
         found = asyncio.run(_look(kubeconfig, gang, Consolidate(max_moves, max_loss), dry_run))
     except (ClientError, OSError, ValueError) as error:
-        click.echo(f"spinney consolidate: {error}", err=True)
-        raise SystemExit(_UNREADABLE) from None
+        stop("consolidate", str(error), UNREADABLE)
     _print(found, output)
     if not dry_run and found.offers:
         names = ", ".join(offer.gang for offer in found.offers)
@@ -102,12 +96,4 @@ def _print(found: Survey, output: str) -> None:
 
         click.echo(shown(found), nl=False)
         return
-    written: dict[str, Any] = found.to_json()
-    if output == "json":
-        import json
-
-        click.echo(json.dumps(written, indent=2, ensure_ascii=False))
-        return
-    import yaml
-
-    click.echo(yaml.safe_dump(written, sort_keys=False, allow_unicode=True, width=120), nl=False)
+    print_structured(found.to_json(), output)

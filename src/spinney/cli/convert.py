@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-USAGE = 2
+from spinney.cli.options import UNREADABLE, manifests_option, print_structured, stop
+
 VERSIONS = ("v1beta1", "v1alpha1")
 
 
@@ -23,16 +24,7 @@ Read are v1beta1 (components), v1alpha1 (services as a map) and the list form (s
 Exit status: 0 converted, 2 something cannot be read or is no DynamoGraphDeployment of a known shape.
 """,
 )
-@click.option(
-    "-f",
-    "--filename",
-    "manifests",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path, allow_dash=True),
-    metavar="MANIFEST",
-    help="File, directory or - (standard input), with any number of documents. May be given several times.",
-)
+@manifests_option
 @click.option("--to", "version", type=click.Choice(VERSIONS), default=VERSIONS[0], show_default=True)
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def convert(manifests: tuple[Path, ...], version: str, output: str) -> None:
@@ -43,8 +35,7 @@ def convert(manifests: tuple[Path, ...], version: str, output: str) -> None:
     try:
         found = [_converted(one.content, f"nvidia.com/{version}", str(one)) for one in read_manifests(manifests)]
     except (ManifestError, ConversionError, OSError) as error:
-        click.echo(f"spinney convert: {error}", err=True)
-        raise SystemExit(USAGE) from None
+        stop("convert", str(error), UNREADABLE)
     _print(found, output)
 
 
@@ -63,10 +54,8 @@ def _converted(content: dict[str, Any], desired: str, where: str) -> dict[str, A
 
 def _print(found: list[dict[str, Any]], output: str) -> None:
     if output == "json":
-        import json
-
         shown = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": found}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        print_structured(shown, output)
         return
     import yaml
 

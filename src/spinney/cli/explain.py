@@ -5,18 +5,15 @@ Tells what the scheduler has told, from the same annotations, conditions and nod
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
+from spinney.cli.options import NO, kubeconfig_option, looked, output_option, print_structured, screen, stop
+
 if TYPE_CHECKING:
     from spinney.core.view.story import Story
-
-_NO, _UNREADABLE = 1, 2
 
 
 @click.command(
@@ -38,13 +35,8 @@ nodes and topologies it also says in which domains pods run.
 @click.option(
     "--kind", metavar="KIND", default="", help="Kind of the object, where several have that name. Default: look."
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Cluster to look at. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
-)
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@kubeconfig_option
+@output_option
 def explain(workload: str, kind: str, kubeconfig: Path | None, output: str) -> None:
     """Say why a workload waits, or where it runs and how well it is placed.
 
@@ -57,50 +49,19 @@ def explain(workload: str, kind: str, kubeconfig: Path | None, output: str) -> N
         raise click.UsageError(f"'{workload}' is not NAMESPACE/NAME, for example default/{name or namespace or 'llm'}")
     story = _read(kubeconfig, namespace, name, kind)
     if output != "table":
-        _print(story.to_json(), output)
+        print_structured(story.to_json(), output)
         return
     from spinney.cli.explain_table import shown
 
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    click.echo(shown(story, color=color), nl=False, color=color)
+    look = screen()
+    click.echo(shown(story, look), nl=False, color=look.color)
 
 
 def _read(kubeconfig: Path | None, namespace: str, name: str, kind: str) -> Story:
     from spinney.cli.explain_finding import NotThere
-    from spinney.drive.client.errors import ClientError
-
-    try:
-        return asyncio.run(_look(kubeconfig, namespace, name, kind))
-    except NotThere as error:
-        _stop(str(error), _NO)
-    except (ClientError, OSError, ValueError) as error:
-        _stop(str(error), _UNREADABLE)
-
-
-async def _look(kubeconfig: Path | None, namespace: str, name: str, kind: str) -> Story:
     from spinney.cli.explain_reading import read_story
-    from spinney.drive.client.api import ApiClient
-    from spinney.drive.client.connect import connect, find_connection
-    from spinney.drive.loop.clock import SystemClock, system_dice
 
-    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
     try:
-        return await read_story(ApiClient(transport, system_dice()), namespace, name, kind)
-    finally:
-        await transport.close()
-
-
-def _stop(why: str, status: int) -> NoReturn:
-    click.echo(f"spinney explain: {why}", err=True)
-    raise SystemExit(status)
-
-
-def _print(found: dict[str, Any], output: str) -> None:
-    if output == "json":
-        import json
-
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
-        return
-    import yaml
-
-    click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120), nl=False)
+        return looked("explain", kubeconfig, lambda client: read_story(client, namespace, name, kind))
+    except NotThere as error:
+        stop("explain", str(error), NO)

@@ -36,7 +36,7 @@ def _path(kind: type[Kind]) -> ResourcePath:
 
 
 _GROUPS = _path(PodGroup)
-_LOOKED_FOR = {
+LOOKED_FOR = {
     "PodCliqueSet": _path(PodCliqueSet),
     "DynamoGraphDeployment": _path(DynamoGraphDeployment),
     "PodGang": _path(PodGang),
@@ -89,7 +89,7 @@ def _members(pods: Iterable[Pod], group: PodGroup) -> list[Pod]:
 
 async def _missing(client: ApiClient, namespace: str, name: str, kind: str) -> NotThere:
     """An object without pods is no gang yet; anything else is not there."""
-    wanted = {each: path for each, path in _LOOKED_FOR.items() if is_kind(each, kind)}
+    wanted = {each: path for each, path in LOOKED_FOR.items() if is_kind(each, kind)}
     for each, path in wanted.items():
         if await _lookup(client, path, name, namespace, PartialObject) is not None:
             return NotThere(f"{each} {namespace}/{name} has no gang yet: none of its pods is in a PodGroup")

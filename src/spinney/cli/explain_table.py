@@ -1,4 +1,4 @@
-"""A story for people: no wider than a terminal of 80 columns where names allow it.
+"""A story for people: no wider than their terminal where names allow it.
 
 Names come from servers: a terminal must not obey them.
 """
@@ -7,26 +7,38 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from spinney.api.quantity import format_bytes
 from spinney.cli.columns import columns, plain
+from spinney.cli.options import Screen
 from spinney.core.placement.wording import enumerated, many
 from spinney.core.view.story import GangStory, Member, Place, Story
 
-WIDTH = 80
 _MOST_PODS = 16
 _INDENT = "  "
 _DOMAIN_LINE = "node-group "
 
 
-def shown(story: Story, *, color: bool = False) -> str:
+@dataclass(frozen=True, slots=True)
+class GangLook:
+    """How a gang is headed: a word with its colour, and what is known of it in short."""
+
+    word: str
+    color: str
+    facts: Sequence[str]
+    screen: Screen
+
+
+def shown(story: Story, screen: Screen | None = None) -> str:
     """The whole story; every line ends with a newline."""
+    look = screen or Screen()
     lines = [plain(_title(story))]
     for gang in story.gangs:
-        lines += ["", *_gang(gang, color)]
+        lines += ["", *gang_lines(gang, _look(gang, look))]
     if story.notes:
         lines += ["", *(f"note: {plain(note)}" for note in story.notes)]
     return "\n".join(lines) + "\n"
@@ -42,25 +54,33 @@ def _title(story: Story) -> str:
     return f"{name}: {waiting} of {many(len(story.gangs), 'gang')} {'waits' if waiting == 1 else 'wait'}"
 
 
-def _gang(gang: GangStory, color: bool) -> Iterator[str]:
-    word = click.style(gang.state, fg="red" if gang.waits else "green") if color else gang.state
+def _look(gang: GangStory, screen: Screen) -> GangLook:
     bound = sum(bool(member.node) for member in gang.members)
     facts = [f"{bound} of {many(len(gang.members), 'pod')} bound"]
+    return GangLook(gang.state, "red" if gang.waits else "green", facts, screen)
+
+
+def gang_lines(gang: GangStory, look: GangLook) -> Iterator[str]:
+    """Its name, what it was told, the domains that came close; where it is, as far as it is anywhere."""
+    width = look.screen.width
+    word = click.style(look.word, fg=look.color) if look.screen.color else look.word
+    bound = any(member.node for member in gang.members)
+    facts = [*look.facts]
     facts += [f"score {gang.score:.2f}"] if gang.score is not None and bound else []
     facts += [f"queue {gang.queue}"] if gang.queue else []
     facts += [f"topology {gang.topology}"] if gang.topology else []
     yield f"{plain(gang.name)}  {word}"
-    yield from _wrapped(", ".join(facts))
+    yield from wrapped(", ".join(facts), width)
     best = _best(gang)
     lines = [line for line in gang.lines if not (best and line.startswith(_DOMAIN_LINE))]
     if lines:
         yield ""
         for line in lines:
-            yield from _wrapped(line)
-    yield from _figures(gang, best)
+            yield from wrapped(line, width)
+    yield from _figures(gang, best, width)
     if bound:
         yield from _where(gang)
-    yield from _strays(gang)
+    yield from _strays(gang, width)
 
 
 def _best(gang: GangStory) -> list[Mapping[str, Any]]:
@@ -70,7 +90,7 @@ def _best(gang: GangStory) -> list[Mapping[str, Any]]:
     return [one for one in gang.explanation.get("best", ()) if isinstance(one, dict)]
 
 
-def _figures(gang: GangStory, best: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _figures(gang: GangStory, best: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     told = gang.explanation
     if best:
         head = (_level(gang, str(told["level"])).upper(), "HOLDS", "SHORT OF")
@@ -81,7 +101,7 @@ def _figures(gang: GangStory, best: Sequence[Mapping[str, Any]]) -> Iterator[str
             yield ""
             by = "by " if word == "occupied" else ""
             reasons = [f"{many(count, 'node')} {by}{name}" for name, count in counts.items()]
-            yield from _wrapped(f"{word}: {', '.join(reasons)}")
+            yield from wrapped(f"{word}: {', '.join(reasons)}", width)
 
 
 def _shortfall(one: Mapping[str, Any]) -> tuple[str, ...]:
@@ -118,7 +138,7 @@ def _place(gang: GangStory, one: Place) -> tuple[str, ...]:
     return one.group or "(whole gang)", _level(gang, one.level) or "-", domain, pods, str(one.nodes)
 
 
-def _strays(gang: GangStory) -> Iterator[str]:
+def _strays(gang: GangStory, width: int) -> Iterator[str]:
     """Pods that were told something of their own."""
     own: dict[str, list[Member]] = {}
     for member in gang.members:
@@ -128,7 +148,7 @@ def _strays(gang: GangStory) -> Iterator[str]:
         yield ""
         names = enumerated([member.name for member in members[:3]])
         more = f" and {len(members) - 3} more" if len(members) > 3 else ""
-        yield from _wrapped(f"{names}{more}: {' '.join(words.split())}")
+        yield from wrapped(f"{names}{more}: {' '.join(words.split())}", width)
 
 
 def _level(gang: GangStory, key: str) -> str:
@@ -140,12 +160,13 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"{_INDENT}{line}" for line in columns(cells).splitlines()]
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
+    """Lines of a width; names are never broken."""
     return textwrap.wrap(
         plain(text),
-        WIDTH,
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT * 2,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + _INDENT,
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -12,6 +12,7 @@ from spinney import __version__
 _COMMANDS = {
     "up": ("spinney.cli.up", "up", "Run the whole stack on this machine: API server, operator, simulated nodes."),
     "place": ("spinney.cli.place", "place", "Place the gangs of a problem on its nodes, or say why not."),
+    "plan": ("spinney.cli.plan", "plan", "Say whether workloads would fit, where, and how many copies of them."),
     "explain": ("spinney.cli.explain", "explain", "Say why a workload waits, or why it is where it is."),
     "convert": ("spinney.cli.convert", "convert", "Print DynamoGraphDeployments in another version of their API."),
     "consolidate": ("spinney.cli.consolidate", "consolidate", "Show moves that would make room, or have them made."),

@@ -57,8 +57,15 @@ def read_manifests(paths: Iterable[Path]) -> list[Manifest]:
     found: list[Manifest] = []
     for path in paths:
         for file, text in _texts(path):
-            for number, document in enumerate(_documents(file, text), start=1):
-                found.extend(_checked(document, f"{file}, document {number}"))
+            found += parse_manifests(text, file)
+    return found
+
+
+def parse_manifests(text: str, where: str) -> list[Manifest]:
+    """Every document of a text, in order."""
+    found: list[Manifest] = []
+    for number, document in enumerate(_documents(where, text), start=1):
+        found.extend(_checked(document, f"{where}, document {number}"))
     return found
 
 

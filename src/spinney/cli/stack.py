@@ -19,6 +19,7 @@ from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.api_servers import Api, embedded, real
+from spinney.cli.dashboard import DashboardOptions, dashboard
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
 from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, read_manifests
@@ -118,7 +119,12 @@ async def _up(
             await stack.scheduling.wait()
             await stack.deploying.wait()
             applied = await _apply(api.transport, manifests)
-            _announce(options, api, len(nodes), applied, time.monotonic() - started)
+            pages = DashboardOptions(options.host, options.dashboard_port)
+            token = pages.token()
+            async with dashboard(api.as_role("dashboard"), pages, configuration, token) as page:
+                entrance = f"{page}/?token={token}" if token else page
+                _announce(options, api, len(nodes), applied, time.monotonic() - started, entrance)
+                await asyncio.get_running_loop().create_future()
 
 
 async def _watch_over(api: Api) -> None:
@@ -133,9 +139,10 @@ async def _apply(transport: Transport, manifests: list[Manifest]) -> int:
     return await apply_all(ApiClient(transport, system_dice()), door, manifests)
 
 
-def _announce(options: StackOptions, api: Api, nodes: int, applied: int, seconds: float) -> None:
+def _announce(options: StackOptions, api: Api, nodes: int, applied: int, seconds: float, page: str) -> None:
     extra = f", {applied} objects applied" if applied else ""
     click.echo(f"ready  {api.url}  {nodes} nodes{extra}  ({seconds:.1f} s)")
+    click.echo(f"       pages    {page}")
     click.echo(f"       export KUBECONFIG={options.kubeconfig.resolve()}")
     click.echo("       Ctrl-C stops it")
     sys.stdout.flush()

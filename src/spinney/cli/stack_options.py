@@ -29,6 +29,7 @@ class StackOptions:
     real: bool
     manifests: tuple[Path, ...]
     config: Path | None = None
+    dashboard_port: int = 0
 
     def check(self) -> None:
         if self.real and self.host not in ("127.0.0.1", "localhost"):

@@ -14,6 +14,7 @@ Examples:
   spinney up --nodes examples/nodes/gb200.yaml -f examples/job.yaml
   spinney up --port 6443 --data-dir ./state      # a restart finds its state
   spinney up --real                              # on a real kube-apiserver and etcd
+  spinney up --dashboard-port 0                  # pages on a free port; "ready" tells which
 """,
 )
 @click.option(
@@ -45,6 +46,13 @@ Examples:
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port of the API.")
 @click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    default=8088,
+    show_default=True,
+    help="Port of the pages; 0 picks a free one. Anywhere but on loopback they ask for a token, which is shown once.",
+)
+@click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
@@ -66,15 +74,17 @@ def up(
     kubeconfig: Path,
     host: str,
     port: int,
+    dashboard_port: int,
     data_dir: Path | None,
     real: bool,
     manifests: tuple[Path, ...],
 ) -> None:
-    """Run the stack in the foreground: an API server that kubectl can talk to, the operator, and simulated nodes.
+    """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
 
     Prints a line that starts with "ready" when everything is up. Ctrl-C stops it cleanly.
     """
     from spinney.cli.stack import run
     from spinney.cli.stack_options import StackOptions
 
-    raise SystemExit(run(StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests, config)))
+    options = StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port)
+    raise SystemExit(run(options))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from spinney.cli.options import NO, UNREADABLE, manifests_option, output_option, print_structured, stop
+
 if TYPE_CHECKING:
     from spinney.api.operator_configuration import OperatorConfiguration
     from spinney.cli.validation import Judgement
-
-REFUSED, USAGE = 1, 2
 
 
 @click.command(
@@ -25,16 +25,7 @@ Examples:
 Exit status: 0 all admitted, 1 some refused, 2 usage, files or configuration.
 """,
 )
-@click.option(
-    "-f",
-    "--filename",
-    "manifests",
-    multiple=True,
-    required=True,
-    type=click.Path(path_type=Path, allow_dash=True),
-    metavar="MANIFEST",
-    help="File, directory or - (standard input), with any number of documents. May be given several times.",
-)
+@manifests_option
 @click.option(
     "--topology",
     "topologies",
@@ -55,7 +46,7 @@ Exit status: 0 all admitted, 1 some refused, 2 usage, files or configuration.
     metavar="FILE",
     help="Configuration of the operator. Without it topology is on and the scheduler is kai-scheduler.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@output_option
 def validate(
     manifests: tuple[Path, ...],
     topologies: tuple[Path, ...],
@@ -78,11 +69,10 @@ def validate(
         judgements = asyncio.run(_judged(manifests, topologies, kubeconfig, configuration))
     except (ManifestError, ConfigurationError, ClientError, StartUpFailed, OSError) as error:
         about = f"{config}: " if isinstance(error, ConfigurationError) else ""
-        click.echo(f"spinney validate: {about}{error}", err=True)
-        raise SystemExit(USAGE) from None
+        stop("validate", f"{about}{error}", UNREADABLE)
     _print(judgements, output)
     if any(one.errors for one in judgements):
-        raise SystemExit(REFUSED)
+        raise SystemExit(NO)
 
 
 def _configuration(path: Path | None) -> OperatorConfiguration | None:
@@ -132,15 +122,7 @@ def _print(judgements: list[Judgement], output: str) -> None:
         for one in judgements:
             _print_lines(one)
         return
-    shown = [one.to_json() for one in judgements]
-    if output == "json":
-        import json
-
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
-        return
-    import yaml
-
-    click.echo(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=120), nl=False)
+    print_structured([one.to_json() for one in judgements], output)
 
 
 def _print_lines(one: Judgement) -> None:

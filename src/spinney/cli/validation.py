@@ -40,13 +40,14 @@ _RULES_UNCHECKED = "<nil>"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What would become of one manifest."""
+    """What would become of one manifest. `admitted`: the object with its defaults, unless it is refused."""
 
     manifest: Manifest
     object: str
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[str, ...] = ()
     judged: bool = True  # False: not a kind of ours
+    admitted: Object | None = None
 
     @property
     def verdict(self) -> str:
@@ -136,7 +137,8 @@ class Validator:
         unique = tuple({str(error): error for error in (*errors, *more)}.values())
         if not unique:
             self._drawer.put(resource.group, resource.plural, obj)
-        return Judgement(manifest, _title(content, namespace), unique, warnings)
+        admitted = None if unique else obj
+        return Judgement(manifest, _title(content, namespace), unique, warnings, admitted=admitted)
 
     async def _by_rules(self, request: AdmissionRequest, already: bool) -> tuple[list[FieldError], tuple[str, ...]]:
         """What the rules add. Where the schema found wrong types they cannot read the object, and it has said so."""
