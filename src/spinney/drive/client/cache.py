@@ -135,8 +135,15 @@ class Cache(Generic[T]):
         return dict(self.ledger.pending)
 
     async def wait_shown(self, writes: Mapping[Key, Pending]) -> None:
-        """Until the view shows these own writes; later ones do not prolong the wait."""
-        await self._until(lambda: self.synced and all(self.shows(key, pending) for key, pending in writes.items()))
+        """Until the view shows these own writes, which are then forgotten; later ones do not prolong the wait."""
+        left = list(writes.items())
+
+        def shown() -> bool:
+            while left and self.shows(*left[-1]):
+                self.ledger.forget(*left.pop())
+            return self.synced and not left
+
+        await self._until(shown)
 
     def shows(self, key: Key, pending: Pending) -> bool:
         if pending.unsure:

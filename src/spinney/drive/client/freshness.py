@@ -22,9 +22,10 @@ async def catch_up(client: ApiClient, caches: Iterable[Cache[Any]], timeout_s: f
     try:
         async with asyncio.timeout(timeout_s):
             for cache in caches:
-                await _resolve(client, cache)
+                if any(each.unsure for each in cache.ledger.pending.values()):
+                    await _resolve(client, cache)
                 # Writes that became unsure meanwhile are settled by whoever made them: nobody else resolves them here.
-                await cache.wait_shown({key: each for key, each in cache.unseen().items() if not each.unsure})
+                await cache.wait_shown({key: each for key, each in cache.ledger.pending.items() if not each.unsure})
     except TimeoutError:
         raise StaleView(_complaint(caches, timeout_s)) from None
 

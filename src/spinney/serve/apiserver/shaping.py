@@ -21,12 +21,15 @@ def shape(resource: Resource, obj: Object) -> None:
         prune(obj, resource.schema)
 
 
-def conform(call: Call, obj: Object) -> None:
-    """Check types and drop unknown fields; by the wish of the client they are an error, a warning or nothing."""
+def conform(call: Call, obj: Object, original: Object | None = None) -> None:
+    """Check types and drop unknown fields; by the wish of the client they are an error, a warning or nothing.
+
+    `original`: a stored object some of whose parts it has.
+    """
     resource = call.resource
     mode = call.query.get("fieldValidation") or "Warn"
     if resource.builtin:
-        findings = decode.conform(obj, resource.schema_name)
+        findings = decode.conform(obj, resource.schema_name, original)
         error = decode.refusal(findings, resource.version, resource.kind, strict=mode == "Strict")
         if error is not None:
             raise error

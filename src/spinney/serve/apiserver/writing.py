@@ -199,9 +199,10 @@ async def update(
     for _ in range(MAX_ATTEMPTS):
         record = kernel.existing(resource, target.namespace, target.name)
         old = kernel.decode(record, resource)
-        new = transform(kernel.decode(record, resource))
+        original = kernel.decode(record, resource)
+        new = transform(original)
         if patched:
-            _conform_patched(call, new, old)
+            _conform_patched(call, new, original)
         check_identity(call, new)
         _check_versions(call, new, old)
         if not patched:
@@ -214,7 +215,7 @@ async def update(
     raise stale(resource.group, resource.plural, target.name)
 
 
-def _conform_patched(call: Call, obj: Object, old: Object) -> None:
+def _conform_patched(call: Call, obj: Object, original: Object) -> None:
     """A patch may leave something that is no object of the kind any more: that is invalid, not malformed."""
     resource = call.resource
     found = (obj.get("apiVersion"), obj.get("kind"))
@@ -223,13 +224,13 @@ def _conform_patched(call: Call, obj: Object, old: Object) -> None:
         why = f'no kind "{found[1]}" is registered for version "{found[0]}"'
     else:
         try:
-            conform(call, obj)
+            conform(call, obj, original)
         except ApiError as error:
             if error.code != 400:
                 raise
             why = error.message
     uid = obj["metadata"].get("uid") if isinstance(obj.get("metadata"), dict) else None
-    if not why and uid and uid != old["metadata"]["uid"]:
+    if not why and uid and uid != original["metadata"]["uid"]:
         _refuse(call, obj, [invalid_value("metadata.uid", uid, "field is immutable")])
     if why:
         shown = encode_json({key: obj[key] for key in sorted(obj)}).decode()

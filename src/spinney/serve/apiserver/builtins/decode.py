@@ -17,6 +17,10 @@ from spinney.serve.apiserver.resource import Object
 from spinney.serve.apiserver.schema.model import Raw
 
 Walk = Callable[[Any], Any]
+Rewalk = Callable[[Any, Any], Any]
+"""A walk over a changed copy: what it shares with the original, which has been walked before, is left as it is."""
+Table = dict[str, tuple[type | None, Walk, bool]]
+Always = list[tuple[str, Callable[[], Any]]]
 
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -40,6 +44,7 @@ class Node:
     fields: dict[str, Field] = field(default_factory=dict)
     item: Node | None = None
     struct: str = ""
+    rewalk: Rewalk | None = None  # of a struct
 
     def zero(self) -> Any:
         """What Go writes for a value that was never set."""
@@ -71,14 +76,16 @@ class Findings:
 _NOTHING = Findings()
 
 
-def conform(obj: Object, component: str) -> Findings:
+def conform(obj: Object, component: str, original: Object | None = None) -> Findings:
     """Rewrite `obj` in place as its component's Go type would keep it.
 
-    With type errors the object is left as it was. Unknown fields are dropped and named.
+    With type errors the object is left as it was. Unknown fields are dropped and named. What `obj` shares with an
+    `original` that conforms is not looked at.
     """
     node = node_of(component)
     try:
-        shaped, findings = node.walk(obj), _NOTHING
+        shaped = node.walk(obj) if original is None or node.rewalk is None else node.rewalk(obj, original)
+        findings = _NOTHING
     except scalars.Misfit:
         from spinney.serve.apiserver.builtins import misfits
 
@@ -118,9 +125,10 @@ def _compile_component(component: str) -> Node:
     raw = snapshot.components()[component]
     if "properties" not in raw and raw.get("type") != "object":
         return _compile(raw)
-    table: dict[str, tuple[type | None, Walk, bool]] = {}
-    always: list[tuple[str, Callable[[], Any]]] = []
+    table: Table = {}
+    always: Always = []
     node = Node("struct", _struct_walk(table, always), struct=component.rpartition(".")[2])
+    node.rewalk = _struct_rewalk(node, table, always)
     _NODES[component] = node
     for name, described in raw.get("properties", {}).items():
         _add_field(node, name, described, snapshot.go_fields(component).get(name, ("string", "o", 0)), table, always)
@@ -132,8 +140,8 @@ def _add_field(
     name: str,
     described: Raw,
     go: snapshot.GoField,
-    table: dict[str, tuple[type | None, Walk, bool]],
-    always: list[tuple[str, Callable[[], Any]]],
+    table: Table,
+    always: Always,
 ) -> None:
     kind, options, number = go
     value = _compile(described)
@@ -181,7 +189,7 @@ def _leaf(leaf: scalars.Leaf) -> Node:
     return Node("leaf", leaf.walk, leaf)
 
 
-def _struct_walk(table: dict[str, tuple[type | None, Walk, bool]], always: list[tuple[str, Callable[[], Any]]]) -> Walk:
+def _struct_walk(table: Table, always: Always) -> Walk:
     misfit, entry_of = scalars.Misfit, table.get
 
     def walk(value: Any) -> Any:
@@ -210,6 +218,39 @@ def _struct_walk(table: dict[str, tuple[type | None, Walk, bool]], always: list[
         return shaped
 
     return walk
+
+
+def _struct_rewalk(node: Node, table: Table, always: Always) -> Rewalk:
+    misfit, walk = scalars.Misfit, node.walk
+
+    def rewalk(value: Any, original: Any) -> Any:
+        if value.__class__ is not dict or original.__class__ is not dict:
+            return walk(value)
+        kept = {name: one for name, one in value.items() if name in table and original.get(name) is one}
+        shaped = {**kept, **walk_changed({name: one for name, one in value.items() if name not in kept}, original)}
+        for name, zero in always:
+            if name not in shaped:
+                shaped[name] = zero()
+        return shaped
+
+    def walk_changed(changed: dict[str, Any], original: dict[str, Any]) -> dict[str, Any]:
+        shaped = {}
+        for name, one in changed.items():
+            if name not in table:
+                raise misfit
+            if one is None:
+                continue
+            exact, walk_one, drop_empty = table[name]
+            again = node.fields[name].node.rewalk
+            if exact is not None and one.__class__ is not exact:
+                raise misfit
+            if exact is None:
+                one = walk_one(one) if again is None else again(one, original.get(name))
+            if one or not drop_empty:
+                shaped[name] = one
+        return shaped
+
+    return rewalk
 
 
 def _list_walk(item: Node) -> Walk:

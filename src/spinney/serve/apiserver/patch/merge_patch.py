@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.serve.apiserver.errors import bad_request
-from spinney.serve.apiserver.patch.values import copied, without_nulls
+from spinney.serve.apiserver.patch.values import without_nulls
 from spinney.serve.apiserver.patch.wording import json_type
 
 Object = dict[str, Any]
 
 
 def merge_patch(obj: Object, patch: Any) -> Object:
-    """A patched copy of the object; raises ApiError 400 for a patch that is no object."""
+    """A patched copy, which shares with the object what the patch does not touch.
+
+    Raises ApiError 400 for a patch that is no object.
+    """
     if patch is None:
         raise bad_request("Invalid JSON Patch")
     if type(patch) is not dict:
@@ -20,16 +23,17 @@ def merge_patch(obj: Object, patch: Any) -> Object:
         raise bad_request(
             f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )
-    return _merged(copied(obj), patch)
+    return _merged(obj, patch)
 
 
 def _merged(target: Object, patch: Object) -> Object:
+    merged = dict(target)
     for name, value in patch.items():
         before = target.get(name)
         if value is None:
-            target.pop(name, None)
+            merged.pop(name, None)
         elif type(value) is dict and type(before) is dict:
-            _merged(before, value)
+            merged[name] = _merged(before, value)
         else:
-            target[name] = without_nulls(value)
-    return target
+            merged[name] = without_nulls(value)
+    return merged
