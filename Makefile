@@ -31,10 +31,10 @@ types: setup
 	$(RUN)mypy
 
 unit: setup
-	$(RUN)pytest tests/unit tests/regressions -n 2 $(PYTEST_ARGS)
+	$(RUN)pytest tests/unit tests/regressions -n 2 --durations=10 $(PYTEST_ARGS)
 
 contract: setup
-	$(RUN)pytest tests --ignore=tests/unit --ignore=tests/regressions -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(RUN)pytest tests --ignore=tests/unit --ignore=tests/regressions -n 2 --dist loadgroup --durations=25 $(PYTEST_ARGS)
 
 long: setup
 	$(RUN)pytest tests -m long $(PYTEST_ARGS)

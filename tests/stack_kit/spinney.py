@@ -57,6 +57,11 @@ class Spinney:
         return next(line for line in self.stdout.splitlines() if line.startswith("ready")).split()[1]
 
     @property
+    def pages(self) -> str:
+        """Where the pages are served."""
+        return next(line for line in self.stdout.splitlines() if line.split()[:1] == ["pages"]).split()[1]
+
+    @property
     def config(self) -> dict[str, Any]:
         return yaml.safe_load(self.kubeconfig.read_text())
 

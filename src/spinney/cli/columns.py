@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _BETWEEN = "   "
+_CUT = ".."
+_LEAST = 12
+"""No column is cut to less than this."""
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
@@ -16,6 +19,22 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
         return ""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return "".join(_line(row, widths) for row in rows)
+
+
+def narrowed(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """The rows with their widest columns cut so that lines fit; names keep their ends, which tell them apart."""
+    cells = [list(row) for row in rows]
+    if not cells:
+        return cells
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    room = width - len(_BETWEEN) * (len(widths) - 1)
+    while sum(widths) > room and max(widths) > _LEAST:
+        widths[widths.index(max(widths))] -= 1
+    return [[_cut(cell, most) for cell, most in zip(row, widths, strict=True)] for row in cells]
+
+
+def _cut(cell: str, most: int) -> str:
+    return cell if len(cell) <= most else f"{_CUT}{cell[len(cell) - most + len(_CUT) :]}"
 
 
 def plain(text: str) -> str:

@@ -61,6 +61,11 @@ def find(groups: Sequence[PodGroup], pods: Sequence[Pod], name: str, kind: str) 
     return chosen, found[chosen]
 
 
+def belongs(pod: Pod, kind: str, name: str) -> bool:
+    """Whether a pod says that it is of that object."""
+    return (kind, name) in _owners_of_pod(pod)
+
+
 def is_kind(name: str, kind: str) -> bool:
     return not kind or name.lower() == _singular(kind)
 

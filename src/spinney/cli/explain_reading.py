@@ -17,8 +17,10 @@ from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
-from spinney.api.meta import Kind, PartialObject
-from spinney.cli.explain_finding import NotThere, find, is_kind
+from spinney.api.markers import Slim
+from spinney.api.meta import Condition, Kind, condition
+from spinney.cli.explain_finding import NotThere, belongs, find, is_kind
+from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
 from spinney.core.view.story import Levels, Story, gang_story, lone_pod
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
@@ -53,6 +55,19 @@ LOOKED_FOR = {
 """Kinds whose objects may be there before they have pods."""
 
 
+_NO_GROUP = "none of its pods is in a PodGroup"
+
+
+class _Conditions(Slim, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class _Told(Slim, frozen=True):
+    """Any object, as far as it says how it is."""
+
+    status: _Conditions = _Conditions()
+
+
 async def read_story(client: ApiClient, namespace: str, name: str, kind: str) -> Story:
     """Raises NotThere, and ClientError where the cluster cannot be read."""
     try:
@@ -76,10 +91,12 @@ async def read_story(client: ApiClient, namespace: str, name: str, kind: str) ->
     return Story(found, namespace, name, tuple(sorted(gangs, key=lambda gang: gang.name)), tuple(notes))
 
 
-def _ungrouped(pods: Iterable[Pod], kind: str, namespace: str, name: str) -> Story:
+def _ungrouped(pods: Sequence[Pod], kind: str, namespace: str, name: str) -> Story:
     pod = next((pod for pod in pods if pod.metadata.name == name and kind == "Pod"), None)
     if pod is None:
-        raise NotThere(f"{kind} {namespace}/{name} has no gang yet: none of its pods is in a PodGroup")
+        told = (pod.condition(POD_SCHEDULED) for pod in pods if belongs(pod, kind, name))
+        said = next((one.message for one in told if one is not None and one.message), _NO_GROUP)
+        raise NotThere(f"{kind} {namespace}/{name} has no gang yet: {said}")
     return lone_pod(pod)
 
 
@@ -91,8 +108,11 @@ async def _missing(client: ApiClient, namespace: str, name: str, kind: str) -> N
     """An object without pods is no gang yet; anything else is not there."""
     wanted = {each: path for each, path in LOOKED_FOR.items() if is_kind(each, kind)}
     for each, path in wanted.items():
-        if await _lookup(client, path, name, namespace, PartialObject) is not None:
-            return NotThere(f"{each} {namespace}/{name} has no gang yet: none of its pods is in a PodGroup")
+        found = await _lookup(client, path, name, namespace, _Told)
+        if found is not None:
+            ready = condition(found.status.conditions, "Ready")
+            why = ready.message if ready is not None and ready.status == "False" and ready.message else _NO_GROUP
+            return NotThere(f"{each} {namespace}/{name} has no gang yet: {why}")
     what = f"{kind} {namespace}/{name}" if kind else f"workload or pod {namespace}/{name}"
     return NotThere(f"there is no {what}")
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from spinney.api.quantity import format_bytes
-from spinney.cli.columns import columns, plain
+from spinney.cli.columns import columns, narrowed, plain
 from spinney.cli.options import Screen
 from spinney.core.placement.wording import enumerated, many
 from spinney.core.view.story import GangStory, Member, Place, Story
@@ -79,7 +79,7 @@ def gang_lines(gang: GangStory, look: GangLook) -> Iterator[str]:
             yield from wrapped(line, width)
     yield from _figures(gang, best, width)
     if bound:
-        yield from _where(gang)
+        yield from _where(gang, width)
     yield from _strays(gang, width)
 
 
@@ -95,7 +95,7 @@ def _figures(gang: GangStory, best: Sequence[Mapping[str, Any]], width: int) -> 
     if best:
         head = (_level(gang, str(told["level"])).upper(), "HOLDS", "SHORT OF")
         yield ""
-        yield from _table([head, *(_shortfall(one) for one in best)])
+        yield from _table([head, *(_shortfall(one) for one in best)], width)
     for word, counts in (("blocked", told.get("blocked")), ("occupied", told.get("occupied"))):
         if isinstance(counts, dict) and counts:
             yield ""
@@ -116,18 +116,18 @@ def _amount(resource: str, amount: int | str) -> str:
     return f"{amount} {resource}"
 
 
-def _where(gang: GangStory) -> Iterator[str]:
+def _where(gang: GangStory, width: int) -> Iterator[str]:
     """Groups with their domains, then pods with their nodes."""
     places = [place for place in gang.places if place.pods and (place.group or len(gang.places) == 1 or place.domain)]
     yield ""
-    yield from _table([("GROUP", "LEVEL", "DOMAIN", "PODS", "NODES"), *(_place(gang, one) for one in places)])
+    yield from _table([("GROUP", "LEVEL", "DOMAIN", "PODS", "NODES"), *(_place(gang, one) for one in places)], width)
     members = [member for member in gang.members if member.node]
     members.sort(key=lambda one: (int(one.rank) if one.rank.isdecimal() else len(members), one.name))
     extra = [name for name in ("segment", "zone") if any(getattr(one, name) for one in members)]
     yield ""
     head = ("RANK", "POD", "NODE", *(name.upper() for name in extra))
     rows = [(one.rank or "-", one.name, one.node, *(getattr(one, name) or "-" for name in extra)) for one in members]
-    yield from _table([head, *rows[:_MOST_PODS]])
+    yield from _table([head, *rows[:_MOST_PODS]], width)
     if len(rows) > _MOST_PODS:
         yield f"{_INDENT}and {many(len(rows) - _MOST_PODS, 'pod')} more: -o json has them all"
 
@@ -155,9 +155,9 @@ def _level(gang: GangStory, key: str) -> str:
     return gang.short.get(key) or key.rpartition("/")[2]
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+def _table(rows: Sequence[Sequence[str]], width: int) -> list[str]:
     cells = [[plain(cell) for cell in row] for row in rows]
-    return [f"{_INDENT}{line}" for line in columns(cells).splitlines()]
+    return [f"{_INDENT}{line}" for line in columns(narrowed(cells, width - len(_INDENT))).splitlines()]
 
 
 def wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:

@@ -10,12 +10,14 @@ import click
 from spinney import __version__
 
 _COMMANDS = {
+    "demo": ("spinney.cli.demo", "demo", "Show gang scheduling on a mixed cluster, in half a minute."),
     "up": ("spinney.cli.up", "up", "Run the whole stack on this machine: API server, operator, simulated nodes."),
     "place": ("spinney.cli.place", "place", "Place the gangs of a problem on its nodes, or say why not."),
     "plan": ("spinney.cli.plan", "plan", "Say whether workloads would fit, where, and how many copies of them."),
     "explain": ("spinney.cli.explain", "explain", "Say why a workload waits, or why it is where it is."),
     "convert": ("spinney.cli.convert", "convert", "Print DynamoGraphDeployments in another version of their API."),
     "consolidate": ("spinney.cli.consolidate", "consolidate", "Show moves that would make room, or have them made."),
+    "replay": ("spinney.cli.replay", "replay", "Replay a trace of gangs on described nodes in simulated time."),
     "validate": ("spinney.cli.validate", "validate", "Say whether manifests would be admitted, and why not."),
     "topology": ("spinney.cli.topology", "topology", "Look at the topologies of a cluster and who uses them."),
     "run": ("spinney.cli.run", "run", "Run a role against a cluster."),

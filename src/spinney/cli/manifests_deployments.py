@@ -13,6 +13,7 @@ import yaml
 
 from spinney.api.labels import ENV_INIT_CONTAINER_IMAGE
 from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.cli.dashboard_options import DEFAULT_PORT
 from spinney.cli.manifests_webhooks import PART_OF, SERVICE, selector
 from spinney.cli.roles import MODULES
 
@@ -28,6 +29,7 @@ _RESOURCES: Mapping[str, Object] = {
     "operator": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "4Gi"}},
     "scheduler": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "8Gi"}},
 }
+_REPLICAS: Mapping[str, int] = {"dashboard": 1}
 _IN_A_POD: Object = {
     "leaderElection": {"enabled": True},
     "server": {part: {"bindAddress": "0.0.0.0"} for part in ("healthProbes", "metrics", "webhooks")},
@@ -91,7 +93,7 @@ def _deployment(role: str, namespace: str, image: str, digest: str, configuratio
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": f"spinney-{role}", "namespace": namespace, "labels": selector(role)},
-        "spec": {"replicas": 2, "selector": {"matchLabels": selector(role)}, "template": template},
+        "spec": {"replicas": _REPLICAS.get(role, 2), "selector": {"matchLabels": selector(role)}, "template": template},
     }
 
 
@@ -115,6 +117,8 @@ def _container(role: str, namespace: str, image: str, configuration: OperatorCon
         arguments += ["--service", f"{namespace}/{SERVICE}"]
         ports.append(("https", server.webhooks.port))
         container["lifecycle"] = {"preStop": {"sleep": {"seconds": _LEAVE_S}}}
+    if role == "dashboard":
+        ports.append(("pages", DEFAULT_PORT))
     return container | {
         "command": ["spinney"],
         "args": arguments,

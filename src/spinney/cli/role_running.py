@@ -13,6 +13,7 @@ import click
 import structlog
 
 from spinney.api.operator_configuration import ConfigurationError
+from spinney.cli.dashboard_options import DashboardOptions
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.health import probed
 from spinney.cli.logs import log_to_stderr
@@ -36,6 +37,7 @@ def run_roles(
     config: Path | None,
     webhook: WebhookOptions | None = None,
     scheduler: SchedulerSettings | None = None,
+    dashboard: DashboardOptions | None = None,
 ) -> int:
     """Until a signal comes; the exit status."""
     on_signal(signal.default_int_handler)
@@ -43,7 +45,13 @@ def run_roles(
         configuration = read_configuration(config, otherwise="")
         log_to_stderr(_LEVELS[configuration.log_level])
         connection = find_connection(SystemClock(), kubeconfig=kubeconfig)
-        told = Told(configuration, connection, webhook or WebhookOptions(), scheduler or SchedulerSettings())
+        told = Told(
+            configuration,
+            connection,
+            webhook or WebhookOptions(),
+            scheduler or SchedulerSettings(),
+            dashboard or DashboardOptions(),
+        )
         factory = loop_factory()
         on_signal(note)
         with asyncio.Runner(loop_factory=factory) as runner:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.cli.dashboard_options import DashboardOptions
 from spinney.drive.client.connection import Connection
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
@@ -16,6 +17,7 @@ MODULES = {
     "operator": "spinney.cli.run_operator",
     "scheduler": "spinney.cli.run_scheduler",
     "dynamo": "spinney.cli.run_dynamo",
+    "dashboard": "spinney.cli.run_dashboard",
 }
 """In the order in which `spinney run all` starts them. Each module has `create(told) -> Role`."""
 
@@ -39,6 +41,7 @@ class Told:
     connection: Connection
     webhook: WebhookOptions = WebhookOptions()
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    dashboard: DashboardOptions = field(default_factory=DashboardOptions)
 
 
 class Role(Protocol):

@@ -186,6 +186,43 @@ def dynamo(kubeconfig: Path | None, config: Path | None) -> None:
     raise SystemExit(run_roles(["dynamo"], kubeconfig, config))
 
 
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run dashboard --kubeconfig ~/.kube/config
+  spinney run dashboard --address 0.0.0.0:8088 --token-file ./token
+
+{_EXIT}
+"""
+)
+@cluster_options
+@click.option(
+    "--address",
+    default="",
+    metavar="HOST:PORT",
+    help="Where pages are served; port 0 picks a free one. Default: loopback, port 8088 or a free one.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Ask for the token in this file. Default: a new one, shown once, and none on loopback.",
+)
+def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_file: Path | None) -> None:
+    """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Only looks."""
+    from spinney.cli.dashboard_options import DashboardOptions, address_of
+    from spinney.cli.role_running import run_roles
+    from spinney.cli.stack_options import ConfigurationError
+
+    try:
+        host, port = address_of(address) if address else ("127.0.0.1", None)
+    except ConfigurationError as error:
+        click.echo(f"spinney run dashboard: {error}", err=True)
+        raise SystemExit(2) from None
+    told = DashboardOptions(host, port, token_file)
+    raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=told))
+
+
 @run.command("all", epilog=_EXIT)
 @cluster_options
 @webhook_options

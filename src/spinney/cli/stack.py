@@ -19,7 +19,8 @@ from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.api_servers import Api, embedded, real
-from spinney.cli.dashboard import DashboardOptions, dashboard
+from spinney.cli.dashboard import dashboard
+from spinney.cli.dashboard_options import DashboardOptions
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
 from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, read_manifests
@@ -120,10 +121,8 @@ async def _up(
             await stack.deploying.wait()
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
-            token = pages.token()
-            async with dashboard(api.as_role("dashboard"), pages, configuration, token) as page:
-                entrance = f"{page}/?token={token}" if token else page
-                _announce(options, api, len(nodes), applied, time.monotonic() - started, entrance)
+            async with dashboard(api.as_role("dashboard"), pages, configuration) as page:
+                _announce(options, api, len(nodes), applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()
 
 
@@ -141,8 +140,11 @@ async def _apply(transport: Transport, manifests: list[Manifest]) -> int:
 
 def _announce(options: StackOptions, api: Api, nodes: int, applied: int, seconds: float, page: str) -> None:
     extra = f", {applied} objects applied" if applied else ""
-    click.echo(f"ready  {api.url}  {nodes} nodes{extra}  ({seconds:.1f} s)")
-    click.echo(f"       pages    {page}")
-    click.echo(f"       export KUBECONFIG={options.kubeconfig.resolve()}")
-    click.echo("       Ctrl-C stops it")
+    lines = (
+        f"ready  {api.url}  {nodes} nodes{extra}  ({seconds:.1f} s)",
+        f"       pages    {page}",
+        f"       export KUBECONFIG={options.kubeconfig.resolve()}",
+        "       Ctrl-C stops it",
+    )
+    click.echo("\n".join(lines))
     sys.stdout.flush()

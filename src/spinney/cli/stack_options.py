@@ -29,7 +29,7 @@ class StackOptions:
     real: bool
     manifests: tuple[Path, ...]
     config: Path | None = None
-    dashboard_port: int = 0
+    dashboard_port: int | None = None
 
     def check(self) -> None:
         if self.real and self.host not in ("127.0.0.1", "localhost"):

@@ -118,14 +118,15 @@ def show(
     """
     from spinney.cli.topology_rows import Wish
     from spinney.cli.topology_show import shown
-    from spinney.core.view.tree import tree_json
+    from spinney.core.view.tree import gang_json, tree_json
     from spinney.core.view.tree_growing import view_of
 
-    found = _found("topology show", nodes_file, manifests, kubeconfig, with_pods=True)
+    found = _found("topology show", nodes_file, manifests, kubeconfig, pods=True)
     view = view_of(found.nodes, found.pods, found.groups, found.topologies or (), found.cluster_topologies)
     trees = _chosen(view, name, level, gang)
     if output != "table":
-        print_structured([tree_json(view, tree) for tree in trees], output)
+        about = {"gang": gang_json(view.gangs[gang])} if gang else {}
+        print_structured([{**tree_json(view, tree), **about} for tree in trees], output)
         return
     here = screen()
     click.echo(shown(view, trees, Wish(level, is_all, gang), here), nl=False, color=here.color)
@@ -184,8 +185,8 @@ Examples:
 \b
 Known are the keys of Kubernetes (region, zone, hostname), those that documents
 of Grove, KAI and Kueue use, of NVIDIA (gpu.clique, Topograph), AWS, Google
-Cloud, Oracle Cloud and CoreWeave, and any key whose last word is that of a level
-(example.com/rack). A key becomes a level if its values lie in those of the
+Cloud, Oracle Cloud, CoreWeave and Nebius, and any key whose last word is that of
+a level (example.com/rack). A key becomes a level if its values lie in those of the
 broader levels, or are names that repeat below them. Nodes that carry other keys
 get a proposal of their own. Comments say what was left out and why.
 
@@ -206,14 +207,15 @@ def discover(nodes_file: Path | None, kubeconfig: Path | None, name: str, output
 
     if name and (wrong := dns_subdomain(name)):
         raise click.UsageError(f"--name {name}: {wrong[0]}")
-    found = _found("topology discover", nodes_file, (), kubeconfig)
+    found = _found("topology discover", nodes_file, (), kubeconfig, topologies=False)
     told = look(found.nodes, found.cluster_topologies, name)
     if output == "yaml":
         click.echo(shown(told, screen()), nl=False)
     else:
         print_structured(told.to_json(), output)
     if not told.proposals:
-        stop("topology discover", f"there is nothing to propose for {len(found.nodes)} nodes", NO)
+        count = f"{len(found.nodes)} {'node' if len(found.nodes) == 1 else 'nodes'}"
+        stop("topology discover", f"there is nothing to propose for {count}", NO)
 
 
 def _found(
@@ -221,16 +223,18 @@ def _found(
     nodes_file: Path | None,
     manifests: tuple[Path, ...],
     kubeconfig: Path | None,
-    with_pods: bool = False,
+    **needs: bool,
 ) -> Found:
     from spinney.cli.manifest_files import ManifestError
-    from spinney.cli.topology_reading import Sources, find
+    from spinney.cli.topology_reading import Needs, Sources, find
     from spinney.sim.nodes.describe import NodesError
 
     try:
-        return find(command, Sources(kubeconfig, nodes_file, manifests), with_pods=with_pods)
+        return find(command, Sources(kubeconfig, nodes_file, manifests), Needs(**needs))
     except (ManifestError, NodesError, OSError, UnicodeDecodeError) as error:
         stop(command, str(error), UNREADABLE)
+    except RecursionError:
+        stop(command, f"{nodes_file}: nested too deeply", UNREADABLE)
 
 
 def _chosen(view: View, name: str, level: str, gang: str) -> list[Tree]:

@@ -48,8 +48,7 @@ Examples:
 @click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65535),
-    default=8088,
-    show_default=True,
+    show_default="8088, or a free one where that is taken",
     help="Port of the pages; 0 picks a free one. Anywhere but on loopback they ask for a token, which is shown once.",
 )
 @click.option(
@@ -74,7 +73,7 @@ def up(
     kubeconfig: Path,
     host: str,
     port: int,
-    dashboard_port: int,
+    dashboard_port: int | None,
     data_dir: Path | None,
     real: bool,
     manifests: tuple[Path, ...],

@@ -20,6 +20,7 @@ from spinney.cli.explain_finding import NotThere, find
 from spinney.cli.explain_reading import read_story
 from spinney.cli.explain_table import shown
 from spinney.cli.main import cli
+from spinney.cli.options import Screen
 from spinney.core.scheduling.reporting.record import encode
 from spinney.core.view.story import Levels, Story, gang_story, lone_pod
 from spinney.drive.client.api import ApiClient
@@ -175,7 +176,7 @@ def test_a_name_cannot_command_the_terminal() -> None:
 
 def test_color_is_there_only_when_asked_for() -> None:
     found = story(refused(), [pod("w-0")])
-    assert "\x1b[31mUnschedulable" in shown(found, color=True)
+    assert "\x1b[31mUnschedulable" in shown(found, Screen(color=True))
     assert "\x1b" not in shown(found)
 
 

@@ -149,13 +149,30 @@ _DYNAMO = RoleRights(
 """It hands on the right to find pods to the components of deployments, and can only do so while it has it."""
 _DASHBOARD = RoleRights(
     cluster=(
-        grant("grove.io", "clustertopologies podcliques podcliquescalinggroups podcliquesets", "list watch"),
-        grant("scheduler.grove.io", "podgangs", "list watch"),
-        grant("scheduling.run.ai", "podgroups queues", "list watch"),
+        grant("", "nodes pods", "list watch"),
+        grant("", "events limitranges persistentvolumeclaims persistentvolumes", "list"),
+        grant("scheduling.run.ai", "podgroups", "list watch"),
+        grant("scheduling.run.ai", "queues", "list"),
         grant("kai.scheduler", "topologies", "list watch"),
-        grant("", "events nodes pods", "list watch"),
-    )
+        grant("grove.io", "clustertopologies podcliquesets", "get list watch"),
+        grant("grove.io", "podcliques podcliquescalinggroups", "list"),
+        grant("nvidia.com", "dynamographdeployments", "get"),
+        grant("policy", "poddisruptionbudgets", "list"),
+        grant("resource.k8s.io", "resourceclaims", "list"),
+        grant("scheduling.k8s.io", "priorityclasses", "list"),
+        grant("storage.k8s.io", "storageclasses", "list"),
+        grant("apps", "deployments statefulsets", "get"),
+        grant("batch", "jobs", "get"),
+    ),
+    foreign=(
+        grant("jobset.x-k8s.io", "jobsets", "get"),
+        grant("kubeflow.org", "mpijobs pytorchjobs", "get"),
+        grant("leaderworkerset.x-k8s.io", "leaderworkersets", "get"),
+        grant("ray.io", "rayclusters rayjobs", "get"),
+        grant("topology.node.k8s.io", "noderesourcetopologies", "list"),
+    ),
 )
+"""Pages watch what they show; the rest is what a plan looks at, read when somebody asks for one."""
 
 ROLES: Mapping[str, RoleRights] = {
     "operator": _OPERATOR,

@@ -70,8 +70,44 @@ def _domains(
         keys.append(-amounts if spread else amounts)
     if asked.elastic:
         keys.append(-_extras(counting, asked, root, waiting)[ids])
-    for at in np.lexsort(keys):
-        yield Field(list(tree.members(root.depth, int(ids[at]))))
+    slots = (list(tree.members(root.depth, int(ids[at]))) for at in np.lexsort(keys))
+    yield from map(Field, _distinct(slots, counting, parts, asked, root, waiting))
+
+
+def _distinct(
+    found: Iterator[list[int]], counting: Counting, parts: Parts, asked: Profile, root: Level, waiting: bool
+) -> Iterator[list[int]]:
+    """Of domains that differ only in their names the first: no placement in another one is better or worse.
+
+    Nodes in the order of their names, each with its free amounts, the pods that it could hold, and the domains below
+    the root that it shares with others. Where more than that decides (ports, neighbours, zones, another tree) all are
+    different.
+    """
+    levels = {level.topology for part in parts.all for level in (part.required, part.preferred) if level is not None}
+    choosy = any(leaf.pods is not None and (leaf.pods.anti_affinity or leaf.pods.host_ports) for leaf in parts.leaves)
+    if choosy or len(levels) > 1 or counting.inventory.divided:
+        yield from found
+        return
+    inventory, tree = counting.inventory, counting.inventory.trees[root.topology]
+    fits = [inventory.counts(shape, waiting).per_node for shape in asked.all_shapes]
+    below = [tree.domain_of(depth) for depth in range(root.depth + 1, len(tree.levels) + 1)]
+    seen: set[object] = set()
+    for slots in found:
+        amounts = tuple([tuple(inventory.free(slot, waiting)) for slot in slots])
+        look = (
+            amounts,
+            *(each[slots].tobytes() for each in fits),
+            *(_shared([ids[slot] for slot in slots]) for ids in below),
+        )
+        if look not in seen:
+            seen.add(look)
+            yield slots
+
+
+def _shared(ids: list[int]) -> tuple[int, ...]:
+    """Who is with whom: domains by the first of their nodes; a node in none is alone."""
+    first: dict[int, int] = {}
+    return tuple([NOWHERE if each == NOWHERE else first.setdefault(each, at) for at, each in enumerate(ids)])
 
 
 def _extras(counting: Counting, asked: Profile, root: Level, waiting: bool) -> npt.NDArray[np.int64]:

@@ -30,6 +30,7 @@ Json = dict[str, Any]
 
 BEING_BOUND = "BeingBound"
 UNTOLD = "Unknown"
+FINISHED = "Finished"
 _UNTOLD = "the scheduler has not said anything about it yet: is one running that takes its pods?"
 
 
@@ -132,14 +133,15 @@ def gang_story(
 ) -> GangStory:
     live = sorted((pod for pod in pods if _lives(pod)), key=lambda pod: pod.metadata.name)
     told = decode(group.metadata.annotations.get(EXPLANATION, "")) or {}
-    state, lines = _state(group, live, told)
+    ended = bool(pods) and all(pod.status.phase in _OVER for pod in pods)
+    state, lines = (FINISHED, ("all its pods have ended",)) if ended else _state(group, live, told)
     topology = group.spec.topology_constraint.topology or next(iter(_constraints(group).values()), _NONE).topology
     here = levels.get(topology, Levels())
     members = tuple(_member(pod, nodes, here, lines) for pod in live)
     return GangStory(
         name=f"{group.metadata.namespace}/{group.metadata.name}",
         state=state,
-        waits=any(not member.node for member in members) or not members,
+        waits=any(not member.node for member in members) or not (members or ended),
         lines=lines,
         queue=group.spec.queue,
         topology=topology,
@@ -164,10 +166,11 @@ def lone_pod(pod: Pod) -> Story:
 
 
 _NONE = PodGroupTopologyConstraint()
+_OVER = ("Succeeded", "Failed")
 
 
 def _lives(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in _OVER
 
 
 def _state(group: PodGroup, pods: Sequence[Pod], told: Json) -> tuple[str, tuple[str, ...]]:

@@ -5,7 +5,7 @@ Nothing routes to these addresses: there is no network behind a simulated node.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.serve.apiserver.builtins.services import assign_cluster_ip, assign_node_ports, keep_addresses
@@ -33,15 +33,15 @@ class ServiceAddresses:
         service = request.object
         if service is None:
             return _UNCHANGED
-        addresses, ports = self._used(request.namespace, request.name)
+        used = cache(lambda: self._used(request.namespace, request.name))  # headless ones never ask
         spec = {**service["spec"], "ports": [dict(port) for port in service["spec"].get("ports") or ()]}
         changed: Object = {**service, "spec": spec}
         if request.old_object is not None:
             keep_addresses(changed, request.old_object)
         if not spec["ports"]:
             del spec["ports"]
-        assign_cluster_ip(changed, addresses.__contains__)
-        assign_node_ports(changed, ports.__contains__)
+        assign_cluster_ip(changed, lambda address: address in used()[0])
+        assign_node_ports(changed, lambda port: port in used()[1])
         return Verdict(object=changed)
 
     def validate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:

@@ -71,10 +71,13 @@ class Workshop:
             about, refusals = subject(key), list[Refusal]()
             try:
                 expansion = expanded(key)
-                if _only_tells(expansion) and self.courtesy.lets_pass(name, key):
+                tells = _only_tells(expansion)
+                if tells and self.courtesy.lets_pass(name, key):
                     return Done()
                 self.courtesy.done(name, key)
                 whole = await self.effects.carry_out(expansion.changes, about, refusals)
+                if not tells:
+                    self.courtesy.made()
             except Exception as error:
                 if about is not None:
                     await self._tell(remembered(about, refusals, error, self.clock.now()))

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 TIDYING_S = 2.0
-TELLING_S = 0.05
+TELLING_S = 0.25
+_QUIET_S = 0.1
 
 StepBack = Callable[[], Awaitable[None]]
 
@@ -23,6 +24,7 @@ class Turns:
         self._taken = 0
         self._lull = asyncio.Event()
         self._lull.set()
+        self._since_s = 0.0
 
     async def take(self) -> Turn:
         await self._free.acquire()
@@ -35,13 +37,21 @@ class Turns:
         self._free.release()
         if not self._taken:
             self._lull.set()
+            self._since_s = asyncio.get_running_loop().time()
 
-    async def lull(self, longest_s: float = TELLING_S) -> None:
+    async def lull(self, longest_s: float) -> None:
         """Until nobody has a turn, or for so long."""
         if not self._lull.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(longest_s):
                     await self._lull.wait()
+
+    async def quiet(self) -> None:
+        """Until nobody has had a turn for a moment: of gangs that come one by one the next may be on its way."""
+        now = asyncio.get_running_loop().time
+        until = now() + TELLING_S
+        while (left_s := (until if self._taken else min(until, self._since_s + _QUIET_S)) - now()) > 0:
+            await asyncio.sleep(left_s)
 
 
 class Turn:

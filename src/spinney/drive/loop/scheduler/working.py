@@ -54,7 +54,7 @@ class Work:
         self._metrics = metrics
         self._pool = settings.node_pool or DEFAULT_NODE_POOL
         self.reports = Reports(
-            door, clock, views.podgroups.get, views.pods.get, doubts.settle, node_pool=self._pool, lull=turns.lull
+            door, clock, views.podgroups.get, views.pods.get, doubts.settle, node_pool=self._pool, lull=turns.quiet
         )
         self._evictor = Evictor(door, doubts, clock, self._note_eviction)
         preparer = Preparer(door, doubts, views, cluster)

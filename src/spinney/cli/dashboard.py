@@ -1,0 +1,63 @@
+"""The pages over a cluster, wired together: views, planning, and a listener on a socket of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.cli.addresses import reachable_host
+from spinney.cli.dashboard_options import DEFAULT_PORT, DashboardOptions
+from spinney.cli.dashboard_views import ClusterViews
+from spinney.cli.manifest_files import ManifestError
+from spinney.cli.plan_asking import planner
+from spinney.core.view.forecast import Forecast
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.transport import Transport
+from spinney.drive.loop.clock import system_dice
+from spinney.serve.dashboard.model import Model
+from spinney.serve.dashboard.running import bound, serving
+from spinney.serve.dashboard.seeing import Questions, Refused
+
+
+def _usual_port(host: str) -> int:
+    """The one that people know, or any free one where somebody else has it."""
+    try:
+        bound(host, DEFAULT_PORT).close()
+    except OSError:
+        return 0
+    return DEFAULT_PORT
+
+
+@contextlib.asynccontextmanager
+async def dashboard(
+    transport: Transport, options: DashboardOptions, configuration: OperatorConfiguration
+) -> AsyncIterator[str]:
+    """Pages are served while the block runs; gives the address to tell people, once: a new token is a part of it."""
+    token = options.token()
+    seen = ClusterViews(transport, system_dice())
+    plan = answering(planner(seen.client, configuration))
+    questions = Questions(seen.events, seen.uses, plan, seen.trouble)
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(seen.run(), name="dashboard-views")
+        try:
+            await seen.wait_synced()
+            port = _usual_port(options.host) if options.port is None else options.port
+            async with serving(Model(seen.views), questions, options.host, port, token) as url:
+                shown = url.replace(options.host, reachable_host(options.host), 1)
+                yield f"{shown}/?token={token}" if token and options.token_file is None else shown
+        finally:
+            watching.cancel()
+
+
+def answering(plan: Callable[[str], Awaitable[Forecast]]) -> Callable[[str], Awaitable[Forecast | Refused]]:
+    """A text that is no manifest, or a cluster that cannot be read, is a sentence."""
+
+    async def answer(text: str) -> Forecast | Refused:
+        try:
+            return await plan(text)
+        except (ManifestError, ClientError) as error:
+            return Refused(str(error))
+
+    return answer

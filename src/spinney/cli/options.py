@@ -1,0 +1,111 @@
+"""What commands share: options that several have, a look at a cluster, printing for programs, the terminal.
+
+Never writes to a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from spinney.drive.client.api import ApiClient
+
+T = TypeVar("T")
+NO, UNREADABLE = 1, 2
+"""Exit statuses: the answer is no; a command line, file, configuration or cluster that cannot be used."""
+PIPE_WIDTH = 80
+_NARROWEST = 40
+
+kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Cluster to look at. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
+)
+output_option = click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+)
+manifests_option = click.option(
+    "-f",
+    "--filename",
+    "manifests",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="MANIFEST",
+    help="File, directory or - (standard input), with any number of documents. May be given several times.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What text is written for."""
+
+    width: int = PIPE_WIDTH
+    color: bool = False
+    is_unicode: bool = True
+
+
+def screen() -> Screen:
+    """80 columns in a pipe unless COLUMNS says otherwise; colours only on a terminal and never with NO_COLOR."""
+    is_terminal = sys.stdout.isatty()
+    told = os.environ.get("COLUMNS", "")
+    width = int(told) if told.isdecimal() and int(told) else 0
+    if not width:
+        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns if is_terminal else PIPE_WIDTH
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
+    color = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Screen(max(width, _NARROWEST), color, encoding.startswith("utf"))
+
+
+def looked(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+    """What a look at the cluster finds; a cluster that cannot be read is one line and exit status 2."""
+    import asyncio
+
+    from spinney.drive.client.errors import ClientError
+
+    try:
+        return asyncio.run(_look(kubeconfig, look))
+    except (ClientError, OSError, ValueError) as error:
+        stop(command, str(error), UNREADABLE)
+
+
+async def _look(kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+    from spinney.drive.client.api import ApiClient
+    from spinney.drive.client.connect import connect, find_connection
+    from spinney.drive.loop.clock import SystemClock, system_dice
+
+    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
+    try:
+        return await look(ApiClient(transport, system_dice()))
+    finally:
+        await transport.close()
+
+
+def stop(command: str, why: str, status: int) -> NoReturn:
+    """One line on standard error, and the end."""
+    line = " ".join(part.strip() for part in why.splitlines())
+    click.echo(f"spinney {command}: {line}", err=True)
+    raise SystemExit(status)
+
+
+def print_structured(found: Any, output: str) -> None:
+    """JSON or YAML of plain values, keys in the order they have."""
+    if output == "json":
+        import json
+
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text = yaml.dump(found, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120)
+    click.echo(text, nl=False)

@@ -1,0 +1,179 @@
+"""A what-if from manifests to an answer: admission, what controllers would make of them, and where that would go.
+
+All of it by the code that does it in earnest, on a copy. Never writes to a cluster (INV13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from spinney.api.changes import Json
+from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.cli.cluster_reading import ClusterReader
+from spinney.cli.manifest_files import Manifest, parse_manifests
+from spinney.cli.operator_settings import dynamo_settings_of, read_configuration
+from spinney.cli.plan_graphs import queue_named, set_of
+from spinney.cli.plan_placing import AS_MANY_AS_FIT, Placing, Workload
+from spinney.cli.plan_snapshot import Snapshot, read_snapshot
+from spinney.cli.plan_standing import existing, set_standing
+from spinney.cli.plan_world import is_namespaced, is_worldly
+from spinney.cli.validation import Judgement, Validator
+from spinney.core.admission.settings import settings_of as admission_settings_of
+from spinney.core.foresight.brood import Registry
+from spinney.core.foresight.owners import KINDS
+from spinney.core.foresight.sets import Standing
+from spinney.core.view.forecast import Forecast
+from spinney.drive.client.api import ApiClient
+from spinney.drive.loop.operator.configured import capabilities_of, settings_of
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+
+__all__ = ["AS_MANY_AS_FIT", "PlanText", "Question", "ask", "planner"]
+
+PlanText = Callable[[str], Awaitable[Forecast]]
+
+_NAMES = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
+_GROVE = (PodCliqueSet.GROUP, PodCliqueSet.KIND)
+_GRAPH = (DynamoGraphDeployment.GROUP, DynamoGraphDeployment.KIND)
+_PODGROUP = (PodGroup.GROUP, PodGroup.KIND)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`copies`: how often all workloads are asked for. `namespace`: of manifests that name none."""
+
+    manifests: Sequence[Manifest]
+    copies: int = 1
+    namespace: str = "default"
+    configuration: OperatorConfiguration = field(default_factory=lambda: read_configuration(None))
+    scheduler: SchedulerSettings = field(default_factory=lambda: SchedulerSettings(names=_NAMES))
+
+
+def planner(client: ApiClient, configuration: OperatorConfiguration | None = None) -> PlanText:
+    """Answers about a text of manifests, over a cluster that is read anew for each; placing works in a thread.
+
+    Raises ManifestError for what is no manifest, ClientError where the cluster cannot be read.
+    """
+    told = configuration or read_configuration(None)
+
+    async def plan_text(text: str) -> Forecast:
+        manifests = parse_manifests(text, "the text")
+        placing = await ask(Question(manifests, configuration=told), await read_snapshot(client), client)
+        return await asyncio.to_thread(placing.answer)
+
+    return plan_text
+
+
+async def ask(
+    question: Question, snapshot: Snapshot, client: ApiClient | None = None, now_s: float | None = None
+) -> Placing:
+    """Everything that has to be read for an answer; `answer` then works it out. `client` None: a described cluster."""
+    return await _Asking(question, snapshot, client, time.time() if now_s is None else now_s).prepare()
+
+
+class _Asking:
+    def __init__(self, question: Question, snapshot: Snapshot, client: ApiClient | None, now_s: float) -> None:
+        self._question = question
+        self._snapshot = snapshot
+        self._client = client
+        self._now_s = now_s
+        self._reader = ClusterReader(client) if client is not None else None
+        self._registry = Registry()
+        told = question.configuration
+        self._validator = Validator(admission_settings_of(told, capabilities=capabilities_of(told)), self._reader)
+        if client is None:
+            self._validator.know_default(told)
+        self._queues = {queue.metadata.name for queue in snapshot.queues}
+
+    async def prepare(self) -> Placing:
+        """What others refer to first; every manifest is judged before anything is placed."""
+        question = self._question
+        manifests = sorted(map(self._placed, question.manifests), key=lambda one: not is_worldly(one))
+        world: list[tuple[Manifest, Json]] = []
+        workloads: list[Workload] = []
+        ignored: list[str] = []
+        for manifest in manifests:
+            judgement = await self._validator.judge(manifest)
+            body = judgement.admitted if judgement.judged else manifest.content
+            if body is None:
+                workloads.append(_refused(judgement))
+            elif is_worldly(manifest):
+                world.append((manifest, body))
+                if manifest.kind == "Queue":
+                    self._queues.add(manifest.name)
+            elif (made := await self._workload(manifest, body, judgement)) is not None:
+                workloads.append(made)
+            else:
+                ignored.append(f"{manifest.kind} {manifest.name}")
+        return Placing(
+            self._snapshot,
+            tuple(world),
+            tuple(workloads),
+            settings_of(question.configuration),
+            question.scheduler,
+            question.copies,
+            self._registry,
+            self._now_s,
+            tuple(ignored),
+        )
+
+    def _placed(self, manifest: Manifest) -> Manifest:
+        """In the namespace it names, else in that of the question."""
+        content, metadata = manifest.content, manifest.content["metadata"]
+        worldly = is_worldly(manifest)
+        if worldly and not is_namespaced(manifest.kind):
+            return manifest
+        namespace = metadata.get("namespace") or self._question.namespace
+        return Manifest(manifest.where, {**content, "metadata": {**metadata, "namespace": namespace}})
+
+    async def _workload(self, manifest: Manifest, body: Json, judgement: Judgement) -> Workload | None:
+        """None: nothing that makes pods."""
+        group_kind = (str(body["apiVersion"]).rpartition("/")[0], manifest.kind)
+        base = _titled(manifest, judgement)
+        if group_kind == _GRAPH:
+            return await self._graph(manifest, body, base)
+        if group_kind == _GROVE:
+            uid, there = await set_standing(self._reader, self._snapshot, body)
+            return replace(base, body=_with_uid(body, uid), exists=bool(uid), there=there)
+        if group_kind == _PODGROUP:
+            return replace(base, body=body)
+        if group_kind not in KINDS:
+            return None
+        found = await existing(self._client, self._snapshot, body)
+        return replace(base, body=_with_uid(body, found.uid if found else ""), exists=bool(found), existing=found)
+
+    async def _graph(self, manifest: Manifest, body: Json, base: Workload) -> Workload:
+        named = queue_named(body)
+        told = self._question.configuration
+        made = set_of(
+            self._registry.adopt(body), dynamo_settings_of(told), not named or named in self._queues, self._now_s
+        )
+        if isinstance(made, str):
+            return replace(base, refusals=(made,))
+        judgement = await self._validator.judge(Manifest(manifest.where, made))
+        if judgement.admitted is None:
+            return replace(base, refusals=tuple(map(str, judgement.errors)))
+        uid, there = await set_standing(self._reader, self._snapshot, judgement.admitted)
+        there = Standing(there.pods, {}, there.is_scheduled)  # replicas of deployments are those they ask for
+        return replace(base, body=_with_uid(judgement.admitted, uid), exists=bool(uid), there=there)
+
+
+def _titled(manifest: Manifest, judgement: Judgement) -> Workload:
+    namespace = str(manifest.content["metadata"].get("namespace") or "")
+    return Workload(manifest.kind, namespace, manifest.name, manifest.where, warnings=judgement.warnings)
+
+
+def _refused(judgement: Judgement) -> Workload:
+    refusals = tuple(map(str, judgement.errors))
+    return replace(_titled(judgement.manifest, judgement), refusals=refusals)
+
+
+def _with_uid(body: Json, uid: str) -> Json:
+    metadata = {key: value for key, value in body["metadata"].items() if key != "uid"}
+    return {**body, "metadata": {**metadata, "uid": uid} if uid else metadata}

@@ -1,0 +1,256 @@
+"""Workloads placed one copy after the other on a copy of the cluster, and the answer read off it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from spinney.api.changes import Json
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import POD_GROUP_NAME
+from spinney.cli.manifest_files import Manifest
+from spinney.cli.plan_admitting import Gatekeeper
+from spinney.cli.plan_raising import Raised, Raiser
+from spinney.cli.plan_shadow import Shadow
+from spinney.cli.plan_snapshot import Snapshot
+from spinney.cli.plan_standing import Existing, without_existing
+from spinney.cli.plan_world import put_manifest, put_snapshot, put_twins
+from spinney.core.expansion.settings import Settings
+from spinney.core.foresight import owners, sets
+from spinney.core.foresight.brood import Brood, Registry
+from spinney.core.foresight.owners import BadTemplate
+from spinney.core.foresight.sets import NOTHING, Standing
+from spinney.core.view.forecast import Copies, Forecast, GangForecast, WorkloadForecast
+from spinney.core.view.story import Levels, gang_story
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+
+AS_MANY_AS_FIT = 0
+MOST_COPIES, MOST_PODS = 1000, 50_000
+"""Where a search for as many copies as fit stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One manifest that asks for pods. `body`: as a server would have it; None: it is refused.
+
+    `there`: what there is of a set; `existing`: of any other owner.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    where: str
+    body: Json | None = None
+    refusals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exists: bool = False
+    there: Standing = NOTHING
+    existing: Existing | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """All that an answer depends on. `copies`: so often all workloads are placed, or until a copy does not fit."""
+
+    snapshot: Snapshot
+    world: Sequence[tuple[Manifest, Json]]
+    workloads: Sequence[Workload]
+    settings: Settings
+    scheduler: SchedulerSettings
+    copies: int
+    registry: Registry
+    now_s: float
+    ignored: tuple[str, ...] = ()
+
+    def answer(self) -> Forecast:
+        return _Stage(self).play()
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One copy of all workloads, as far as it is raised."""
+
+    workloads: list[Workload]
+    raised: list[Raised] = field(default_factory=list)
+
+
+class _Stage:
+    """1. the cluster as it is, 2. what manifests add to it, 3. copy after copy, 4. the answer."""
+
+    def __init__(self, placing: Placing) -> None:
+        self._given = placing
+        self._shadow = shadow = Shadow(placing.scheduler, placing.now_s)
+        put_snapshot(shadow, placing.snapshot)
+        for manifest, body in placing.world:
+            put_manifest(shadow, manifest, body, placing.registry)
+        put_twins(shadow, list(placing.settings.backends.values()), placing.registry)
+        shadow.cluster.settle()
+        shadow.settle()
+        self._before = {key for key in map(_key, shadow.views.podgroups) if shadow.views.pods_of(key)}
+        gate = Gatekeeper(shadow, placing.snapshot.limit_ranges)
+        self._raiser = Raiser(shadow, placing.registry, placing.scheduler.names, gate)
+        self._levels: dict[str, Levels] = {}
+        self._notes: list[str] = list(placing.snapshot.notes)
+
+    def play(self) -> Forecast:
+        given = self._given
+        first = self._place(list(given.workloads))
+        workloads = tuple(self._told(first))
+        copies = self._copies(workloads) if given.copies != 1 else None
+        if given.snapshot.if_refused and any(one.refusals for one in workloads):
+            self._notes.append(given.snapshot.if_refused)
+        if given.ignored:
+            self._notes.append(f"left out, for they make no pods: {', '.join(given.ignored)}")
+        return Forecast(
+            workloads,
+            len(self._shadow.views.nodes),
+            given.snapshot.against,
+            copies,
+            tuple(dict.fromkeys(self._notes)),
+        )
+
+    def _copies(self, first: Sequence[WorkloadForecast]) -> Copies:
+        asked = None if self._given.copies == AS_MANY_AS_FIT else self._given.copies
+        fitting, blocker = _count(first)
+        if asked is None and (blocker is not None or not fitting):
+            return Copies(asked, fitting, blocker=blocker)
+        pods = sum(gang.pods for workload in first for gang in workload.gangs)
+        number = 1
+        while number < (asked or MOST_COPIES):
+            if asked is None and pods * number >= MOST_PODS:
+                return Copies(asked, fitting, f"stopped at {pods * number} pods")
+            number += 1
+            fits, found = _count(list(self._told(self._place([_renamed(one, number) for one in self._workloads()]))))
+            fitting += fits
+            blocker = blocker or found
+            if asked is None and not fits:
+                return Copies(asked, fitting, blocker=blocker)
+        return Copies(asked, fitting, "" if asked else f"stopped at {MOST_COPIES} copies", blocker)
+
+    def _workloads(self) -> list[Workload]:
+        """As they are for another copy, of which nothing is there yet."""
+        return [replace(one, exists=False, there=NOTHING, existing=None) for one in self._given.workloads]
+
+    def _place(self, workloads: list[Workload]) -> _Copy:
+        copy = _Copy(workloads, [Raised() for _ in workloads])
+        for one, raised in zip(workloads, copy.raised, strict=True):
+            if one.body is not None and one.body["kind"] == PodGroup.KIND:
+                self._raiser.write(one.body)
+                raised.asked[one.namespace, one.name] = 0
+        broods = [self._broods(one, raised) for one, raised in zip(workloads, copy.raised, strict=True)]
+        for wave in sorted({brood.wave for each in broods for brood in each}):
+            for each, raised in zip(broods, copy.raised, strict=True):
+                for brood in each:
+                    if brood.wave == wave:
+                        self._raiser.raise_brood(brood, raised)
+            self._shadow.settle()
+        _gather(copy.raised)
+        return copy
+
+    def _broods(self, workload: Workload, raised: Raised) -> list[Brood]:
+        given, body = self._given, workload.body
+        if body is None:
+            return []
+        try:
+            if body["kind"] == PodCliqueSet.KIND:
+                topologies = self._shadow.views.cluster_topologies
+                return sets.broods_of(
+                    body, lambda name: topologies.get(("", name)), given.settings, given.registry, workload.there
+                )
+            found = owners.broods_of(body, given.registry) or []
+        except BadTemplate as error:
+            raised.complain(str(error))
+            return []
+        return without_existing(found, workload.existing) if workload.existing is not None else found
+
+    # Telling
+
+    def _told(self, copy: _Copy) -> Iterator[WorkloadForecast]:
+        for workload, raised in zip(copy.workloads, copy.raised, strict=True):
+            for name in sorted(raised.strangers):
+                self._notes.append(f"pods for the scheduler {name} are not looked at")
+            if workload.kind == "Pod" and not (raised.asked or raised.mistakes or workload.refusals):
+                continue  # its gang is told of elsewhere, or it has its node
+            there = {key: asked for key, asked in raised.asked.items() if key in self._shadow.views.podgroups}
+            gangs = tuple(self._gang(key, asked) for key, asked in there.items())
+            for key in raised.asked.keys() - there.keys():
+                raised.complain(self._shadow.stray_words(key))
+            if workload.exists:
+                self._notes.append(f"{workload.kind} {workload.name} exists: only what it lacks is asked for")
+            yield WorkloadForecast(
+                workload.kind,
+                workload.namespace,
+                workload.name,
+                workload.where,
+                gangs,
+                (*workload.refusals, *raised.mistakes),
+                workload.warnings,
+                workload.exists,
+            )
+
+    def _gang(self, key: Key, asked: int) -> GangForecast:
+        shadow = self._shadow
+        group = shadow.views.podgroups.get(key)
+        assert group is not None
+        pods = shadow.told_pods(key)
+        nodes = {
+            name: node for pod in pods if (name := pod.spec.node_name) and (node := shadow.views.nodes.get(("", name)))
+        }
+        named = {group.spec.topology_constraint.topology, *_below(group)}
+        story = gang_story(shadow.told_group(key), pods, nodes, {name: self._levels_of(name) for name in named})
+        is_new = key not in self._before
+        placed = asked - sum(not pod.spec.node_name for pod in pods)
+        fits = shadow.minimum_is_placed(key) if is_new else placed == asked
+        least = group.spec.min_member or sum(each.min_member or 0 for each in group.spec.sub_groups) or 1
+        leavers = tuple(shadow.leavers.get(key, ()))
+        return GangForecast(story, fits, least, asked, max(placed, 0), leavers, key in shadow.pipelined, is_new)
+
+    def _levels_of(self, name: str) -> Levels:
+        if name not in self._levels:
+            views = self._shadow.views
+            grove, kai = views.cluster_topologies.get(("", name)), views.topologies.get(("", name))
+            short = {level.key: level.domain for level in grove.spec.levels} if grove is not None else {}
+            keys = tuple(level.node_label for level in kai.spec.levels) if kai is not None else tuple(short)
+            self._levels[name] = Levels(keys, short)
+        return self._levels[name]
+
+
+def _key(group: PodGroup) -> Key:
+    return group.metadata.namespace, group.metadata.name
+
+
+def _below(group: PodGroup) -> set[str]:
+    parts = group.spec.sub_groups
+    return {each.topology_constraint.topology for each in parts if each.topology_constraint is not None}
+
+
+def _gather(raised: Sequence[Raised]) -> None:
+    """Every gang is told of once: where its PodGroup was given, else with the first of its pods."""
+    homes: dict[Key, Raised] = {}
+    for one in sorted(raised, key=lambda one: 0 not in one.asked.values()):
+        for key in one.asked:
+            homes.setdefault(key, one)
+    for one in raised:
+        for key in [key for key in one.asked if homes[key] is not one]:
+            homes[key].asked[key] += one.asked.pop(key)
+
+
+def _count(told: Sequence[WorkloadForecast]) -> tuple[int, GangForecast | None]:
+    """1 if all of a copy fits, and the first gang that does not."""
+    blocker = next((gang for workload in told for gang in workload.gangs if not gang.fits), None)
+    return int(all(workload.fits for workload in told)), blocker
+
+
+def _renamed(workload: Workload, number: int) -> Workload:
+    """The same under another name."""
+    if workload.body is None:
+        return workload
+    body, name = workload.body, f"{workload.name}-{number}"
+    metadata = {key: value for key, value in body["metadata"].items() if key != "uid"}
+    notes = dict(metadata.get("annotations") or {})
+    if body["kind"] == "Pod" and POD_GROUP_NAME in notes:
+        notes[POD_GROUP_NAME] = f"{notes[POD_GROUP_NAME]}-{number}"
+    own = f"{metadata['name']}-{number}"
+    return replace(workload, name=name, body={**body, "metadata": {**metadata, "name": own, "annotations": notes}})

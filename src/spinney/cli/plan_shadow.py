@@ -1,0 +1,305 @@
+"""A copy of a cluster that the scheduler's own cycle decides on: binds, evictions and reports happen here only.
+
+Time stands still but for what a gang is given to become complete. Never reaches a server: there is no way to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod, PodCondition
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gangs import Context
+from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
+from spinney.core.scheduling.reporting.record import encode
+from spinney.core.scheduling.reporting.report import PodReport, Report, State
+from spinney.core.view.forecast import Leaver
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.cache import Cache
+from spinney.drive.client.codec import WatchEvent
+from spinney.drive.client.errors import NotSent
+from spinney.drive.client.latecomers import Latecomers
+from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.paths import Key
+from spinney.drive.client.shared import SharedCaches
+from spinney.drive.client.transport import Response, Stream
+from spinney.drive.loop.clock import system_dice
+from spinney.drive.loop.scheduler.binding import hint_labels, hints
+from spinney.drive.loop.scheduler.book import Book
+from spinney.drive.loop.scheduler.carrying import Ending, Errand
+from spinney.drive.loop.scheduler.cycle import Act, Begin, Cycle, Resume
+from spinney.drive.loop.scheduler.folding import Folding
+from spinney.drive.loop.scheduler.metrics import Metrics
+from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue
+from spinney.drive.loop.scheduler.reports import Reports
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.loop.scheduler.views import Views, group_of
+
+_ROUNDS = 200
+_PATIENCE_S = 10.0
+"""Whatever the scheduler would look at later than this is not waited for."""
+
+
+class _Nowhere:
+    """The transport of caches that are filled by hand."""
+
+    async def request(self, method: str, path: str, **_: Any) -> Response:
+        raise NotSent(f"{method} {path}: a copy of a cluster has no server")
+
+    def stream(self, path: str, **_: Any) -> AbstractAsyncContextManager[Stream]:
+        raise NotSent(f"{path}: a copy of a cluster has no server")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Stopped:
+    """A clock that is put forward by hand."""
+
+    def __init__(self, now_s: float) -> None:
+        self._start_s = now_s
+        self.passed_s = 0.0
+
+    def now(self) -> float:
+        return self._start_s + self.passed_s
+
+    def monotonic(self) -> float:
+        return self.passed_s
+
+
+class _Ear:
+    """Stands where reports are written: the newest word about each gang."""
+
+    def __init__(self) -> None:
+        self.told: dict[Key, Report] = {}
+        self.strays: dict[Key, PodReport] = {}
+
+    def put(self, key: Key, report: Report) -> None:
+        self.told[key] = report
+
+    def put_strays(self, reports: Iterable[PodReport]) -> None:
+        self.strays.update({one.key: one for one in reports})
+
+    def forget(self, key: Key) -> None:
+        self.told.pop(key, None)
+
+    def note(self, *_: object) -> None:
+        """Events about what is only imagined are nobody's."""
+
+
+class Shadow:
+    """`views` are filled with `put`; `settle` lets the scheduler act on them until it has nothing left to do."""
+
+    def __init__(self, settings: Settings, now_s: float) -> None:
+        client = ApiClient(_Nowhere(), system_dice())
+        writes = OwnWrites()
+        latecomers = Latecomers(client, writes, system_dice())
+        self.views = Views(SharedCaches(client, writes, system_dice()), settings.names, latecomers)
+        self.cluster = Cluster(settings.node_pool)
+        self.leavers: dict[Key, list[Leaver]] = {}
+        self.pipelined: set[Key] = set()
+        self._book = Book()
+        self._clock = _Stopped(now_s)
+        self._ear = _Ear()
+        self._timers: list[tuple[float, Key]] = []
+        self._folding = Folding(
+            self.views, self.cluster, self._book, settings.names, lambda: None, self._look_patiently
+        )
+        self._settings = settings
+        self._cycle = Cycle(
+            self.views,
+            self.cluster,
+            self._book,
+            self._context,
+            settings,
+            self._clock,
+            1 << 31,
+            self._look_after,
+            cast("Reports", self._ear),
+            Metrics(lambda: self.cluster.inventory),
+        )
+
+    @property
+    def now_s(self) -> float:
+        return self._clock.now()
+
+    def report(self, key: Key) -> Report | None:
+        return self._ear.told.get(key)
+
+    def minimum_is_placed(self, key: Key) -> bool:
+        """Whether a gang has what it needs: all that are to be told about it is that some beyond it wait."""
+        pods = self.views.pods_of(key)
+        told = self._ear.told.get(key)
+        waits = told is not None and told.state not in (State.SCHEDULED, State.PARTLY)
+        return any(pod.spec.node_name for pod in pods) and not waits
+
+    # Filling
+
+    @staticmethod
+    def put(cache: Cache[Any], *objects: Any) -> None:
+        """Objects as they are from now on; what is put by hand has no version."""
+        cache.fold_page([_unversioned(one) for one in objects])
+
+    def remove(self, pod: Pod) -> None:
+        self.views.pods.fold([WatchEvent("DELETED", pod)])
+
+    # Time
+
+    def settle(self) -> None:
+        """Until nothing is left to decide, and whoever is incomplete has been told so."""
+        until_s = self._clock.passed_s + _PATIENCE_S
+        for _ in range(_ROUNDS):
+            acts = [act for act in self._cycle.steps() if act is not None]
+            for act in acts:
+                self._absorb(act)
+            if acts or self._book.changed:
+                continue
+            if not (self._let_go() or self._pass_time(until_s)):
+                return
+
+    def _let_go(self) -> bool:
+        """Pods on their way out have left: somebody's room is theirs."""
+        waiting = [key for key in self._book.nominated if key not in self.pipelined]
+        leaving = [pod for pod in self.views.pods if pod.metadata.deletion_timestamp is not None] if waiting else []
+        self.pipelined.update(waiting)
+        for pod in leaving:
+            self.remove(pod)
+        return bool(leaving)
+
+    def _pass_time(self, until_s: float) -> bool:
+        """To the next moment that somebody wants to look at."""
+        self._timers = [timer for timer in self._timers if timer[0] <= until_s]
+        if not self._timers:
+            return False
+        due_s = min(due_s for due_s, _ in self._timers)
+        self._clock.passed_s = max(self._clock.passed_s, due_s)
+        for _, key in [timer for timer in self._timers if timer[0] <= due_s]:
+            self._book.touch(key)
+        self._timers = [timer for timer in self._timers if timer[0] > due_s]
+        return True
+
+    def _look_after(self, key: Key, delay_s: float) -> None:
+        self._timers.append((self._clock.passed_s + delay_s, key))
+
+    def _look_patiently(self, key: Key) -> None:
+        self._look_after(key, self._settings.patience_s)
+
+    # Acting
+
+    def _absorb(self, act: Act) -> None:
+        match act:
+            case Begin(key, errand) | Resume(key, errand) | Promote(key, errand):
+                self._seat(errand)
+            case Nominate(key, errand) | Pursue(key, errand):
+                self._clear(key, errand)
+                self._seat(errand)
+            case Abandon(key, errand):
+                self._record(errand, None)
+            case _:
+                return  # what runs below its minimum stays as it is
+        self._cycle.finished(key, Ending.DONE)
+
+    def _seat(self, errand: Errand) -> None:
+        """Pods get the nodes of a plan, with what they are told about them."""
+        plan = errand.plan
+        self._ear.forget((errand.group.namespace, errand.group.name))
+        self._record(errand, plan.score)
+        for seat in plan.seats:
+            key = errand.keys.get(seat.uid)
+            pod = self.views.pods.get(key) if key is not None and seat.uid not in errand.given_up else None
+            if pod is None or pod.metadata.uid != seat.uid or pod.spec.node_name:
+                continue
+            self.put(self.views.pods, _bound(pod, seat.node, hints(seat, plan), hint_labels(seat)))
+
+    def _clear(self, key: Key, errand: Errand) -> None:
+        """Those who have to go have gone; whoever is moved is where its successor will be."""
+        targets = {move.uid: move.node for move in errand.plan.moves}
+        for uid in errand.plan.leaving:
+            pod = self.cluster.holder(uid)
+            if pod is None:
+                continue
+            title = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            to = targets.get(uid, "")
+            leaver = Leaver(title, "/".join(group_of(pod)), pod.spec.node_name, to)
+            self.leavers.setdefault(key, []).append(leaver)
+            self.remove(pod)
+            if to:
+                metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{uid}")
+                self.put(self.views.pods, _bound(msgspec.structs.replace(pod, metadata=metadata), to, {}, {}))
+
+    def _record(self, errand: Errand, score: float | None) -> None:
+        group = self.views.podgroups.get((errand.group.namespace, errand.group.name))
+        if group is None:
+            return
+        notes = {key: value for key, value in group.metadata.annotations.items() if key != PLAN}
+        if score is not None:
+            notes[PLACEMENT_SCORE] = f"{score:.4f}"
+        self.put(self.views.podgroups, _noted(group, notes))
+
+    def _context(self) -> Context:
+        inventory, views = self.cluster.inventory, self.views
+        return Context(
+            resources=inventory.resources,
+            priorities=self._folding.priorities,
+            volumes=views.volume_lookups,
+            claim=lambda namespace, name: views.resource_claims.get((namespace, name)),
+            topologies=self.cluster.topologies,
+            short_levels=self._folding.short_levels,
+            has_node=lambda name: inventory.find(name) is not None,
+        )
+
+    # Telling
+
+    def stray_words(self, key: Key) -> str:
+        """What pods are told whose PodGroup is not there."""
+        told = [self._ear.strays.get((pod.metadata.namespace, pod.metadata.name)) for pod in self.views.pods_of(key)]
+        said = [one.condition[1] for one in told if one is not None and one.condition is not None]
+        return said[0] if said else f"PodGroup {'/'.join(key)} does not exist"
+
+    def told_group(self, key: Key) -> PodGroup:
+        """The PodGroup with the explanation that it would carry."""
+        group, report = self.views.podgroups.get(key), self._ear.told.get(key)
+        assert group is not None
+        notes = {name: value for name, value in group.metadata.annotations.items() if name != EXPLANATION}
+        if report is not None and report.explanation is not None:
+            notes[EXPLANATION] = encode(report.explanation)
+        return _noted(group, notes)
+
+    def told_pods(self, key: Key) -> list[Pod]:
+        """Its pods with the conditions that they would carry."""
+        report = self._ear.told.get(key)
+        said = {one.uid: one.condition for one in report.pods if one.condition} if report is not None else {}
+        return [_conditioned(pod, said.get(pod.metadata.uid)) for pod in self.views.pods_of(key)]
+
+
+def _bound(pod: Pod, node: str, notes: Mapping[str, str], labels: Mapping[str, str]) -> Pod:
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        annotations={**pod.metadata.annotations, **notes},
+        labels={**pod.metadata.labels, **labels},
+    )
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def _noted(group: PodGroup, notes: dict[str, str]) -> PodGroup:
+    return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, annotations=notes))
+
+
+def _conditioned(pod: Pod, said: tuple[str, str] | None) -> Pod:
+    if said is None:
+        return pod
+    told = PodCondition(POD_SCHEDULED, "False", *said)
+    others = tuple(one for one in pod.status.conditions if one.type != POD_SCHEDULED)
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(*others, told)))
+
+
+def _unversioned(thing: Any) -> Any:
+    if not thing.metadata.resource_version:
+        return thing
+    return msgspec.structs.replace(thing, metadata=msgspec.structs.replace(thing.metadata, resource_version=""))

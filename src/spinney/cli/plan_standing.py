@@ -1,0 +1,101 @@
+"""What there is already of a workload that is planned: it stays, and only what is missing is asked for.
+
+Only reads. A cluster that is described has nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import yaml
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.changes import Json
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.labels import APP_PART_OF, KAI_TOP_OWNER_METADATA, POD_GROUP_NAME, PODCLIQUE
+from spinney.cli.explain_reading import LOOKED_FOR
+from spinney.cli.plan_snapshot import Snapshot
+from spinney.core.foresight.brood import Brood
+from spinney.core.foresight.sets import NOTHING, Standing
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import Forbidden, NotFound
+from spinney.serve.webhook.looking import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """An owner that is there, and the names of its pods that live."""
+
+    uid: str
+    pods: frozenset[str]
+
+
+async def set_standing(reader: Reader | None, snapshot: Snapshot, body: Json) -> tuple[str, Standing]:
+    """The uid of a set that is there, and what there is of it; no uid: it is not there."""
+    metadata = body["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    live = await reader.get(PodCliqueSet.GROUP, PodCliqueSet.PLURAL, namespace, name) if reader is not None else None
+    if reader is None or live is None:
+        return "", NOTHING
+    labels = {APP_PART_OF: name}
+    replicas: dict[str, int] = {}
+    for kind in (PodClique, PodCliqueScalingGroup):
+        for one in await reader.list(kind.GROUP, kind.PLURAL, namespace, labels):
+            replicas[one["metadata"]["name"]] = int(one["spec"].get("replicas", 0))
+    mine = [pod for pod in snapshot.pods if _lives(pod) and pod.metadata.labels.get(APP_PART_OF) == name]
+    mine = [pod for pod in mine if pod.metadata.namespace == namespace]
+    counts = Counter(pod.metadata.labels.get(PODCLIQUE, "") for pod in mine)
+    return live["metadata"]["uid"], Standing(counts, replicas, any(pod.spec.node_name for pod in mine))
+
+
+async def existing(client: ApiClient | None, snapshot: Snapshot, body: Json) -> Existing | None:
+    """An owner of any other kind, known by the PodGroups that were made for it."""
+    path = LOOKED_FOR.get(body["kind"])
+    if client is None or path is None:
+        return None
+    metadata = body["metadata"]
+    try:
+        found: Mapping[str, Any] = await client.get(path.ref(metadata["name"], metadata["namespace"]))
+    except (NotFound, Forbidden):
+        return None
+    uid = found["metadata"]["uid"]
+    groups = {
+        group.metadata.name
+        for group in snapshot.podgroups
+        if group.metadata.namespace == metadata["namespace"] and _top_uid(group.metadata.annotations) == uid
+    }
+    mine = [pod for pod in snapshot.pods if _lives(pod) and pod.metadata.namespace == metadata["namespace"]]
+    names = {pod.metadata.name for pod in mine if pod.metadata.annotations.get(POD_GROUP_NAME) in groups}
+    return Existing(uid, frozenset(names))
+
+
+def without_existing(broods: list[Brood], there: Existing) -> list[Brood]:
+    """The pods that are missing: those of other names, but no more than there are too few."""
+    left = [[pod for pod in brood.pods if pod["metadata"]["name"] not in there.pods] for brood in broods]
+    total = sum(len(brood.pods) for brood in broods)
+    surplus = sum(map(len, left)) - max(0, total - len(there.pods))
+    kept = []
+    for brood, pods in zip(broods, left, strict=True):
+        dropped = min(surplus, len(pods))
+        surplus -= dropped
+        if pods[dropped:]:
+            kept.append(replace(brood, pods=tuple(pods[dropped:])))
+    return kept
+
+
+def _lives(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
+
+
+def _top_uid(annotations: Mapping[str, str]) -> str:
+    written = annotations.get(KAI_TOP_OWNER_METADATA, "")
+    found = next((line for line in written.splitlines() if line.startswith("uid:")), "")
+    try:
+        return str(yaml.safe_load(found)["uid"]) if found else ""
+    except (yaml.YAMLError, TypeError, KeyError):
+        return ""

@@ -1,0 +1,40 @@
+"""The pages against a cluster: views, and a listener. Nobody leads: pages only look."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from spinney.cli.dashboard import dashboard
+from spinney.cli.roles import Told
+from spinney.drive.client.connect import connect
+from spinney.drive.client.transport import Transport
+
+
+def create(told: Told) -> DashboardRole:
+    return DashboardRole(told, connect(told.connection))
+
+
+class DashboardRole:
+    """One process. Its address is told once, when everything has been read."""
+
+    def __init__(self, told: Told, transport: Transport) -> None:
+        self._told = told
+        self._transport = transport
+        self._address = ""
+
+    def trouble(self) -> str:
+        return "" if self._address else "views are not synced"
+
+    def figures(self) -> dict[str, float]:
+        return {}
+
+    async def run(self) -> None:
+        try:
+            async with dashboard(self._transport, self._told.dashboard, self._told.configuration) as address:
+                self._address = address
+                click.echo(f"pages    {address}")
+                await asyncio.get_running_loop().create_future()
+        finally:
+            await self._transport.close()

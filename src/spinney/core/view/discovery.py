@@ -1,0 +1,307 @@
+"""ClusterTopologies proposed from the labels that nodes carry: one for each kind of nodes, nesting looked up on them.
+
+Proposes and gives reasons; applies nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from spinney.api.builtin.node import Node
+from spinney.api.domains import DOMAINS, HOST, NUMA
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.labels import HOSTNAME
+from spinney.api.names import qualified_name
+from spinney.api.naming import DEFAULT_TOPOLOGY
+from spinney.core.expansion.backends.kai import topology_keys
+from spinney.core.view.discovery_keys import KnownKey, importance, is_of_others, known
+from spinney.core.view.discovery_nesting import LeftOut, Nesting, chain
+from spinney.core.view.lint import SHARED
+from spinney.core.view.tree import Json, is_accelerator, natural
+
+_ABOVE_HOST = tuple(domain for domain in DOMAINS if domain not in (HOST, NUMA))
+_PRODUCTS = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
+_HARDWARE = (*_PRODUCTS, "node.kubernetes.io/instance-type")
+_MODEL = re.compile(r"(?<![a-z0-9])[a-z]{1,3}[0-9]{2,4}[a-z]{0,2}(?![a-z0-9])")
+_MOST_OFFERS = 5
+_LONGEST_KEY = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A level: its domains, how many nodes they have at least and at most, and whose key it is."""
+
+    domain: str
+    key: str
+    source: str
+    domains: int
+    least: int
+    most: int
+    remark: str = ""
+
+    def to_json(self) -> Json:
+        shown: Json = {"domain": self.domain, "key": self.key, "source": self.source, "domains": self.domains}
+        shown |= {"nodesPerDomain": {"least": self.least, "most": self.most}}
+        return {**shown, "remark": self.remark} if self.remark else shown
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A key that nests as well, of which nobody knows whether it says where nodes are; above which level it belongs."""
+
+    key: str
+    domains: int
+    above: str
+
+    def to_json(self) -> Json:
+        return {"key": self.key, "domains": self.domains, "above": self.above}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One topology. `incomplete`: nodes of the same hardware that lack keys; `same_as`: a topology that has it all."""
+
+    name: str
+    levels: tuple[Choice, ...]
+    nodes: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    incomplete: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    same_as: str = ""
+
+    @property
+    def manifest(self) -> Json:
+        levels = [{"domain": level.domain, "key": level.key} for level in self.levels]
+        return {
+            "apiVersion": f"{ClusterTopology.GROUP}/{ClusterTopology.VERSION}",
+            "kind": ClusterTopology.KIND,
+            "metadata": {"name": self.name},
+            "spec": {"levels": levels},
+        }
+
+    def to_json(self) -> Json:
+        return {
+            "manifest": self.manifest,
+            "nodes": list(self.nodes),
+            "levels": [level.to_json() for level in self.levels],
+            "leftOut": [one.to_json() for one in self.left_out],
+            "offers": [one.to_json() for one in self.offers],
+            "incomplete": [{"node": name, "misses": list(misses)} for name, misses in self.incomplete],
+            **({"sameAs": self.same_as} if self.same_as else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """`without`: nodes for which nothing can be proposed, and why."""
+
+    proposals: tuple[Proposal, ...]
+    without: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def to_json(self) -> Json:
+        without = [{"why": why, "nodes": list(nodes)} for why, nodes in self.without]
+        return {"proposals": [one.to_json() for one in self.proposals], "without": without}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Nodes that carry the same keys, a few of them `extra` ones, and of the same hardware those that lack some."""
+
+    keys: frozenset[str]
+    nodes: tuple[Node, ...]
+    incomplete: tuple[Node, ...] = ()
+    extra: frozenset[str] = frozenset()
+
+
+def discover(nodes: Sequence[Node], existing: Sequence[ClusterTopology] = (), name: str = "") -> Discovery:
+    """`name`: of the first proposal. Linear in nodes and quadratic in their keys."""
+    ordered = sorted(nodes, key=lambda node: natural(node.metadata.name))
+    proposals: list[Proposal] = []
+    without: list[tuple[str, tuple[str, ...]]] = []
+    kinds = _kinds(ordered)
+    others = [kind for kind in kinds if not _is_plain(kind)] or kinds
+    for kind in kinds:
+        proposal = _proposal(kind) if kind in others else "no accelerators, and no key but those that all nodes carry"
+        if isinstance(proposal, str):
+            without.append((proposal, _names(kind.nodes)))
+        else:
+            proposals.append(proposal)
+    return Discovery(tuple(_named(proposals, existing, name)), tuple(without))
+
+
+def _kinds(nodes: Sequence[Node]) -> list[_Kind]:
+    """Nodes by the keys that they carry; a few that lack keys of their own hardware are counted with it."""
+    by_keys: dict[frozenset[str], list[Node]] = {}
+    for node in nodes:
+        by_keys.setdefault(frozenset(_placing(node)), []).append(node)
+    ordered = sorted(by_keys.items(), key=lambda item: (-len(item[1]), sorted(item[0])))
+    kinds: list[_Kind] = []
+    for keys, members in ordered:
+        home = next((at for at, kind in enumerate(kinds) if _belongs(keys, members, kind)), None)
+        if home is None:
+            kinds.append(_Kind(keys, tuple(members)))
+        else:
+            kinds[home] = _joined(kinds[home], keys, members)
+    return kinds
+
+
+def _joined(kind: _Kind, keys: frozenset[str], members: Sequence[Node]) -> _Kind:
+    if keys < kind.keys:
+        return replace(kind, incomplete=(*kind.incomplete, *members))
+    nodes = sorted((*kind.nodes, *members), key=lambda node: natural(node.metadata.name))
+    return replace(kind, nodes=tuple(nodes), extra=kind.extra | (keys - kind.keys))
+
+
+def _is_plain(kind: _Kind) -> bool:
+    """Nodes that no gang is meant for: without accelerators, in no part of the network that anybody has named."""
+    has_none = not any(is_accelerator(name) for node in kind.nodes for name in node.status.allocatable)
+    return has_none and kind.keys <= SHARED
+
+
+def _belongs(keys: frozenset[str], members: Sequence[Node], kind: _Kind) -> bool:
+    """Fewer than half as many, of hardware that is there, with all its keys and more, or with some of them."""
+    if not (keys < kind.keys or keys > kind.keys) or len(members) * 2 > len(kind.nodes):
+        return False
+    hardware = {_hardware(node) for node in kind.nodes}
+    return all(_hardware(node) in hardware for node in members)
+
+
+def _hardware(node: Node) -> tuple[object, ...]:
+    offered = sorted((name, str(amount)) for name, amount in node.status.allocatable.items() if is_accelerator(name))
+    return (*[node.metadata.labels.get(key, "") for key in _HARDWARE], tuple(offered))
+
+
+def _placing(node: Node) -> list[str]:
+    """Keys of a node that may say where it is; a key without a value says nothing."""
+    labels = node.metadata.labels.items()
+    return [key for key, value in labels if value and known(key) is not None and _is_usable(key)]
+
+
+def _is_usable(key: str) -> bool:
+    """Whether a ClusterTopology takes the key."""
+    return len(key) <= _LONGEST_KEY and not qualified_name(key)
+
+
+def _proposal(kind: _Kind) -> Proposal | str:
+    labels = [node.metadata.labels for node in kind.nodes]
+    candidates = sorted((one for key in kind.keys if (one := known(key)) is not None), key=importance)
+    nesting = Nesting(labels)
+    levels, left_out = chain([one for one in candidates if one.key != HOSTNAME], nesting)
+    levels, crowded = _fitting(levels, nesting)
+    useful = [one for one in levels if nesting.count(one.key) > 1 or one.key not in SHARED]
+    if not useful:
+        return _useless(kind)
+    hosts = [one for one in candidates if one.key == HOSTNAME]
+    unusable = () if hosts and nesting.is_unique(HOSTNAME) else (_no_host(bool(hosts)),)
+    chosen = _choices(levels + (hosts if not unusable else []), nesting)
+    return Proposal(
+        name=_model(kind.nodes),
+        levels=tuple(chosen),
+        nodes=_names(kind.nodes),
+        left_out=(*left_out, *crowded, *unusable, *_rare(kind)),
+        offers=tuple(_offers(levels, nesting)),
+        incomplete=tuple((node.metadata.name, _lacking(node, levels)) for node in kind.incomplete),
+    )
+
+
+def _useless(kind: _Kind) -> str:
+    if HOSTNAME not in kind.keys and not kind.keys:
+        return "no key that says where they are"
+    return "no key that divides them, besides that of the host"
+
+
+def _rare(kind: _Kind) -> Iterable[LeftOut]:
+    for key in sorted(kind.extra):
+        count = sum(key in node.metadata.labels for node in kind.nodes)
+        yield LeftOut(key, f"{count} of {len(kind.nodes)} nodes carry it")
+
+
+def _no_host(is_there: bool) -> LeftOut:
+    why = "two nodes carry the same value" if is_there else "not every node carries it"
+    return LeftOut(HOSTNAME, why)
+
+
+def _fitting(levels: list[KnownKey], nesting: Nesting) -> tuple[list[KnownKey], list[LeftOut]]:
+    """At most as many as there are names for levels; what divides nothing goes first, then what matters least."""
+    crowded: list[LeftOut] = []
+    kept = list(levels)
+    while len(kept) > len(_ABOVE_HOST):
+        out = max(kept, key=lambda one: (nesting.count(one.key) == 1, importance(one)))
+        kept.remove(out)
+        crowded.append(LeftOut(out.key, f"a topology has at most {len(_ABOVE_HOST)} levels above the host"))
+    return kept, crowded
+
+
+def _choices(levels: Sequence[KnownKey], nesting: Nesting) -> list[Choice]:
+    above = [one for one in levels if one.key != HOSTNAME]
+    domains = [*_assigned([one.domain for one in above]), *([HOST] if len(above) < len(levels) else [])]
+    found: list[Choice] = []
+    keys: list[str] = []
+    for one, domain in zip(levels, domains, strict=True):
+        sizes = nesting.sizes([*keys, one.key])
+        remark = nesting.remark(keys[-1], one.key) if keys else ""
+        found.append(Choice(domain, one.key, one.source, len(sizes), min(sizes), max(sizes), remark))
+        keys.append(one.key)
+    return found
+
+
+def _assigned(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Names for levels, broad to narrow, each once, as near to the wanted ones as can be."""
+    ranks = [_ABOVE_HOST.index(domain) for domain in wanted]
+    ways = combinations(range(len(_ABOVE_HOST)), len(wanted))
+    best = min(ways, key=lambda way: (sum(abs(one - rank) for one, rank in zip(way, ranks, strict=True)), way))
+    return tuple(_ABOVE_HOST[at] for at in best)
+
+
+def _offers(levels: Sequence[KnownKey], nesting: Nesting) -> list[Offer]:
+    """Other keys that all nodes carry, that divide them, and that fit in between."""
+    taken = [one.key for one in levels]
+    found = []
+    for key in nesting.common_keys():
+        if known(key) is not None or is_of_others(key) or not _is_usable(key) or nesting.is_unique(key):
+            continue
+        count = nesting.count(key)
+        if count < 2 or any(nesting.is_same(key, other) for other in taken):
+            continue
+        if all(nesting.is_nested(key, other) or nesting.is_nested(other, key) for other in taken):
+            above = next((other for other in taken if nesting.is_nested(other, key)), HOSTNAME)
+            found.append(Offer(key, count, above))
+    return sorted(found, key=lambda offer: (offer.domains, offer.key))[:_MOST_OFFERS]
+
+
+def _lacking(node: Node, levels: Iterable[KnownKey]) -> tuple[str, ...]:
+    return tuple(one.key for one in levels if not node.metadata.labels.get(one.key))
+
+
+def _model(nodes: Sequence[Node]) -> str:
+    """A name by the GPU that most nodes have: `NVIDIA-H100-80GB-HBM3` is h100."""
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        labels: Mapping[str, str] = node.metadata.labels
+        model = _MODEL.search(" ".join(labels.get(key, "") for key in _PRODUCTS).lower())
+        counts[model.group() if model is not None else ""] += 1
+    return max(sorted(counts), key=lambda name: counts[name]) or "topology"
+
+
+def _named(proposals: Sequence[Proposal], existing: Sequence[ClusterTopology], first: str) -> Iterable[Proposal]:
+    """Names that nobody has; one that was asked for is taken as it is."""
+    there = {one.metadata.name: topology_keys(one) for one in existing}
+    taken: set[str] = {DEFAULT_TOPOLOGY, *there}
+    for proposal in proposals:
+        keys = [level.key for level in proposal.levels]
+        same = next((name for name in sorted(there) if there[name] == keys), "")
+        name, number = first or proposal.name, 1
+        while name in taken and not first:
+            number += 1
+            name = f"{proposal.name}-{number}"
+        first = ""
+        taken.add(name)
+        yield replace(proposal, name=name, same_as=same)
+
+
+def _names(nodes: Iterable[Node]) -> tuple[str, ...]:
+    return tuple(node.metadata.name for node in nodes)

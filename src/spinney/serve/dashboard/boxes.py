@@ -1,0 +1,194 @@
+"""A topology as nested boxes with a cell for each node: what the tree page and the picture of a gang draw.
+
+Geometry is left to templates and scripts. Boxes are numbered in the order in which they stand: as long as nodes and
+topologies stay, so do the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spinney.api.builtin.pod import Pod
+from spinney.core.inventory.state import Inventory
+from spinney.core.scheduling.shapes import shapes_on
+from spinney.core.view.tree import CPU, Domain, Host, Path, Tree, View
+
+_COLUMNS = ((3, 3), (8, 4), (9, 3), (16, 4), (20, 6), (42, 6), (80, 8))
+_MOST_COLUMNS = 12
+_MILLI = 1000
+
+Held = Mapping[str, int]
+"""What the chosen gang holds, by node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a drawing counts. `parts`: so many base units are one of what is shown."""
+
+    resource: str
+
+    @property
+    def parts(self) -> int:
+        return _MILLI if self.resource == CPU else 1
+
+    @property
+    def word(self) -> str:
+        kind = self.resource.rpartition("/")[2]
+        return {"cpu": "CPU", "gpu": "GPU"}.get(kind, kind)
+
+    def shown(self, amount: int) -> int:
+        return amount // self.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A node: its size, what is used of it, and what of that by the chosen gang. `state`: why it takes no pods."""
+
+    id: str
+    name: str
+    total: int
+    used: int
+    gang: int = 0
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A domain with those below it, or with its cells."""
+
+    id: str
+    level: str
+    name: str
+    depth: int
+    nodes: int
+    total: int
+    used: int
+    gang: int
+    kids: tuple[Box, ...] = ()
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def columns(self) -> int:
+        return next((columns for most, columns in _COLUMNS if len(self.cells) <= most), _MOST_COLUMNS)
+
+
+def unit_of(view: View, tree: Tree) -> Unit:
+    return Unit(view.resource(tree))
+
+
+def held_by(pods: Iterable[Pod], inventory: Inventory, unit: Unit) -> dict[str, int]:
+    """What these pods hold of the unit, in base units."""
+    if unit.resource not in inventory.resources:
+        return {}
+    at = inventory.resources.index(unit.resource)
+    shapes = shapes_on(inventory.resources)
+    held: dict[str, int] = {}
+    for pod in pods:
+        if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
+            held[pod.spec.node_name] = held.get(pod.spec.node_name, 0) + shapes.of(pod).request[at]
+    return held
+
+
+class Drawing:
+    """Boxes of one tree with one gang chosen, drawn again and again: what has not changed is not drawn anew.
+
+    Good for one structure: as long as nodes and topologies stay as they are.
+    """
+
+    def __init__(self, tree: Tree, unit: Unit) -> None:
+        self._unit = unit
+        self._deepest = _deepest(tree)
+        self._drawn: dict[Path, _Drawn] = {}
+        self._tree = tree
+        self._held: Held = {}
+        self._boxes = 0
+        self._cells = 0
+
+    def boxes(self, tree: Tree, held: Held) -> tuple[Box, ...]:
+        """The domains of the broadest level; nodes that are not in the topology come last."""
+        self._tree, self._held = tree, held
+        self._boxes = self._cells = 0
+        found = [self._box(domain, 1) for domain in tree.root.domains]
+        if tree.outside:
+            hosts = [one.host for one in tree.outside]
+            found.append(self._leaf("not in this topology", "", 1, hosts))
+        return tuple(found)
+
+    def _box(self, domain: Domain, depth: int) -> Box:
+        known = self._drawn.get(domain.path)
+        if known is not None and known.domain is domain:
+            self._boxes += known.boxes
+            self._cells += known.cells
+            return known.box
+        before = (self._boxes, self._cells)
+        box = self._branch(domain, depth)
+        self._drawn[domain.path] = _Drawn(domain, box, self._boxes - before[0], self._cells - before[1])
+        return box
+
+    def _branch(self, domain: Domain, depth: int) -> Box:
+        level = self._tree.levels[depth - 1].name
+        if depth >= self._deepest:
+            return self._leaf(domain.name, level, depth, list(domain.all_hosts()))
+        number = self._number()
+        kids = tuple([self._box(below, depth + 1) for below in domain.domains])
+        return Box(number, level, domain.name, depth, domain.nodes, *_sums(kids), kids=kids)
+
+    def _leaf(self, name: str, level: str, depth: int, hosts: list[Host]) -> Box:
+        number = self._number()
+        cells = tuple([self._cell(host) for host in hosts])
+        return Box(number, level, name, depth, len(cells), *_sums(cells), cells=cells)
+
+    def _cell(self, host: Host) -> Cell:
+        room, parts = self._tree.room(host), self._unit.parts
+        self._cells += 1
+        return Cell(
+            f"n{self._cells}",
+            host.name,
+            room.capacity // parts,
+            min(room.used, room.capacity) // parts,
+            self._held.get(host.name, 0) // parts,
+            host.state,
+        )
+
+    def _number(self) -> str:
+        self._boxes += 1
+        return f"b{self._boxes}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A domain as it was drawn, and how many numbers that took."""
+
+    domain: Domain
+    box: Box
+    boxes: int
+    cells: int
+
+
+def _sums(parts: Sequence[Box | Cell]) -> tuple[int, int, int]:
+    return sum([one.total for one in parts]), sum([one.used for one in parts]), sum([one.gang for one in parts])
+
+
+def _deepest(tree: Tree) -> int:
+    """The level whose boxes have cells: the last one, unless each domain of it is one node."""
+    last = len(tree.levels)
+    return last - 1 if last > 1 and all(domain.nodes <= 1 for domain in tree.root.at(last)) else last
+
+
+def filling(found: Iterable[Box]) -> Iterator[tuple[str, tuple[int | str, ...]]]:
+    """What may change while boxes stay as they are: of a box what is used and held, of a cell its state as well."""
+    for box in found:
+        yield box.id, (box.used, box.gang)
+        for cell in box.cells:
+            yield cell.id, (cell.used, cell.gang, cell.state)
+        yield from filling(box.kids)
+
+
+def pruned(found: Iterable[Box]) -> tuple[Box, ...]:
+    """Only where the chosen gang is; the neighbours of its nodes stay."""
+    return tuple([replace(box, kids=pruned(box.kids)) for box in found if box.gang])
+
+
+def cells(found: Iterable[Box]) -> int:
+    return sum(len(box.cells) + cells(box.kids) for box in found)

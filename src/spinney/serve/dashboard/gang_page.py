@@ -1,0 +1,183 @@
+"""One gang as values: where it is and how good that is, or what is missing where and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.core.placement.parts import Invalid, Parts, read_parts
+from spinney.core.placement.scoring import score
+from spinney.core.placement.wording import enumerated, many
+from spinney.core.scheduling.gangs import Context, read_gang
+from spinney.core.view.story import GangStory, Place
+from spinney.core.view.tree import Tree, View
+from spinney.serve.dashboard.boxes import Box, Unit, pruned, unit_of
+from spinney.serve.dashboard.keeping import Kept
+from spinney.serve.dashboard.model import Model
+from spinney.serve.dashboard.rows import DOMAIN_LINE, workload_of
+from spinney.serve.dashboard.seeing import Happening, Json, Key
+
+MOST_PODS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part of the gang: where it is, what it asked for, and its own score where it has a preference."""
+
+    place: Place
+    level: str
+    required: str
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a domain could hold of the gang, and what it is short of."""
+
+    domain: str
+    holds: int
+    of: int
+    short: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GangPage:
+    """`level`: of the domains in `lacks`. `ways`: what would make it fit. `picture` is empty while nothing is bound."""
+
+    story: GangStory
+    created: str
+    workload: str
+    bound: int
+    lines: tuple[str, ...]
+    groups: tuple[Group, ...]
+    level: str
+    lacks: tuple[Lack, ...]
+    blocked: tuple[tuple[int, str], ...]
+    occupied: tuple[tuple[int, str], ...]
+    ways: tuple[str, ...]
+    unit: Unit | None
+    topology: str
+    picture: tuple[Box, ...]
+    events: tuple[Happening, ...]
+
+
+def gang_page(model: Model, kept: Kept, key: Key, events: Sequence[Happening]) -> GangPage | None:
+    """None: there is no such gang."""
+    group, story = model.views.groups.get(key), model.story(key)
+    if group is None or story is None:
+        return None
+    told, scores = story.explanation, _scores(model, key, group)
+    lacks = _lacks(told)
+    view = model.trees()
+    tree = tree_for(view, story.topology)
+    unit = unit_of(view, tree) if tree is not None else None
+    picture: tuple[Box, ...] = ()
+    if tree is not None:
+        picture = pruned(kept.boxes(view, tree, key))
+    return GangPage(
+        story=story,
+        created=group.metadata.creation_timestamp or "",
+        workload=workload_of(group),
+        bound=sum(bool(member.node) for member in story.members),
+        lines=tuple(line for line in story.lines if not (lacks and line.startswith(DOMAIN_LINE))),
+        groups=tuple(_group(story, place, scores) for place in story.places if place.pods or not place.group),
+        level=_short(story, str(told.get("level") or "")),
+        lacks=lacks,
+        blocked=_counts(told.get("blocked")),
+        occupied=_counts(told.get("occupied")),
+        ways=tuple(_way(story, way) for way in _dicts(told.get("fitsIf"))),
+        unit=unit,
+        topology=tree.name if tree is not None else "",
+        picture=picture,
+        events=_together(events),
+    )
+
+
+def _together(events: Sequence[Happening]) -> tuple[Happening, ...]:
+    """What was said in the same words about several stands there once, with the first of them."""
+    said: dict[tuple[str, str, str], list[Happening]] = {}
+    for one in events:
+        said.setdefault((one.type, one.reason, one.message), []).append(one)
+    found = []
+    for same in said.values():
+        others = len({one.about for one in same}) - 1
+        about = f"{same[0].about} and {many(others, 'other')}" if others else same[0].about
+        found.append(replace(same[0], about=about))
+    return tuple(found)
+
+
+def tree_for(view: View, name: str) -> Tree | None:
+    """The tree of this name; without a name the one that has most nodes."""
+    if name:
+        return view.tree(name)
+    return max(view.trees, key=lambda tree: tree.root.nodes, default=None)
+
+
+def _group(story: GangStory, place: Place, scores: Mapping[str, float]) -> Group:
+    return Group(place, _short(story, place.level), _short(story, place.required), scores.get(place.group))
+
+
+def _short(story: GangStory, key: str) -> str:
+    return story.short.get(key) or key.rpartition("/")[2]
+
+
+def _scores(model: Model, key: Key, group: PodGroup) -> dict[str, float]:
+    """The score of each part that has a preference, by the rule that the whole gang is scored by."""
+    inventory = model.cluster.inventory
+    topologies = model.cluster.topologies
+    context = Context(
+        inventory.resources, topologies=topologies, has_node=lambda name: inventory.find(name) is not None
+    )
+    reading = read_gang(group, model.pods_of(key), context)
+    try:
+        parts = read_parts(reading.gang, topologies)
+    except Invalid:
+        return {}
+    leaves = {leaf.path: leaf for leaf in parts.leaves}
+    members = [member for member in reading.gang.running if member.pods in leaves]
+    live = [(leaves[member.pods], inventory.seat(member.node)) for member in members]
+    if not live:
+        return {}
+    alone = {part.path: Parts(parts.gang, parts.all, parts.leaves, [part]) for part in parts.wishes}
+    return {path.rpartition("/")[2]: score(each, inventory, live) for path, each in alone.items()}
+
+
+def _dicts(found: object) -> list[Json]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _lacks(told: Json) -> tuple[Lack, ...]:
+    return tuple(
+        Lack(
+            "/".join(map(str, one.get("path") or ())) or "the cluster",
+            _number(one.get("holds")),
+            _number(one.get("of")),
+            tuple(sorted((str(name), _number(amount)) for name, amount in _entries(one.get("short")))),
+        )
+        for one in _dicts(told.get("best"))
+    )
+
+
+def _counts(found: object) -> tuple[tuple[int, str], ...]:
+    return tuple((_number(count), str(name)) for name, count in _entries(found))
+
+
+def _entries(found: object) -> list[tuple[Any, Any]]:
+    return list(found.items()) if isinstance(found, dict) else []
+
+
+def _number(found: object) -> int:
+    return found if isinstance(found, int) else 0
+
+
+def _way(story: GangStory, way: Json) -> str:
+    """In the words of the scheduler's own sentence."""
+    if "count" in way:
+        return f"with {many(_number(way['count']), 'pod')}"
+    if "victims" in way:
+        gangs = enumerated([str(gang) for gang in way.get("gangs") or ()])
+        return f"without {many(_number(way.get('victimCount')), 'pod')} of {gangs}"
+    level = way.get("level")
+    return f"in one {_short(story, str(level))}" if level else "without the requirement"

@@ -1,0 +1,228 @@
+"""The cluster as the pages know it: changes are noted as they come and folded only when somebody looks.
+
+Never decides anything, never writes. Who is told of a change does next to nothing: the work waits for a reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.view.story import GangStory, Levels, gang_story
+from spinney.core.view.tree import View
+from spinney.core.view.tree_growing import Forest
+from spinney.serve.dashboard.rows import Row, row_of
+from spinney.serve.dashboard.seeing import Change, Key, Views
+
+T = TypeVar("T")
+
+_PIECE = 200
+"""So many objects are folded before others may run."""
+
+
+class Model:
+    """`settle` folds what is new; then everything else can be read. `noted` grows with every change, `version` with
+    whatever can be seen, `structure` when nodes or topologies are others than before.
+    """
+
+    def __init__(self, views: Views) -> None:
+        self.views = views
+        self.cluster = Cluster()
+        self.noted = 0
+        self.version = 0
+        self.structure = 0
+        self.stirred = asyncio.Event()
+        self._forest = Forest()
+        self._rows: dict[Key, Row] = {}
+        self._members: dict[Key, dict[Key, None]] = {}
+        self._groups_of: dict[Key, Key] = {}
+        self._pods: dict[Key, Pod | None] = {}  # changed since the last look, as they were then
+        self._nodes: dict[str, None] = {}
+        self._gangs: dict[Key, None] = {}
+        self._topologies: dict[str, None] = {}
+        self._moved = False
+        self._lock = asyncio.Lock()
+        views.nodes.subscribe(self._node)
+        views.pods.subscribe(self._pod)
+        views.groups.subscribe(self._group)
+        views.topologies.subscribe(self._topology)
+        views.cluster_topologies.subscribe(self._topology)
+        views.sets.subscribe(self._set)
+
+    # Noting
+
+    def _node(self, change: Change[Node]) -> None:
+        self._nodes[change.key[1]] = None
+        self._stir()
+
+    def _pod(self, change: Change[Pod]) -> None:
+        self._pods.setdefault(change.key, change.old)
+        self._stir()
+
+    def _group(self, change: Change[PodGroup]) -> None:
+        self._gangs[change.key] = None
+        self._stir()
+
+    def _topology(self, change: Change[Any]) -> None:
+        self._topologies[change.key[1]] = None
+        self._stir()
+
+    def _set(self, change: Change[Any]) -> None:
+        self._moved = True
+        self._stir()
+
+    def _stir(self) -> None:
+        self.noted += 1
+        self.stirred.set()
+
+    # Folding
+
+    async def settle(self) -> bool:
+        """Everything that has been seen is in; whether anything that can be shown is new."""
+        async with self._lock:
+            self.stirred.clear()
+            before = self.version
+            if self._topologies:
+                self._fold_topologies()
+            if self._nodes:
+                await self._fold_nodes()
+            self.cluster.settle()
+            if self._pods:
+                await self._fold_pods()
+            if self._gangs:
+                await self._fold_gangs()
+            if self._moved:
+                self._moved = False
+                self.version += 1
+            return self.version != before
+
+    def _fold_topologies(self) -> None:
+        names, self._topologies = self._topologies, {}
+        for name in names:
+            kai, grove = self.views.topologies.get(("", name)), self.views.cluster_topologies.get(("", name))
+            self.cluster.put_kai_topology(name, kai)
+            self.cluster.put_cluster_topology(name, grove)
+            self._forest.put_topology(name, kai)
+            self._forest.put_cluster_topology(name, grove)
+        self._restructured()
+
+    async def _fold_nodes(self) -> None:
+        names, self._nodes = self._nodes, {}
+        cluster, changed = self.cluster, False
+        async for name in _in_pieces(names):
+            node, improved = self.views.nodes.get(("", name)), cluster.improved
+            cluster.put_node(name, _of_no_pool(node))
+            if node is None or cluster.improved != improved:  # else it was no more than a heartbeat
+                self._forest.put_node(name, node)
+                changed = True
+        if changed:
+            self._restructured()
+
+    def _restructured(self) -> None:
+        self.structure += 1
+        self.version += 1
+        self._gangs.update((key, None) for key in self._rows)
+
+    async def _fold_pods(self) -> None:
+        changed, self._pods = self._pods, {}
+        async for key in _in_pieces(changed):
+            old, new = changed[key], self.views.pods.get(key)
+            if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+                self.cluster.put_pod(old, None)
+                self._forest.put_pod(old, None)
+            if new is not None:
+                self.cluster.put_pod(None, new)
+                self._forest.put_pod(old, new)
+            self._enlist(key, new)
+        self.version += 1
+
+    def _enlist(self, key: Key, pod: Pod | None) -> None:
+        """A pod is a member of the gang it names, and of no other."""
+        name = pod.metadata.annotations.get(POD_GROUP_NAME, "") if pod is not None else ""
+        before, after = self._groups_of.get(key), (key[0], name) if name else None
+        if before is not None:
+            self._gangs[before] = None
+        if before == after:
+            return
+        if before is not None:
+            del self._groups_of[key]
+            members = self._members[before]
+            del members[key]
+            if not members:
+                del self._members[before]
+        if after is not None:
+            self._groups_of[key] = after
+            self._members.setdefault(after, {})[key] = None
+            self._gangs[after] = None
+
+    async def _fold_gangs(self) -> None:
+        keys, self._gangs = self._gangs, {}
+        levels = self.levels()
+        async for key in _in_pieces(keys):
+            story = self.story(key, levels)
+            group = self.views.groups.get(key)
+            if story is None or group is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = row_of(group, story)
+        self.version += 1
+
+    # Reading
+
+    def trees(self) -> View:
+        """What has not changed since the last view is the same value in this one."""
+        return self._forest.view()
+
+    def rows(self) -> Sequence[Row]:
+        """One for each gang, in the order of their names."""
+        return [self._rows[key] for key in sorted(self._rows)]
+
+    def story(self, key: Key, levels: dict[str, Levels] | None = None) -> GangStory | None:
+        group = self.views.groups.get(key)
+        if group is None:
+            return None
+        pods = self.pods_of(key)
+        names = {pod.spec.node_name for pod in pods}
+        nodes = {name: node for name in names if (node := self.views.nodes.get(("", name))) is not None}
+        return gang_story(group, pods, nodes, self.levels() if levels is None else levels)
+
+    def pods_of(self, key: Key) -> list[Pod]:
+        found = (self.views.pods.get(member) for member in sorted(self._members.get(key, ())))
+        return [pod for pod in found if pod is not None]
+
+    def gang_of(self, pod: Key) -> Key | None:
+        return self._groups_of.get(pod)
+
+    def levels(self) -> dict[str, Levels]:
+        """The keys of every topology, and the short names that they have."""
+        short: dict[str, dict[str, str]] = {
+            each.metadata.name: {level.key: level.domain for level in each.spec.levels}
+            for each in self.views.cluster_topologies
+        }
+        return {
+            name: Levels(topology.levels, short.get(name, {}))
+            for name, topology in sorted(self.cluster.topologies.items())
+        }
+
+
+def _of_no_pool(node: Node | None) -> Node | None:
+    """Nodes of every pool are shown together."""
+    if node is None or KAI_NODE_POOL not in node.metadata.labels:
+        return node
+    labels = {key: value for key, value in node.metadata.labels.items() if key != KAI_NODE_POOL}
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+
+async def _in_pieces(keys: Iterable[T]) -> AsyncIterator[T]:
+    for number, key in enumerate(keys, 1):
+        yield key
+        if number % _PIECE == 0:
+            await asyncio.sleep(0)

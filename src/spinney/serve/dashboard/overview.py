@@ -1,0 +1,137 @@
+"""The first page as values: how full the cluster is, the largest gang each level can take, and who waits for what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spinney.api.placement.problem import NodeFilter, Toleration
+from spinney.core.inventory.counts import Shape
+from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.tiers import NOWHERE
+from spinney.core.inventory.trees import Tree
+from spinney.core.view.story import Levels
+from spinney.serve.dashboard.boxes import Unit
+from spinney.serve.dashboard.model import Model
+from spinney.serve.dashboard.occupancy import Occupancy, occupancy
+from spinney.serve.dashboard.rows import Row, urgency
+
+MOST_PENDING = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Of all nodes. `scattered`: the share of what is free, in percent, that is on nodes of which only a part is."""
+
+    unit: Unit
+    nodes: int
+    ready: int
+    sound: int
+    total: int
+    used: int
+    leaving: int
+    free: int
+    scattered: int
+
+    @property
+    def percent(self) -> int:
+        return round(100 * self.used / self.total) if self.total else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One level: its domains, what is free in the best of them, and how many pods of each size the best one takes."""
+
+    level: str
+    key: str
+    domains: int
+    free: int
+    gangs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reaches:
+    """One topology. `sizes`: what the pods of `gangs` ask for."""
+
+    topology: str
+    sizes: tuple[int, ...]
+    levels: tuple[Reach, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    capacity: Capacity
+    reaches: tuple[Reaches, ...]
+    gangs: int
+    waiting: int
+    states: tuple[tuple[str, int], ...]
+    pending: tuple[Row, ...]
+
+
+def overview(model: Model) -> Overview:
+    inventory = model.cluster.inventory
+    seen = occupancy(inventory)
+    rows = model.rows()
+    waiting = sorted((row for row in rows if row.waits), key=urgency)
+    states = Counter(row.state for row in rows)
+    return Overview(
+        capacity(seen),
+        reaches(inventory, seen, model.levels()),
+        len(rows),
+        len(waiting),
+        tuple(sorted(states.items(), key=lambda each: (-each[1], each[0]))),
+        tuple(waiting[:MOST_PENDING]),
+    )
+
+
+def capacity(seen: Occupancy) -> Capacity:
+    free, parts = seen.free, seen.unit.parts
+    room = int(free.sum())
+    scattered = int(free[free < seen.total].sum())
+    return Capacity(
+        seen.unit,
+        len(seen.total),
+        int(seen.ready.sum()),
+        int(seen.sound.sum()),
+        int(seen.total.sum()) // parts,
+        int(seen.used.sum()) // parts,
+        int(seen.leaving.sum()) // parts,
+        room // parts,
+        round(100 * scattered / room) if room else 0,
+    )
+
+
+def reaches(inventory: Inventory, seen: Occupancy, levels: Mapping[str, Levels]) -> tuple[Reaches, ...]:
+    """Pods of one unit, and pods that take the largest node whole, as far as they ask for nothing else."""
+    unit = seen.unit
+    takes = NodeFilter(tolerations=(Toleration(unit.resource, "Exists"),))
+    at = inventory.resources.index(unit.resource)
+    room = inventory.room(frozenset({takes}), (at,))
+    found = []
+    for name, tree in sorted(inventory.trees.items()):
+        sizes = _sizes(inventory, tree, at, unit.parts)
+        shapes = [Shape(_request(inventory, unit.resource, size), takes) for size in sizes]
+        short = levels.get(name, Levels()).short
+        rows = []
+        for depth, key in enumerate(tree.levels, start=1):
+            live = sum(1 for domain in range(tree.domains(depth)) if tree.size(depth, domain))
+            best = int(room.at(name, depth, at).max(initial=0))
+            counts = [int(inventory.counts(shape).at(name, depth).max(initial=0)) for shape in shapes]
+            rows.append(Reach(short.get(key) or key.rpartition("/")[2], key, live, unit.shown(best), tuple(counts)))
+        found.append(Reaches(name, tuple(map(unit.shown, sizes)), tuple(rows)))
+    return tuple(found)
+
+
+def _sizes(inventory: Inventory, tree: Tree, resource: int, least: int) -> list[int]:
+    """One unit, and what the largest node of a topology has."""
+    seated = tree.domain_of(1)
+    nodes = [slot for slot in inventory.slots() if inventory.home(slot) == slot and seated[slot] != NOWHERE]
+    largest = max((inventory.node(slot).allocatable[resource] for slot in nodes), default=0)
+    return sorted({least, largest}) if largest >= least else []
+
+
+def _request(inventory: Inventory, resource: str, amount: int) -> tuple[int, ...]:
+    """A pod that asks for so much of it and for nothing else but its slot."""
+    wanted = {resource: amount, "pods": 1}
+    return tuple(wanted.get(name, 0) for name in inventory.resources)

@@ -1,0 +1,131 @@
+"""The cluster and who runs on it: questions go to the scheduler's own decider, answers become seats.
+
+Keeps no account of its own: what is free is what the inventory says. Moves are made the moment they are decided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from spinney.api.kinds.topology import KaiTopologyLevel, TopologySpec
+from spinney.api.kinds.topology import Topology as KaiTopology
+from spinney.api.meta import ObjectMeta
+from spinney.api.placement.problem import DEFAULT_BUDGET, Gang, Running
+from spinney.api.placement.result import Decision, Move
+from spinney.core.placement.holders import pod_sets
+from spinney.core.scheduling.cluster import Cluster
+from spinney.drive.loop.scheduler.deciding import Decider
+from spinney.sim.replay.hosts import Described
+from spinney.sim.replay.settings import Setting
+
+MOVING_BUDGET = 20_000
+"""Steps for one search of moves: a replay asks for them often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """Where the pods of a gang went, and what had to move for it."""
+
+    nodes: tuple[str, ...]
+    moves: tuple[Move, ...] = ()
+
+
+class Occupancy:
+    """One setting's view of the cluster."""
+
+    def __init__(self, described: Described, setting: Setting) -> None:
+        self.cluster = cluster_of(described)
+        self._setting = setting
+        self._decider = Decider(self.cluster, setting.strategy, DEFAULT_BUDGET)
+        self._decider.renew()
+        options = msgspec.structs.replace(self._decider.options, budget=MOVING_BUDGET)
+        self._moving = msgspec.structs.replace(options, consolidate=setting.consolidate)
+        self._there: dict[str, Gang] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Of gangs that are there."""
+        return sorted(self._there)
+
+    def refusal(self, gang: Gang) -> str:
+        """Why a gang does not fit as things are; empty: it fits."""
+        decision = self._decider.minimum(gang)
+        if decision.outcome == "placed":
+            return ""
+        return decision.explanation.reason if decision.explanation is not None else decision.outcome
+
+    def place(self, gang: Gang) -> Seated | None:
+        """Seat a gang on what is free; None: it does not fit."""
+        return self._seat(gang, self._decider.minimum(gang)) if self._may_fit(gang) else None
+
+    def place_after_moves(self, gang: Gang) -> Seated | None:
+        """Seat a gang that fits nowhere, others having moved; None: no allowed moves were found."""
+        return self._seat(gang, self._decider.disturbing(gang, self._moving, {}))
+
+    def moves_may_help(self, gang: Gang) -> bool:
+        """Moves make no room: they only gather what is free."""
+        if self._setting.consolidate is None:
+            return False
+        inventory = self.cluster.inventory
+        for pods in gang.root.pods:
+            for resource, amount in enumerate(pods.request):
+                free = inventory.room(frozenset({pods.filter}), (resource,)).total(resource) if amount else 0
+                if free < amount * pods.min:
+                    return False
+        return True
+
+    def leave(self, name: str) -> None:
+        """A gang is done."""
+        self._rise(name)
+        self._decider.forget(name)
+        self.cluster.touch()
+
+    def _may_fit(self, gang: Gang) -> bool:
+        """False where counting proves that it does not: cheaper than an answer with reasons."""
+        engine = self._decider.engine
+        return not engine.quick.counting.is_hopeless(*engine.read(gang), waiting=False)
+
+    def _seat(self, gang: Gang, decision: Decision) -> Seated | None:
+        if decision.outcome != "placed":
+            return None
+        for move in decision.moves:
+            self._move(move)
+        self._sit(gang, tuple(Running(place.pods, place.node) for place in decision.placements))
+        return Seated(tuple(place.node for place in decision.placements), decision.moves)
+
+    def _sit(self, gang: Gang, members: tuple[Running, ...]) -> None:
+        seated = msgspec.structs.replace(gang, running=members)
+        requests = {path: pods.request for path, pods in pod_sets(gang).items()}
+        for at, member in enumerate(members):
+            self.cluster.inventory.add_pod(f"{gang.name}/{at}", member.node, requests[member.pods])
+        self._there[gang.name] = seated
+        self._decider.stand(seated)
+
+    def _rise(self, name: str) -> Gang:
+        gang = self._there.pop(name)
+        for at in range(len(gang.running)):
+            self.cluster.inventory.remove_pod(f"{name}/{at}")
+        return gang
+
+    def _move(self, move: Move) -> None:
+        """One pod of a gang changes its node."""
+        gang = self._rise(move.gang)
+        members = list(gang.running)
+        members[members.index(Running(move.pods, move.source))] = Running(move.pods, move.target)
+        self._sit(gang, tuple(members))
+        self.cluster.touch()
+
+
+def cluster_of(described: Described) -> Cluster:
+    """The nodes and their topology as the scheduler knows them."""
+    cluster = Cluster()
+    for node in described.nodes:
+        cluster.put_node(node.metadata.name, node)
+    levels = described.levels
+    if levels.keys:
+        spec = TopologySpec(tuple(KaiTopologyLevel(key) for key in levels.keys))
+        cluster.put_kai_topology(levels.name, KaiTopology(metadata=ObjectMeta(name=levels.name), spec=spec))
+    cluster.settle()
+    return cluster

@@ -1,0 +1,195 @@
+"""Workloads planned and then applied, one after the other in one world; where plan and world differ is told.
+
+`python -m simulation.plan_trial <seed>` in `tests` repeats a seed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from simulation.plan_workloads import CLASSES, QUEUES, grown, nodes, workload
+from simulation.trial import hush
+from spinney.api.dynamo_conversion import from_list_form
+from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
+from spinney.cli.api_servers import CONVERTERS
+from spinney.cli.api_servers import _converted_here as definitions_converted_here
+from spinney.cli.explain_finding import NotThere
+from spinney.cli.explain_reading import read_story
+from spinney.cli.manifest_files import Manifest
+from spinney.cli.operator_settings import admission_of, dynamo_admission_of, dynamo_settings_of, read_configuration
+from spinney.cli.plan_asking import Question, ask
+from spinney.cli.plan_snapshot import read_snapshot
+from spinney.core.view.forecast import Forecast
+from spinney.core.view.story import GangStory
+from spinney.drive.client.errors import ApiStatusError
+from spinney.drive.loop.operator.configured import settings_of
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.serve.apiserver.embedded import Embedded, build
+from spinney.sim.loop import Sim, run
+from spinney.sim.nodes.describe import load_nodes
+from spinney.sim.nodes.simulated import Habits
+from spinney.sim.stack import Parts
+from spinney.sim.world import World
+
+Json = dict[str, Any]
+NAMES = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
+_POD = re.compile(r"pods? default/[\w.-]+")
+GROVE = ("PodCliqueSet", "DynamoGraphDeployment", "PodGroup")
+
+
+@dataclass(slots=True)
+class Trial:
+    """`different`: sentences. `figures`: how often what was foretold."""
+
+    seed: int
+    different: list[str] = field(default_factory=list)
+    figures: Counter[str] = field(default_factory=Counter)
+
+
+@asynccontextmanager
+async def whole_stack(sim: Sim, described: str) -> AsyncIterator[World]:
+    """What `spinney up` runs, in simulated time: rules of admission, operator, pod-grouper, scheduler, Dynamo part."""
+    told = read_configuration(None)
+    rules = (admission_of(told), dynamo_admission_of(told))
+    server = build(Embedded(plugins=rules, converters=CONVERTERS), sim.clock, sim.dice)
+    parts = Parts(
+        nodes=load_nodes(described),
+        habits=Habits(heartbeat_s=0),
+        operator=settings_of(told),
+        scheduler=Settings(names=NAMES),
+        dynamo=dynamo_settings_of(told),
+    )
+    async with World(sim.clock, sim.dice, parts, server=server) as world:
+        await world.apply([*definitions_converted_here()])
+        await world.stack.scheduling.wait()
+        await world.stack.operating.wait()
+        await world.stack.deploying.wait()
+        await world.apply([*CLASSES, *QUEUES])
+        await world.settle(quiet_s=20)
+        yield world
+
+
+def play(seed: int, workloads: int = 10) -> Trial:
+    """One world; each workload is planned, applied, compared, and sometimes taken away."""
+    hush()
+    trial, dice = Trial(seed), Random(f"plan {seed}")
+
+    async def main(sim: Sim) -> None:
+        async with whole_stack(sim, nodes(dice)) as world:
+            for number in range(workloads):
+                name = f"w{number}"
+                manifests = workload(dice, name)
+                is_there = await _compare(world, trial, name, manifests)
+                if is_there and dice.random() < 0.3 and (more := grown(manifests)) is not None:
+                    await _compare(world, trial, name, [more], grows=True)
+                if dice.random() < 0.5:
+                    await _take_away(world, manifests)
+                    await world.settle(quiet_s=20)
+
+    run(main, seed=seed, limit_s=1_000_000)
+    return trial
+
+
+async def _compare(world: World, trial: Trial, name: str, manifests: list[Json], grows: bool = False) -> bool:
+    """Whether the workload is there."""
+    forecast = await foretold(world, manifests)
+    kind = manifests[-1]["kind"]
+    trial.figures[f"{kind} {'grows: ' if grows else ''}{_short(forecast)}"] += 1
+    before = {pod["metadata"]["uid"]: pod for pod in await world.list("Pod")}
+    refusal = await _apply(world, manifests)
+    if refusal or forecast.workloads[0].refusals:
+        told = "; ".join(forecast.workloads[0].refusals)
+        if bool(refusal) != bool(told) and not (told and await _is_complained_of(world, kind, name)):
+            trial.different.append(f"{kind} {name}: applied: {refusal or 'taken'}; planned: {told or 'taken'}")
+        return False
+    await world.settle(quiet_s=20)
+    try:
+        story = await read_story(world.client, "default", name, kind)
+    except NotThere as error:
+        if forecast.gangs:
+            trial.different.append(f"{kind} {name}: {error}; planned: {_short(forecast)}")
+        return False
+    named = {gang.name for gang in forecast.gangs}
+    gangs = [gang for gang in story.gangs if not grows or gang.name in named]
+    planned, real = _seen(forecast, kind, grows), _happened(gangs, kind, grows)
+    if planned != real:
+        trial.different.append(f"{kind} {name}{' grown' if grows else ''}: planned {planned}, happened {real}")
+    gone = set(before) - {pod["metadata"]["uid"] for pod in await world.list("Pod")}
+    victims = sorted(f"default/{before[uid]['metadata']['name']}" for uid in gone)
+    trial.figures["evictions"] += len(victims)
+    expected = sorted(leaver.pod for gang in forecast.gangs for leaver in gang.leavers)
+    if victims != expected:
+        trial.different.append(f"{kind} {name}: planned to evict {expected}, evicted {victims}")
+    return True
+
+
+async def foretold(world: World, manifests: list[Json]) -> Forecast:
+    given = [Manifest("test", manifest) for manifest in manifests]
+    question = Question(given, scheduler=Settings(names=NAMES))
+    placing = await ask(question, await read_snapshot(world.client), world.client, world.clock.now())
+    return placing.answer()
+
+
+def _short(forecast: Forecast) -> str:
+    if any(one.refusals for one in forecast.workloads):
+        return "refused"
+    return ",".join(sorted({gang.verdict for gang in forecast.gangs}))
+
+
+def _seen(forecast: Forecast, kind: str, grows: bool) -> Any:
+    """Of a gang that grows it is told how many pods have nodes, not whether it fits: it runs."""
+    return _compared([(grows or gang.fits, gang.story) for gang in forecast.gangs], kind)
+
+
+def _happened(gangs: list[GangStory], kind: str, grows: bool) -> Any:
+    return _compared([(grows or any(member.node for member in gang.members), gang) for gang in gangs], kind)
+
+
+def _compared(gangs: list[tuple[bool, GangStory]], kind: str) -> Any:
+    """The level and the domain of every group, and how many have nodes; by name, and what is told, where names are the
+    same.
+    """
+    found = []
+    for fits, gang in gangs:
+        places = [(place.group, place.level, place.domain, place.bound) for place in gang.places]
+        name = gang.name if kind in GROVE else ""
+        words = [_POD.sub("pod <name>", line) for line in gang.lines] if kind in GROVE else []
+        found.append((name, fits, gang.state, tuple(places), len(gang.members), tuple(words)))
+    return sorted(found)
+
+
+async def _apply(world: World, manifests: list[Json]) -> str:
+    try:
+        for manifest in manifests:
+            listed = isinstance(manifest["spec"].get("services"), list)
+            await world.apply([from_list_form(manifest) if listed else manifest])
+    except ApiStatusError as error:
+        return str(error)
+    return ""
+
+
+async def _is_complained_of(world: World, kind: str, name: str) -> bool:
+    """Taken by the server, and then a controller said what is wrong."""
+    await world.settle(quiet_s=20)
+    pods = [pod for pod in await world.list("Pod") if pod["metadata"]["name"].startswith(f"{name}-")]
+    return all(not pod["spec"].get("nodeName") for pod in pods)
+
+
+async def _take_away(world: World, manifests: list[Json]) -> None:
+    for manifest in manifests:
+        if await world.get(manifest["kind"], manifest["metadata"]["name"]) is not None:
+            await world.delete(manifest["kind"], manifest["metadata"]["name"])
+
+
+if __name__ == "__main__":
+    for given in sys.argv[1:]:
+        found = play(int(given))
+        print(found.seed, dict(found.figures))
+        print("\n".join(found.different))

@@ -1,0 +1,80 @@
+"""What is drawn of a topology."""
+
+from __future__ import annotations
+
+from spinney.serve.dashboard.boxes import Box, cells, filling, pruned
+from spinney.serve.dashboard.gang_page import tree_for
+from unit.dashboard.site import desk_of
+from unit.dashboard.world import World, hall
+
+GANG = ("default", "placed")
+
+
+async def drawn(world: World, gang: tuple[str, str] | None = None) -> tuple[Box, ...]:
+    desk = desk_of(world)
+    await desk.model.settle()
+    view = desk.model.trees()
+    tree = tree_for(view, "")
+    assert tree is not None
+    return desk.kept.boxes(view, tree, gang)
+
+
+async def test_b5_domains_are_boxes_and_nodes_are_cells() -> None:
+    boxes = await drawn(hall(), GANG)
+    assert [(box.level, box.name, box.used, box.total) for box in boxes] == [
+        ("block", "b0", 12, 64),
+        ("block", "b1", 0, 64),
+    ]
+    rack = boxes[0].kids[0]
+    assert [(cell.name, cell.used, cell.gang) for cell in rack.cells][:2] == [("b0-r0-n0", 8, 8), ("b0-r0-n1", 4, 4)]
+    assert cells(boxes) == 16
+
+
+async def test_b5_nodes_outside_come_last() -> None:
+    world = hall()
+    world.node("lonely")
+    boxes = await drawn(world)
+    assert (boxes[-1].name, [cell.name for cell in boxes[-1].cells]) == ("not in this topology", ["lonely"])
+
+
+async def test_nodes_that_take_no_pods_say_so() -> None:
+    world = hall()
+    world.node("b0-r0-n0", ready=False, **{"example.com/block": "b0", "example.com/rack": "b0-r0"})
+    assert (await drawn(world))[0].kids[0].cells[0].state == "not ready"
+
+
+async def test_a_picture_of_a_gang_has_only_its_domains() -> None:
+    boxes = pruned(await drawn(hall(), GANG))
+    assert [(box.name, [kid.name for kid in box.kids]) for box in boxes] == [("b0", ["b0-r0"])]
+
+
+async def test_b5_a_bind_changes_its_cell_and_the_boxes_around_it_and_nothing_else() -> None:
+    world = hall()
+    desk = desk_of(world)
+
+    async def look() -> dict[str, tuple[int | str, ...]]:
+        await desk.model.settle()
+        view = desk.model.trees()
+        return dict(filling(desk.kept.boxes(view, view.trees[0], None)))
+
+    before = await look()
+    world.pod("late", "", "b1-r1-n3")
+    after = await look()
+    changed = {key: value for key, value in after.items() if before[key] != value}
+    assert before.keys() == after.keys()
+    assert changed == {"b4": (8, 0), "b6": (8, 0), "n16": (8, 0, "")}
+
+
+async def test_what_has_not_changed_is_not_drawn_again() -> None:
+    world = hall()
+    desk = desk_of(world)
+    await desk.model.settle()
+    view = desk.model.trees()
+    first = desk.kept.boxes(view, view.trees[0], None)
+    world.pod("late", "", "b1-r1-n3")
+    await desk.model.settle()
+    view = desk.model.trees()
+    second = desk.kept.boxes(view, view.trees[0], None)
+    assert second[0] is first[0]
+    assert second[1] is not first[1]
+    assert second[1].kids[0] is first[1].kids[0]

@@ -1,0 +1,94 @@
+"""What the pages know, folded when somebody looks."""
+
+from __future__ import annotations
+
+from spinney.serve.dashboard.model import Model
+from spinney.serve.dashboard.occupancy import occupancy
+from unit.dashboard.world import hall
+
+
+def used(model: Model) -> int:
+    return int(occupancy(model.cluster.inventory).used.sum())
+
+
+async def test_changes_are_noted_and_folded_at_the_next_look() -> None:
+    world = hall()
+    model = Model(world.views)
+    assert not model.rows()
+    assert await model.settle()
+    assert used(model) == 12
+    world.pod("more", "", "b1-r1-n0")
+    assert used(model) == 12
+    assert await model.settle()
+    assert used(model) == 20
+    assert not await model.settle()
+
+
+async def test_a_pod_that_came_and_went_between_two_looks_leaves_nothing() -> None:
+    world = hall()
+    model = Model(world.views)
+    await model.settle()
+    world.pod("brief", "", "b1-r1-n0")
+    world.gone("brief")
+    await model.settle()
+    assert used(model) == 12
+
+
+async def test_a_pod_that_is_gone_or_over_gives_its_room_back() -> None:
+    world = hall()
+    model = Model(world.views)
+    await model.settle()
+    world.gone("placed-0")
+    world.pod("placed-1", "placed", "b0-r0-n1", gpus=4, phase="Succeeded")
+    await model.settle()
+    assert used(model) == 0
+
+
+async def test_a_gang_whose_pods_have_all_ended_waits_for_nothing() -> None:
+    world = hall()
+    model = Model(world.views)
+    for name in ("placed-0", "placed-1"):
+        world.pod(name, "placed", "b0-r0-n0", phase="Succeeded")
+    await model.settle()
+    row = next(row for row in model.rows() if row.name == "placed")
+    assert (row.state, row.waits) == ("Finished", False)
+
+
+async def test_a_pod_belongs_to_the_gang_that_it_names_now() -> None:
+    world = hall()
+    model = Model(world.views)
+    await model.settle()
+    world.pod("placed-0", "waiting", "b0-r0-n0")
+    await model.settle()
+    assert [pod.metadata.name for pod in model.pods_of(("default", "placed"))] == ["placed-1"]
+    assert [row.pods for row in model.rows()] == [1, 2]
+
+
+async def test_a_heartbeat_is_nothing_to_show_and_a_cordon_is() -> None:
+    world = hall()
+    model = Model(world.views)
+    await model.settle()
+    before = (model.version, model.structure)
+    world.rack("b0", "b0-r0", 4)
+    assert not await model.settle()
+    assert (model.version, model.structure) == before
+    world.node("b0-r0-n0", cordoned=True, **{"example.com/block": "b0", "example.com/rack": "b0-r0"})
+    assert await model.settle()
+    assert model.structure == before[1] + 1
+
+
+async def test_a_gang_that_is_deleted_is_no_row_any_more() -> None:
+    world = hall()
+    model = Model(world.views)
+    await model.settle()
+    world.groups.put(("default", "placed"), None)
+    await model.settle()
+    assert [row.name for row in model.rows()] == ["waiting"]
+
+
+async def test_nodes_of_every_pool_are_seen() -> None:
+    world = hall()
+    world.node("pooled", **{"kai.scheduler/node-pool": "special"})
+    model = Model(world.views)
+    await model.settle()
+    assert len(occupancy(model.cluster.inventory).total) == 17

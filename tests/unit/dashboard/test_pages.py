@@ -1,0 +1,147 @@
+"""Pages as text, and the form that plans."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spinney.api.labels import EXPLANATION
+from spinney.core.view.forecast import Forecast, GangForecast, WorkloadForecast
+from spinney.core.view.story import GangStory, Place
+from spinney.serve.dashboard.planning import MOST_BYTES
+from spinney.serve.dashboard.seeing import Questions, Refused, Use
+from unit.dashboard.site import site
+from unit.dashboard.world import RACK, World, hall
+
+EVIL = "<script>alert(1)</script>"
+
+
+def explained() -> World:
+    world = hall()
+    told = {
+        "version": 1,
+        "state": "Unschedulable",
+        "lines": ["for programs", "The gang needs 9 pods", "node-group b0/b0-r0: too small"],
+        "level": RACK,
+        "best": [{"path": ["b0", "b0-r0"], "holds": 2, "of": 4, "short": {"nvidia.com/gpu": 16, "memory": 1073741824}}],
+        "blocked": {"insufficient nvidia.com/gpu": 2},
+        "occupied": {"default/placed": 2},
+        "fitsIf": [
+            {"level": "example.com/block"},
+            {"level": None},
+            {"count": 1},
+            {"victims": [{"gang": "default/placed"}], "victimCount": 2, "gangs": ["default/placed"]},
+        ],
+    }
+    world.gang("waiting", queue="other", annotations={EXPLANATION: json.dumps(told)})
+    return world
+
+
+async def test_b5_the_overview_has_capacity_reach_and_reasons() -> None:
+    async with site(explained()) as client:
+        text = (await client.get("/")).text
+    assert "of 128 used" in text
+    assert "The gang needs 9 pods" in text
+    assert "Pods of 8 GPUs" in text
+
+
+async def test_k15_a_waiting_gang_has_a_table_of_domains_and_ways_out() -> None:
+    async with site(explained()) as client:
+        text = (await client.get("/gangs/default/waiting")).text
+    assert 'b0/b0-r0</th><td class="number">2 of 4</td><td>1Gi memory, 16 nvidia.com/gpu</td>' in text
+    ways = [f"<li>{way}</li>" for way in ("in one block", "without the requirement", "with 1 pod")]
+    assert all(way in text for way in [*ways, "<li>without 2 pods of default/placed</li>"])
+    assert "2 nodes insufficient nvidia.com/gpu" in text
+    assert '<a href="/gangs/default/placed">default/placed</a>' in text
+    assert "too small" not in text.partition("What is missing")[0]
+
+
+@pytest.mark.parametrize("told", ["", "[]", "{", '{"version":1}', '{"version":1,"best":7,"fitsIf":{},"blocked":[1]}'])
+async def test_an_explanation_that_others_wrote_does_not_break_a_page(told: str) -> None:
+    world = hall()
+    world.gang("waiting", annotations={EXPLANATION: told})
+    async with site(world) as client:
+        assert (await client.get("/gangs/default/waiting")).status_code == 200
+
+
+async def test_b5_htmx_gets_only_the_part_that_changes_and_the_address() -> None:
+    async with site(hall()) as client:
+        answer = await client.get("/gangs?state=waits&queue=&q=", headers={"hx-request": "true"})
+    assert "<html" not in answer.text
+    assert answer.headers["hx-push-url"] == "/gangs?state=waits"
+
+
+@pytest.mark.parametrize("path", ["/gangs/default/nobody", "/nodes/nobody", "/tree?topology=nobody", "/nowhere"])
+async def test_what_is_not_there_is_said(path: str) -> None:
+    async with site(hall()) as client:
+        answer = await client.get(path)
+    assert answer.status_code == 404
+    assert "nobody" in answer.text or "nowhere" in answer.text
+
+
+async def test_a_cluster_without_anything_has_pages_too() -> None:
+    async with site(World()) as client:
+        for path in ("/", "/tree", "/gangs", "/topologies", "/cells/tree"):
+            assert (await client.get(path)).status_code == 200, path
+
+
+async def test_b5_names_in_addresses_and_words_of_others_are_escaped() -> None:
+    questions = Questions(uses=lambda: [Use(EVIL, EVIL, False, EVIL)], trouble=lambda: EVIL)
+    async with site(hall(), questions) as client:
+        for path in ("/gangs", "/tree", "/topologies"):
+            text = (await client.get(path, params={"q": EVIL, "gang": f"a/{EVIL}", "topology": ""})).text
+            assert EVIL not in text
+            assert "&lt;script&gt;alert(1)" in text
+
+
+async def test_b5_lint_is_on_the_page_of_topologies() -> None:
+    world = hall()
+    world.node("half", **{"example.com/block": "b0"})
+    async with site(world) as client:
+        text = (await client.get("/topologies")).text
+    assert "half" in text.partition("Problems")[2]
+
+
+async def planned(questions: Questions, **form: str) -> tuple[int, str]:
+    async with site(hall(), questions) as client:
+        answer = await client.post("/plan", data=form)
+        return answer.status_code, answer.text
+
+
+async def refuse(text: str) -> Refused:
+    return Refused(f"cannot be read: {text}")
+
+
+async def forecast(text: str) -> Forecast:
+    place = Place("", RACK, RACK, ("b0", "b0-r1"), 2, 2, 2)
+    story = GangStory("default/new-0", "Scheduled", False, places=(place,), score=1.0)
+    gang = GangForecast(story, True, 2, 2, 2)
+    return Forecast((WorkloadForecast("PodCliqueSet", "default", "new", "the text", (gang,)),), 16)
+
+
+async def test_b1_an_answer_names_gangs_and_domains() -> None:
+    status, text = await planned(Questions(plan=forecast), manifest="kind: x")
+    assert status == 200
+    assert "It fits" in text
+    assert "b0/b0-r1" in text
+
+
+async def test_b1_what_cannot_be_planned_is_a_sentence_and_the_text_stays() -> None:
+    status, text = await planned(Questions(plan=refuse), manifest=EVIL)
+    assert status == 200
+    assert "cannot be read: &lt;script&gt;" in text
+    assert text.count(EVIL) == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "status"), [({}, 400), ({"manifest": " \n"}, 400), ({"manifest": "x" * MOST_BYTES}, 413)]
+)
+async def test_b1_a_form_that_is_empty_or_too_long_is_refused(form: dict[str, str], status: int) -> None:
+    assert (await planned(Questions(plan=refuse), **form))[0] == status
+
+
+async def test_b1_a_body_that_no_form_sends_is_refused() -> None:
+    async with site(hall(), Questions(plan=refuse)) as client:
+        for body in (b"\xff\xfe", b"a" * 100, b"&".join([b"a=b"] * 20)):
+            assert (await client.post("/plan", content=body)).status_code == 400

@@ -1,0 +1,92 @@
+"""News for those who watch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from spinney.serve.dashboard import pages
+from spinney.serve.dashboard.pages import Desk, Page
+from spinney.serve.dashboard.rendering import render
+from spinney.serve.dashboard.streams import MOST_WATCHERS, Streams, mark
+from unit.dashboard.site import desk_of
+from unit.dashboard.world import hall
+
+
+async def known(desk: Desk, page: Page) -> str:
+    await desk.model.settle()
+    shown = await page(desk, {})
+    return mark(shown, render(shown.template, shown.build()))
+
+
+def read(message: bytes) -> tuple[str, str]:
+    lines = message.decode().splitlines()
+    return lines[0], "\n".join(line.removeprefix("data: ") for line in lines if line.startswith("data: "))
+
+
+async def test_who_shows_the_newest_is_told_nothing_until_something_changes() -> None:
+    world = hall()
+    desk = desk_of(world)
+    streams = Streams(desk.model)
+    news = streams.follow(lambda: pages.gangs(desk, {}), await known(desk, pages.gangs))
+    running = asyncio.create_task(streams.run())
+    waiting = asyncio.create_task(anext(news))
+    await asyncio.sleep(0.02)
+    assert not waiting.done()
+    world.gang("third")
+    event, text = read(await waiting)
+    assert event == "event: page"
+    assert "default/third" in text
+    running.cancel()
+    await news.aclose()
+
+
+async def test_who_shows_something_old_is_told_at_once() -> None:
+    desk = desk_of(hall())
+    await desk.model.settle()
+    news = Streams(desk.model).follow(lambda: pages.overview_page(desk, {}), "old")
+    assert read(await anext(news))[0] == "event: page"
+    await news.aclose()
+
+
+async def test_b5_of_a_drawing_only_what_is_new_is_told() -> None:
+    world = hall()
+    desk = desk_of(world)
+    streams = Streams(desk.model)
+    news = streams.follow(lambda: pages.tree(desk, {}), await known(desk, pages.tree))
+    running = asyncio.create_task(streams.run())
+    event, text = read(await anext(news))
+    assert event == "event: cells"
+    assert len(json.loads(text)) == 16 + 6
+    world.pod("late", "", "b1-r1-n3")
+    event, text = read(await anext(news))
+    assert event == "event: cells"
+    assert json.loads(text) == {"b4": [8, 0], "b6": [8, 0], "n16": [8, 0, ""]}
+    world.node("another")
+    assert read(await anext(news))[0] == "event: page"
+    running.cancel()
+    await news.aclose()
+
+
+async def test_streams_end_with_the_server() -> None:
+    desk = desk_of(hall())
+    streams = Streams(desk.model)
+    running = asyncio.create_task(streams.run())
+    news = streams.follow(lambda: pages.gangs(desk, {}), await known(desk, pages.gangs))
+    waiting = asyncio.create_task(anext(news, None))
+    await asyncio.sleep(0.02)
+    running.cancel()
+    assert await waiting is None
+
+
+async def test_there_is_an_end_to_how_many_may_watch() -> None:
+    desk = desk_of(hall())
+    await desk.model.settle()
+    streams = Streams(desk.model)
+    following = [streams.follow(lambda: pages.gangs(desk, {}), "old") for _ in range(MOST_WATCHERS)]
+    for news in following:
+        await anext(news)
+    assert streams.is_full
+    for news in following:
+        await news.aclose()
+    assert not streams.is_full
