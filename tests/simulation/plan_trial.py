@@ -145,14 +145,14 @@ def _short(forecast: Forecast) -> str:
 
 def _seen(forecast: Forecast, kind: str, grows: bool) -> Any:
     """Of a gang that grows it is told how many pods have nodes, not whether it fits: it runs."""
-    return _compared([(grows or gang.fits, gang.story) for gang in forecast.gangs], kind)
+    return compared_gangs([(grows or gang.fits, gang.story) for gang in forecast.gangs], kind)
 
 
 def _happened(gangs: list[GangStory], kind: str, grows: bool) -> Any:
-    return _compared([(grows or any(member.node for member in gang.members), gang) for gang in gangs], kind)
+    return compared_gangs([(grows or any(member.node for member in gang.members), gang) for gang in gangs], kind)
 
 
-def _compared(gangs: list[tuple[bool, GangStory]], kind: str) -> Any:
+def compared_gangs(gangs: list[tuple[bool, GangStory]], kind: str) -> Any:
     """The level and the domain of every group, and how many have nodes; by name, and what is told, where names are the
     same.
     """

@@ -21,8 +21,10 @@ from spinney.core.expansion.shape import Group, Member, group_members, index_lab
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far each replica of a set is; whether any PodClique has pods that are not of its revision (`outdated`), or was
-    made for another revision than the set has now (`behind`).
+    """How far each replica of a set is.
+
+    `outdated`: some PodClique has pods that are not of its revision. `behind`: some PodClique was made for another
+    revision than the set has now.
     """
 
     updated: frozenset[int]

@@ -48,9 +48,9 @@ class Turns:
 
     async def quiet(self) -> None:
         """Until nobody has had a turn for a moment: of gangs that come one by one the next may be on its way."""
-        now = asyncio.get_running_loop().time
-        until = now() + TELLING_S
-        while (left_s := (until if self._taken else min(until, self._since_s + _QUIET_S)) - now()) > 0:
+        await self.lull(TELLING_S)
+        left_s = self._since_s + _QUIET_S - asyncio.get_running_loop().time()
+        if not self._taken and left_s > 0:
             await asyncio.sleep(left_s)
 
 

@@ -1,0 +1,119 @@
+"""B1: twenty workloads planned against a running stack and then applied, on the embedded server and on a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from simulation.plan_trial import compared_gangs
+from simulation.plan_workloads import CLASSES, QUEUES, workload
+from spinney.api.dynamo_conversion import from_list_form
+from spinney.cli.explain_finding import NotThere
+from spinney.cli.explain_reading import read_story
+from spinney.cli.manifest_files import Manifest
+from spinney.cli.plan_asking import Question, ask
+from spinney.cli.plan_snapshot import read_snapshot
+from spinney.core.view.forecast import Forecast
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.connect import connect, find_connection
+from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.sim.kubernetes.assets import find_or_build_assets
+from stack_kit.spinney import Spinney, eventually, spinney
+
+Json = dict[str, Any]
+WORKLOADS = 20
+DEADLINE_S = 60.0
+NODES = """
+levels:
+- {name: zone, label: topology.kubernetes.io/zone, count: 2}
+- {name: block, label: topology.kubernetes.io/block, count: 2}
+- {name: rack, label: topology.kubernetes.io/rack, count: 2}
+- {name: host, count: 2}
+capacity: {cpu: 64, memory: 256Gi, pods: 110, nvidia.com/gpu: 8}
+"""
+
+
+def applied(stack: Spinney, manifests: list[Json]) -> None:
+    served = [
+        from_list_form(each) if isinstance((each.get("spec") or {}).get("services"), list) else each
+        for each in manifests
+    ]
+    stack.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(served), check=False)
+
+
+async def looked(stack: Spinney, question: Any) -> Any:
+    transport = connect(find_connection(SystemClock(), kubeconfig=stack.kubeconfig))
+    try:
+        return await question(ApiClient(transport, system_dice()))
+    finally:
+        await transport.close()
+
+
+def planned(stack: Spinney, manifests: list[Json]) -> Forecast:
+    async def plan(client: ApiClient) -> Forecast:
+        given = [Manifest("test", manifest) for manifest in manifests]
+        return (await ask(Question(given), await read_snapshot(client), client)).answer()
+
+    found: Forecast = asyncio.run(looked(stack, plan))
+    return found
+
+
+def happened(stack: Spinney, kind: str, name: str) -> Any:
+    async def explain(client: ApiClient) -> Any:
+        try:
+            gangs = (await read_story(client, "default", name, kind)).gangs
+        except NotThere:
+            return []
+        return compared_gangs([(any(member.node for member in gang.members), gang) for gang in gangs], kind)
+
+    return asyncio.run(looked(stack, explain))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("options", [(), pytest.param(("--real",), marks=pytest.mark.real)], ids=["embedded", "real"])
+def test_b1_a_plan_against_a_running_stack_says_what_then_happens(options: tuple[str, ...], tmp_path: Path) -> None:
+    dice = Random("plan on two servers")
+    (tmp_path / "nodes.yaml").write_text(NODES)
+    ports = ("--port", "0", "--dashboard-port", "0")
+    kubectl = find_or_build_assets().kubectl
+    with spinney(tmp_path, *options, *ports, "--nodes", str(tmp_path / "nodes.yaml"), kubectl=kubectl) as stack:
+        stack.ready()
+        applied(stack, [*CLASSES, *QUEUES])
+        for number in range(WORKLOADS):
+            manifests = workload(dice, f"w{number}")
+            kind = manifests[-1]["kind"]
+            forecast = planned(stack, manifests)
+            applied(stack, manifests)
+            if forecast.workloads[0].refusals:
+                continue
+            expected = compared_gangs([(gang.fits, gang.story) for gang in forecast.gangs], kind)
+            until(expected, partial(happened, stack, kind, f"w{number}"), f"{kind} w{number}")
+            if dice.random() < 0.6:
+                stack.kubectl("delete", "--wait=true", "-f", "-", input=yaml.safe_dump_all(manifests), check=False)
+                until([], partial(_left, stack, f"w{number}"), f"pods of w{number}")
+
+
+def until(expected: Any, look: Callable[[], Any], what: str) -> None:
+    """Until it is so; if it never is, what there is instead is told."""
+    seen: list[Any] = []
+
+    def check() -> bool:
+        seen[:] = [look()]
+        return bool(seen[0] == expected)
+
+    try:
+        eventually(check, what, DEADLINE_S)
+    except AssertionError:
+        assert seen[0] == expected, what
+
+
+def _left(stack: Spinney, name: str) -> list[str]:
+    found = stack.get("pods", "-n", "default")["items"]
+    return [pod["metadata"]["name"] for pod in found if pod["metadata"]["name"].startswith(f"{name}-")]
