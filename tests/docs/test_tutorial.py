@@ -1,4 +1,4 @@
-"""The tutorial and its sequel are replayed: every command, on a fresh stack, with the output that they promise."""
+"""The tutorial and its sequels are replayed: every command, on a fresh stack, with the output that they promise."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from spinney.sim.kubernetes.errors import AssetsUnavailable
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PENDING = ROOT / "docs" / "pending.md"
+FIRST = ROOT / "docs" / "first-ten-minutes.md"
 VERBS = (
     *("get", "describe", "explain", "events", "logs", "diff", "wait", "api-resources", "auth can-i", "auth whoami"),
     *("create namespace", "create configmap", "create secret", "create role", "create -f", "apply", "replace", "edit"),
@@ -42,7 +43,7 @@ def steps() -> list[Step]:
 
 @pytest.mark.real
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("page", [TUTORIAL, PENDING], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [TUTORIAL, PENDING, FIRST], ids=lambda page: page.stem)
 def test_the_tutorial_prints_what_it_says(page: Path, kubectl: Path, tmp_path: Path) -> None:
     steps = read_steps(page.read_text())
     with stack(tmp_path, kubectl) as shell:
@@ -74,7 +75,7 @@ def test_k15_what_to_do_about_a_gang_that_waits_is_shown_with_every_example() ->
     assert "spinney explain" in used
 
 
-@pytest.mark.parametrize("page", [TUTORIAL, PENDING], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [TUTORIAL, PENDING, FIRST], ids=lambda page: page.stem)
 def test_every_step_says_what_it_prints(page: Path) -> None:
     """A command without output is one that prints nothing, or it was forgotten."""
     steps = read_steps(page.read_text())
