@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,14 +18,6 @@ from browser.visiting import Visit
 from stack_kit.spinney import Spinney, eventually, spinney
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
-GROUP = pytest.mark.xdist_group("browser")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One browser and one stack serve them all."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(GROUP)
 
 
 @pytest.fixture(scope="session")

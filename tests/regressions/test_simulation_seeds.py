@@ -10,6 +10,8 @@ SEEDS = [
     19,  # pods of a part that was not complete were held in silence beside a part that ran
     96,  # the same
     158,  # a plan was given up by halves, and nobody asked what became of the rest until a restart
+    163,  # a gang kept the seats of a plan that had been given up
+    226,  # a gang marked as stale by a clock an hour ahead was left alone for that hour
 ]
 
 

@@ -34,7 +34,7 @@ def test_b5_a_port_of_the_pages_that_is_taken_is_named(up: Up) -> None:
         port = taken.getsockname()[1]
         status, said = up("--dashboard-port", str(port)).refused()
     assert status == 3
-    assert said.strip() == f"spinney up: cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert said.strip().endswith(f"cannot listen on 127.0.0.1:{port}: Address already in use")
 
 
 def test_b5_pages_for_others_ask_for_the_token_that_was_shown_once(up: Up) -> None:

@@ -52,11 +52,13 @@ async def dashboard(
 
 
 def answering(plan: Callable[[str], Awaitable[Forecast]]) -> Callable[[str], Awaitable[Forecast | Refused]]:
-    """A text that is no manifest, or a cluster that cannot be read, is a sentence."""
+    """A text that is no manifest, or a cluster that cannot be read, is a sentence. One is answered after another."""
+    turn = asyncio.Lock()
 
     async def answer(text: str) -> Forecast | Refused:
         try:
-            return await plan(text)
+            async with turn:
+                return await plan(text)
         except (ManifestError, ClientError) as error:
             return Refused(str(error))
 

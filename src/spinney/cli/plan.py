@@ -5,7 +5,9 @@ Asks a copy of the cluster. Never writes to it: rights to list and get are enoug
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from spinney.core.view.forecast import Forecast
 
 _MOST_COPIES = 10_000
+_MANY_OBJECTS = 100_000
 
 
 class _Copies(click.ParamType[int]):
@@ -99,7 +102,8 @@ def plan(
     """
     if nodes is not None and kubeconfig is not None:
         raise click.UsageError("--nodes and --kubeconfig exclude each other: one cluster is asked about")
-    forecast = _forecast(manifests, nodes, kubeconfig, copies, namespace, config)
+    with _rarely_collecting():
+        forecast = _forecast(manifests, nodes, kubeconfig, copies, namespace, config)
     if output == "table":
         from spinney.cli.plan_table import shown
 
@@ -109,6 +113,17 @@ def plan(
         print_structured(forecast.to_json(), output)
     if not forecast.fits:
         raise SystemExit(NO)
+
+
+@contextmanager
+def _rarely_collecting() -> Iterator[None]:
+    """A short life with thousands of lasting objects: looking for garbage among them costs and finds nothing."""
+    before = gc.get_threshold()
+    gc.set_threshold(_MANY_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _forecast(

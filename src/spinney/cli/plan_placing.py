@@ -11,6 +11,7 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.cli.manifest_files import Manifest
 from spinney.cli.plan_admitting import Gatekeeper
+from spinney.cli.plan_moves import Mover
 from spinney.cli.plan_raising import Raised, Raiser
 from spinney.cli.plan_shadow import Shadow
 from spinney.cli.plan_snapshot import Snapshot
@@ -93,11 +94,14 @@ class _Stage:
         self._raiser = Raiser(shadow, placing.registry, placing.scheduler.names, gate)
         self._levels: dict[str, Levels] = {}
         self._notes: list[str] = list(placing.snapshot.notes)
+        self._mover: Mover | None = None  # only the first copy is worth the search
 
     def play(self) -> Forecast:
         given = self._given
         first = self._place(list(given.workloads))
+        self._mover = Mover(self._shadow, given.scheduler)
         workloads = tuple(self._told(first))
+        self._mover = None
         copies = self._copies(workloads) if given.copies != 1 else None
         if given.snapshot.if_refused and any(one.refusals for one in workloads):
             self._notes.append(given.snapshot.if_refused)
@@ -173,8 +177,10 @@ class _Stage:
                 self._notes.append(f"pods for the scheduler {name} are not looked at")
             if workload.kind == "Pod" and not (raised.asked or raised.mistakes or workload.refusals):
                 continue  # its gang is told of elsewhere, or it has its node
+            if workload.kind == PodGroup.KIND and self._only_runs(raised) and not workload.refusals:
+                continue
             there = {key: asked for key, asked in raised.asked.items() if key in self._shadow.views.podgroups}
-            gangs = tuple(self._gang(key, asked) for key, asked in there.items())
+            gangs = tuple(self._gang(key, asked) for key, asked in there.items() if asked or not self._runs(key))
             for key in raised.asked.keys() - there.keys():
                 raised.complain(self._shadow.stray_words(key))
             if workload.exists:
@@ -190,6 +196,14 @@ class _Stage:
                 workload.exists,
             )
 
+    def _only_runs(self, raised: Raised) -> bool:
+        return all(not asked and self._runs(key) for key, asked in raised.asked.items())
+
+    def _runs(self, key: Key) -> bool:
+        """Whether a gang is part of the world: it has pods, and all of them have nodes."""
+        pods = self._shadow.views.pods_of(key)
+        return bool(pods) and all(pod.spec.node_name for pod in pods)
+
     def _gang(self, key: Key, asked: int) -> GangForecast:
         shadow = self._shadow
         group = shadow.views.podgroups.get(key)
@@ -204,8 +218,18 @@ class _Stage:
         placed = asked - sum(not pod.spec.node_name for pod in pods)
         fits = shadow.minimum_is_placed(key) if is_new else placed == asked
         least = group.spec.min_member or sum(each.min_member or 0 for each in group.spec.sub_groups) or 1
-        leavers = tuple(shadow.leavers.get(key, ()))
-        return GangForecast(story, fits, least, asked, max(placed, 0), leavers, key in shadow.pipelined, is_new)
+        moves = self._mover.moves_for(key) if self._mover is not None and shadow.is_hopeless(key) else ()
+        return GangForecast(
+            story,
+            fits,
+            least,
+            asked,
+            max(placed, 0),
+            tuple(shadow.leavers.get(key, ())),
+            moves,
+            key in shadow.pipelined,
+            is_new,
+        )
 
     def _levels_of(self, name: str) -> Levels:
         if name not in self._levels:

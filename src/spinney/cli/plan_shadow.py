@@ -31,7 +31,7 @@ from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Response, Stream
 from spinney.drive.loop.clock import system_dice
 from spinney.drive.loop.scheduler.binding import hint_labels, hints
-from spinney.drive.loop.scheduler.book import Book
+from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Ending, Errand
 from spinney.drive.loop.scheduler.cycle import Act, Begin, Cycle, Resume
 from spinney.drive.loop.scheduler.folding import Folding
@@ -129,8 +129,15 @@ class Shadow:
     def now_s(self) -> float:
         return self._clock.now()
 
-    def report(self, key: Key) -> Report | None:
-        return self._ear.told.get(key)
+    @property
+    def entries(self) -> list[Entry]:
+        """The gangs there are, as the scheduler has read them."""
+        return list(self._book.entries.values())
+
+    def is_hopeless(self, key: Key) -> bool:
+        """Whether there is no room for a gang, as things stand."""
+        told = self._ear.told.get(key)
+        return told is not None and told.state is State.UNSCHEDULABLE
 
     def minimum_is_placed(self, key: Key) -> bool:
         """Whether a gang has what it needs: all that are to be told about it is that some beyond it wait."""

@@ -76,6 +76,7 @@ def _gang(gang: GangForecast, screen: Screen) -> Iterator[str]:
         yield from wrapped("its room is that of pods on their way out: it starts when they are gone", screen.width)
     yield from _leavers([one for one in gang.leavers if not one.to], "evicted for it", screen)
     yield from _leavers([one for one in gang.leavers if one.to], "moved for it", screen)
+    yield from _leavers(gang.moves, f"it would fit after {many(len(gang.moves), 'move')}", screen)
 
 
 def _leavers(leavers: Sequence[Leaver], word: str, screen: Screen) -> Iterator[str]:

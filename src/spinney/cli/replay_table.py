@@ -91,8 +91,8 @@ def _rows(scene: Scene, found: Figures) -> Iterator[tuple[str, str]]:
     yield "GPUs in use, mean", _percent(mean.used)
     yield "gangs waiting, mean", f"{mean.waiting:,.1f}"
     yield "stranded GPUs", _percent(mean.stranded)
-    for size, share in reversed(list(zip(scene.capacity.levels, mean.fragmentation, strict=True))):
-        yield f"fragmentation, {size.name}", _percent(share)
+    for level, share in reversed(list(zip(scene.capacity.levels, mean.fragmentation, strict=True))):
+        yield f"fragmentation, {level.name}", _percent(share)
     yield "pods moved", f"{found.moves:,}"
 
 

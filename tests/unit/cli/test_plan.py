@@ -310,6 +310,23 @@ def test_pods_that_run_take_their_room_and_may_be_evicted_for_more_important_one
     assert [leaver["gang"] for leaver in new[1]["leavers"]] == ["default/old"]
 
 
+def test_a_gang_that_would_fit_if_others_moved_is_told_so() -> None:
+    """One small pod on each of two nodes of one rack: moved together they leave a whole node."""
+    nodes = [{"metadata": {"name": name}, "status": {"capacity": {GPU: "8", "pods": "9"}}} for name in ("x", "y")]
+    made = [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes]
+    for node in made:
+        node["metadata"]["labels"] = {"pool": "p"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+    running = [pod(f"s-{at}", 4, f"s-{at}", nodeName=at, nodeSelector={"pool": "p"}) for at in ("x", "y")]
+    for each in running:
+        each["metadata"]["ownerReferences"] = [owner]
+    world = [*made, *running, podgroup("s-x", 1), podgroup("s-y", 1)]
+    found = asked(*world, pod("a", 8, "a", nodeSelector={"pool": "p"}), podgroup("a", 1))
+    waiting = next(gang for gang in gangs(found) if gang["gang"] == "default/a")
+    assert (waiting["verdict"], len(waiting["fitsAfterMoves"])) == ("no", 1)
+    assert {waiting["fitsAfterMoves"][0]["node"], waiting["fitsAfterMoves"][0]["to"]} == {"x", "y"}
+
+
 def test_a_volume_that_is_not_there_keeps_a_pod_waiting() -> None:
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}
     found = asked(pod("a", volumes=[volume]))

@@ -92,3 +92,17 @@ async def test_nodes_of_every_pool_are_seen() -> None:
     model = Model(world.views)
     await model.settle()
     assert len(occupancy(model.cluster.inventory).total) == 17
+
+
+async def test_a_node_that_moves_to_another_rack_takes_its_gangs_along() -> None:
+    world = hall()
+    model = Model(world.views)
+    world.pod("placed-1", "placed", "b0-r0-n0")
+    await model.settle()
+    assert [row.domain[:2] for row in model.rows() if row.name == "placed"] == [("b0", "b0-r0")]
+    world.node("b0-r0-n0", **{"example.com/block": "b9", "example.com/rack": "b9-r9"})
+    await model.settle()
+    assert [row.domain[:2] for row in model.rows() if row.name == "placed"] == [("b9", "b9-r9")]
+    world.nodes.put(("", "b0-r0-n0"), None)
+    await model.settle()
+    assert [row.domain for row in model.rows() if row.name == "placed"] == [()]

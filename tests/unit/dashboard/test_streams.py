@@ -9,7 +9,7 @@ from spinney.serve.dashboard import pages
 from spinney.serve.dashboard.pages import Desk, Page
 from spinney.serve.dashboard.rendering import render
 from spinney.serve.dashboard.streams import MOST_WATCHERS, Streams, mark
-from unit.dashboard.site import desk_of
+from unit.dashboard.site import desk_of, site
 from unit.dashboard.world import hall
 
 
@@ -90,3 +90,8 @@ async def test_there_is_an_end_to_how_many_may_watch() -> None:
     for news in following:
         await news.aclose()
     assert not streams.is_full
+
+
+async def test_a_stream_is_not_opened_by_asking_for_its_head() -> None:
+    async with site(hall()) as client:
+        assert (await client.head("/live/gangs")).status_code == 200

@@ -62,6 +62,7 @@ class Book:
         self._seats: dict[str, list[str]] = {}
         self._began: dict[str, int] = {}
         self._shifted: Counter[str] = Counter()
+        self._unsettled: set[str] = set()
         self._times: Counter[str] = Counter()
 
     def follow(self, outcome: Outcome, is_eager: bool) -> list[str]:
@@ -80,6 +81,8 @@ class Book:
 
     def _enter(self, entry: Started | Moved | Left) -> None:
         name, now_s = entry.gang, entry.at_s
+        if not isinstance(entry, Moved):
+            self._settle()
         match entry:
             case Started():
                 self._times[name] += 1
@@ -95,8 +98,8 @@ class Book:
                 self._seats[name].append(entry.target)
                 self._take(name, [entry.source], -1)
                 self._take(name, [entry.target], 1)
-                self._check_level(name)
                 self._shifted[name] = 1
+                self._unsettled.add(name)
             case Left():
                 self._times[name] += 1
                 self._take(name, self._seats.pop(name), -1)
@@ -104,6 +107,12 @@ class Book:
                 wanted = self._runs[name].runs_s
                 if runs_s < wanted or (runs_s != wanted and not self._shifted[name]):
                     self.broken.append(f"{name} ran {runs_s} s, not {wanted}")
+
+    def _settle(self) -> None:
+        """Pods that move for the same gang move together: a gang is whole again after the last of them."""
+        for name in sorted(self._unsettled):
+            self._check_level(name)
+        self._unsettled.clear()
 
     def _take(self, name: str, nodes: Sequence[str], sign: int) -> None:
         for node in nodes:

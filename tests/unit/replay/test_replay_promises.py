@@ -34,7 +34,14 @@ ROWS = st.lists(
 def test_a_log_keeps_every_promise(name: str, rows: list[tuple[int, int, int, int]], racks: int, hosts: int) -> None:
     stage = scene(trace(*rows), described(racks=racks, hosts=hosts), Moving(every_s=0, costs_s=7))
     outcome = replay(stage, setting(name))
-    assert Book(stage).follow(outcome, is_eager="fifo" not in name) == []
+    assert Book(stage).follow(outcome, is_eager="+" not in name) == []
+
+
+def test_a_gang_whose_pods_all_move_keeps_its_level() -> None:
+    rows = [(0, gpus, 0) for gpus in (5, 1, 1, 1, 1, 5, 5, 12)]
+    stage = scene(trace(*rows), described(racks=3, hosts=2), Moving(every_s=0, costs_s=7))
+    outcome = replay(stage, setting("spread+consolidation"))
+    assert outcome.moves >= 2 and Book(stage).follow(outcome, is_eager=True) == []
 
 
 @settings(max_examples=25, deadline=None)

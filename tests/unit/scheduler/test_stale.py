@@ -10,6 +10,7 @@ from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
 from unit.scheduler.preemption_world import budget, events
 from unit.scheduler.scheduler_world import bound, in_world, pod, podgroup, pods
+from unit.scheduler.watched_world import patch
 
 STALE = "kai.scheduler/stale-podgroup-timestamp"
 
@@ -49,6 +50,19 @@ def test_k14_what_is_left_of_a_stale_gang_is_ended_after_the_grace_period() -> N
         assert told[0]["metadata"]["annotations"]["evictor-action-type"] == "stalegangeviction"
         assert dog.check_at_rest() == []
         assert await writes_at_rest(world) == []
+
+    in_world(scenario)
+
+
+def test_k14_a_mark_by_a_clock_that_was_ahead_does_not_keep_a_stale_gang() -> None:
+    async def scenario(world: World) -> None:
+        marked = podgroup("a", 3, annotations={STALE: "2999-01-01T00:00:00Z"})
+        await world.apply([marked, *pods("a", 3)])
+        await world.settle()
+        await world.delete("Pod", "a-0")
+        await patch(world, "PodGroup", "a", {"metadata": {"annotations": {STALE: "2999-01-01T00:00:00Z"}}})
+        await world.settle(quiet_s=120)
+        assert await bound(world) == {}
 
     in_world(scenario)
 

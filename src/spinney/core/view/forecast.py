@@ -31,8 +31,9 @@ class Leaver:
 class GangForecast:
     """One gang as it would be told. `fits`: its minimum has nodes. `minimum`, `pods`: how many it needs and asks for.
 
-    `leavers`: who goes for it. `waits_for_leaving`: its room is that of pods which are on their way out already.
-    `is_new` False: it is there already, and more pods of it were asked for.
+    `leavers`: who goes for it. `moves`: who would have to move for it to fit, where it does not. `waits_for_leaving`:
+    its room is that of pods which are on their way out already. `is_new` False: it is there already, and more pods of
+    it were asked for.
     """
 
     story: GangStory
@@ -41,6 +42,7 @@ class GangForecast:
     pods: int
     placed: int
     leavers: tuple[Leaver, ...] = ()
+    moves: tuple[Leaver, ...] = ()
     waits_for_leaving: bool = False
     is_new: bool = True
 
@@ -59,6 +61,7 @@ class GangForecast:
         shown: Json = {"gang": self.name, "verdict": self.verdict, "minimum": self.minimum, "asked": self.pods}
         shown |= {"placed": self.placed, "new": self.is_new, "waitsForLeaving": self.waits_for_leaving}
         shown["leavers"] = [leaver.to_json() for leaver in self.leavers]
+        shown["fitsAfterMoves"] = [move.to_json() for move in self.moves]
         told = self.story.to_json()
         told.pop("podGroup")
         return {**shown, **told}

@@ -80,6 +80,8 @@ class _Site:
         async def answer(request: Request) -> Response:
             if self._streams.is_full:
                 return PlainTextResponse("too many pages are open\n", 503, {"retry-after": "30"})
+            if request.method == "HEAD":
+                return Response(media_type="text/event-stream")
             asked = _asked(request)
             await self._desk.model.settle()
             known = request.headers.get("last-event-id") or asked.get("mark", "")

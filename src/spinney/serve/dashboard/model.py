@@ -41,6 +41,7 @@ class Model:
         self.structure = 0
         self.stirred = asyncio.Event()
         self._forest = Forest()
+        self._labels: dict[str, dict[str, str]] = {}
         self._rows: dict[Key, Row] = {}
         self._members: dict[Key, dict[Key, None]] = {}
         self._groups_of: dict[Key, Key] = {}
@@ -113,22 +114,32 @@ class Model:
             self._forest.put_topology(name, kai)
             self._forest.put_cluster_topology(name, grove)
         self._restructured()
+        self._tell_all_anew()
 
     async def _fold_nodes(self) -> None:
         names, self._nodes = self._nodes, {}
-        cluster, changed = self.cluster, False
+        cluster, changed, moved = self.cluster, False, False
         async for name in _in_pieces(names):
             node, improved = self.views.nodes.get(("", name)), cluster.improved
             cluster.put_node(name, _of_no_pool(node))
             if node is None or cluster.improved != improved:  # else it was no more than a heartbeat
                 self._forest.put_node(name, node)
                 changed = True
+                moved |= self._labels.get(name) != _note(self._labels, name, node) and self._has_pods(name)
         if changed:
             self._restructured()
+        if moved:
+            self._tell_all_anew()
+
+    def _has_pods(self, node: str) -> bool:
+        return bool(self.cluster.inventory.pods_on(node))
 
     def _restructured(self) -> None:
         self.structure += 1
         self.version += 1
+
+    def _tell_all_anew(self) -> None:
+        """Domains of gangs may be others than before."""
         self._gangs.update((key, None) for key in self._rows)
 
     async def _fold_pods(self) -> None:
@@ -198,9 +209,6 @@ class Model:
         found = (self.views.pods.get(member) for member in sorted(self._members.get(key, ())))
         return [pod for pod in found if pod is not None]
 
-    def gang_of(self, pod: Key) -> Key | None:
-        return self._groups_of.get(pod)
-
     def levels(self) -> dict[str, Levels]:
         """The keys of every topology, and the short names that they have."""
         short: dict[str, dict[str, str]] = {
@@ -211,6 +219,15 @@ class Model:
             name: Levels(topology.levels, short.get(name, {}))
             for name, topology in sorted(self.cluster.topologies.items())
         }
+
+
+def _note(labels: dict[str, dict[str, str]], name: str, node: Node | None) -> dict[str, str] | None:
+    """The labels of a node from now on; None: it is gone."""
+    if node is None:
+        labels.pop(name, None)
+        return None
+    labels[name] = node.metadata.labels
+    return node.metadata.labels
 
 
 def _of_no_pool(node: Node | None) -> Node | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -34,10 +33,6 @@ class Capacity:
     free: int
     scattered: int
 
-    @property
-    def percent(self) -> int:
-        return round(100 * self.used / self.total) if self.total else 0
-
 
 @dataclass(frozen=True, slots=True)
 class Reach:
@@ -65,7 +60,6 @@ class Overview:
     reaches: tuple[Reaches, ...]
     gangs: int
     waiting: int
-    states: tuple[tuple[str, int], ...]
     pending: tuple[Row, ...]
 
 
@@ -74,13 +68,11 @@ def overview(model: Model) -> Overview:
     seen = occupancy(inventory)
     rows = model.rows()
     waiting = sorted((row for row in rows if row.waits), key=urgency)
-    states = Counter(row.state for row in rows)
     return Overview(
         capacity(seen),
         reaches(inventory, seen, model.levels()),
         len(rows),
         len(waiting),
-        tuple(sorted(states.items(), key=lambda each: (-each[1], each[0]))),
         tuple(waiting[:MOST_PENDING]),
     )
 

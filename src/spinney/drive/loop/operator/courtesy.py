@@ -30,10 +30,10 @@ class Courtesy:
     def join(self, name: str, queue: WorkQueue[Key]) -> None:
         self._queues[name] = queue
 
-    def lets_pass(self, name: str, key: Key) -> bool:
-        """Whether a key is to be left alone for now; it is added to its queue again."""
+    def lets_pass(self, name: str, key: Key, *, passing: bool = False) -> bool:
+        """Whether a key is to be left alone for now; it is added to its queue again. `passing`: only for a crowd."""
         who = (name, key)
-        if who in self._called or not (self._crowded() or self._busy()):
+        if who in self._called or not (self._crowded() or (self._busy() and not passing)):
             self.done(name, key)
             return False
         self._waiting.setdefault(who, asyncio.get_running_loop().time())

@@ -72,7 +72,7 @@ class Workshop:
             try:
                 expansion = expanded(key)
                 tells = _only_tells(expansion)
-                if tells and self.courtesy.lets_pass(name, key):
+                if tells and self.courtesy.lets_pass(name, key, passing=_has_news(expansion)):
                     return Done()
                 self.courtesy.done(name, key)
                 whole = await self.effects.carry_out(expansion.changes, about, refusals)
@@ -157,6 +157,11 @@ def subject_of(resource: Resource, cache: Cache[Any]) -> Callable[[Key], Subject
 def _only_tells(expansion: Expansion) -> bool:
     """Whether there is something to be told, and nothing to be made first."""
     return bool(expansion.changes) and all(isinstance(change, SetStatus | Notify) for change in expansion.changes)
+
+
+def _has_news(expansion: Expansion) -> bool:
+    """Whether it tells of a moment, which may have passed later on."""
+    return any(isinstance(change, Notify) for change in expansion.changes)
 
 
 def key_of(metadata: ObjectMeta) -> Key:

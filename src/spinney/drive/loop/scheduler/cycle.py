@@ -230,7 +230,7 @@ class Cycle:
     def _keeps_its_seats(self, entry: Entry) -> bool:
         """Whether a plan of it is about to be tried again: nobody overtakes it meanwhile."""
         left_s = entry.not_before - self._clock.monotonic()
-        if not entry.seats or not 0.0 < left_s <= _LONGEST_HOLD_S:
+        if not entry.seats or entry.victims or not 0.0 < left_s <= _LONGEST_HOLD_S:
             return False
         self._look_after(entry.key, left_s)
         return True

@@ -44,6 +44,9 @@ class Expel:
     targets: tuple[Target, ...]
 
 
+_EARLY_S = 0.01
+
+
 class Staleness:
     """`look_after` asks to be called back for a key after so many seconds."""
 
@@ -76,7 +79,9 @@ class Staleness:
             return Mark(key, group.metadata, "") if marked else None
         if not marked:
             return self._mark(key, group, lack)
-        left_s = _time(marked, self._clock.now()) + self._grace_s - self._clock.now()
+        now_s = self._clock.now()
+        seen_s = self._short_since.setdefault(key, now_s)  # whoever marked it may have had a clock that is ahead
+        left_s = min(_time(marked, now_s), seen_s) + self._grace_s - now_s
         if left_s > 0:
             self._wake_in(key, left_s)
             return None
@@ -112,11 +117,12 @@ class Staleness:
         return Expel(key, tuple(targets))
 
     def _wake_in(self, key: Key, left_s: float) -> None:
-        """Once for the same moment."""
-        at_s = round(self._clock.monotonic() + left_s, 3)
-        if abs(self._timers.get(key, 0.0) - at_s) > 1.0:
+        """Once for the same moment; a timer that was a little early is set anew."""
+        now_s = self._clock.monotonic()
+        set_s, at_s = self._timers.get(key, 0.0), now_s + max(left_s, _EARLY_S)
+        if set_s <= now_s + _EARLY_S / 2 or abs(set_s - at_s) > 1.0:
             self._timers[key] = at_s
-            self._look_after(key, left_s)
+            self._look_after(key, at_s - now_s)
 
 
 def _runs(pod: Pod) -> bool:

@@ -4,7 +4,9 @@
   const live = document.getElementById("live");
   const light = document.getElementById("light");
   if (!live || !("live" in live.dataset)) return;
+  const AGAIN_MS = 5000;
   let source = null;
+  let again = 0;
   let mark = live.dataset.mark;
 
   function say(state, word) {
@@ -18,7 +20,10 @@
     asked.set("mark", mark);
     source = new EventSource("/live" + location.pathname + "?" + asked);
     source.addEventListener("open", () => say("live", "live"));
-    source.addEventListener("error", () => say("lost", "connection lost, trying again"));
+    source.addEventListener("error", () => {
+      say("lost", "connection lost, trying again");
+      if (source && source.readyState === EventSource.CLOSED) again = setTimeout(open, AGAIN_MS);
+    });
     source.addEventListener("page", (event) => {
       mark = event.lastEventId;
       const fresh = document.createElement("div");
@@ -32,6 +37,7 @@
   }
 
   function close() {
+    clearTimeout(again);
     if (source) source.close();
     source = null;
   }

@@ -14,6 +14,11 @@
     }
   }
 
+  function words(name, used, total, unit, gang, state) {
+    const chosen = gang ? `, ${gang} by the chosen gang` : "";
+    return `${name}: ${used} of ${total} ${unit} used${chosen}${state ? `, ${state}` : ""}`;
+  }
+
   function tell(cells) {
     for (const [id, news] of Object.entries(cells)) {
       const element = document.getElementById(id);
@@ -22,7 +27,8 @@
         const [used, gang, state] = news;
         fill(element, used, gang, WIDE);
         element.classList.toggle("off", state !== "");
-        element.setAttribute("aria-label", element.getAttribute("aria-label").replace(/: \d+ of /, `: ${used} of `));
+        const unit = element.closest("[data-unit]").dataset.unit;
+        element.setAttribute("aria-label", words(element.dataset.name, used, element.dataset.total, unit, gang, state));
       } else {
         fill(element, news[0], news[1], 100);
         const sum = element.querySelector(":scope > .head .u, :scope .u");
@@ -255,10 +261,8 @@
       this.cell(cell);
       const where = [];
       for (let box = this.boxes[cell.box]; box; box = this.boxes[box.parent]) where.unshift(`${box.level} ${box.name}`.trim());
-      const gang = cell.gang ? `, ${cell.gang} by the chosen gang` : "";
-      const state = cell.state ? `, ${cell.state}` : "";
-      document.getElementById("at").textContent =
-        `${cell.name}: ${cell.used} of ${cell.total} ${this.unit} used${gang}${state} (${where.join(", ")})`;
+      const said = words(cell.name, cell.used, cell.total, this.unit, cell.gang, cell.state);
+      document.getElementById("at").textContent = `${said} (${where.join(", ")})`;
     }
 
     key(event) {
