@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/
 UV_VERSION := 0.13.7
 
-.PHONY: up test lint types unit contract long setup clean
+.PHONY: up test lint types unit contract long pictures setup clean
 
 setup: $(VENV)/.synced
 
@@ -38,6 +38,9 @@ contract: setup
 
 long: setup
 	$(RUN)pytest tests -m long $(PYTEST_ARGS)
+
+pictures: setup
+	PYTHONPATH=tests $(RUN)python -m browser.pictures
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
