@@ -38,9 +38,7 @@ def pages() -> Iterator[Hosted]:
         yield found
 
 
-def test_b5_five_thousand_nodes_are_drawn_and_updated(
-    pages: Hosted, visit: Callable[..., Visit]
-) -> None:
+def test_b5_five_thousand_nodes_are_drawn_and_updated(pages: Hosted, visit: Callable[..., Visit]) -> None:
     page = visit(pages.url).page
     drawn = [_drawn_s(page) for _ in range(3)]
     expect(page.locator("#canvas")).to_have_attribute("data-drawn", "5000")
