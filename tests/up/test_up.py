@@ -290,7 +290,7 @@ def test_logs_are_one_json_line_each_on_standard_error(up: Up) -> None:
     assert status == 200
     running.kubectl("get", "nothing-of-the-kind", check=False)
     assert running.stderr == ""
-    assert running.stdout.count("\n") == 3
+    assert running.stdout.count("\n") == 4  # the block that begins with "ready"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["up", "--help"], ["manifests", "--help"]])

@@ -6,19 +6,16 @@ Leaves nothing behind unless it was asked to: without a wish to keep it, even it
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.api_servers import Api, embedded
 from spinney.cli.demo_manifests import manifests
@@ -26,14 +23,11 @@ from spinney.cli.demo_script import DemoFailed, perform
 from spinney.cli.demo_stage import Stage
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
-from spinney.cli.operator_settings import admission_of, dynamo_admission_of, dynamo_settings_of, read_configuration
+from spinney.cli.operator_settings import admission_of, dynamo_admission_of, read_configuration
 from spinney.cli.options import NO, UNREADABLE, screen
 from spinney.cli.stack_options import ConfigurationError, StackOptions
+from spinney.cli.standing import standing
 from spinney.drive.client.errors import ClientError
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
-from spinney.sim.stack import Parts, Stack
 
 OK, NOT_STARTED, INTERRUPTED = 0, 3, 130
 _LOOPBACK = "127.0.0.1"
@@ -74,7 +68,7 @@ async def _demonstrated(options: StackOptions, keep: bool, ending: _Ending) -> N
     configuration = read_configuration(None)
     rules = (admission_of(configuration), dynamo_admission_of(configuration))
     started = time.monotonic()
-    async with embedded(options, rules) as api, _standing(api, configuration):
+    async with embedded(options, rules) as api, standing(api, manifests("nodes"), configuration):
         stage = Stage(api.transport)
         try:
             await perform(stage, screen(), started)
@@ -85,25 +79,6 @@ async def _demonstrated(options: StackOptions, keep: bool, ending: _Ending) -> N
         ending.status = OK
         if keep:
             await _kept(api, options, configuration)
-
-
-@contextlib.asynccontextmanager
-async def _standing(api: Api, configuration: OperatorConfiguration) -> AsyncIterator[None]:
-    """Nodes, controllers, operator, scheduler and Dynamo part for as long as the block lasts."""
-    parts = Parts(
-        nodes=manifests("nodes"),
-        operator=settings_of(configuration),
-        scheduler=SchedulerSettings(names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
-        dynamo=dynamo_settings_of(configuration),
-    )
-    roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
-    stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(stack.run(), name="stack")
-        for ready in (stack.registered, stack.operating, stack.scheduling, stack.deploying):
-            await ready.wait()
-        yield
-        running.cancel()
 
 
 async def _kept(api: Api, options: StackOptions, configuration: OperatorConfiguration) -> None:

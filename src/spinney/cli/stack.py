@@ -9,13 +9,11 @@ import signal
 import sys
 import time
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any
 
 import click
 import structlog
 
-from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.api_servers import Api, embedded, real
@@ -24,26 +22,24 @@ from spinney.cli.dashboard_options import DashboardOptions
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.logs import log_to_stderr
 from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, read_manifests
-from spinney.cli.operator_settings import admission_of, dynamo_admission_of, dynamo_settings_of, read_configuration
+from spinney.cli.operator_settings import admission_of, dynamo_admission_of, read_configuration
 from spinney.cli.stack_options import ConfigurationError, StackOptions, only_user_of
+from spinney.cli.standing import standing
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.transport import Transport
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.operator.configured import settings_of
+from spinney.drive.loop.clock import system_dice
 from spinney.drive.loop.operator.start_up import StartUpFailed
-from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+from spinney.sim.controllers.running import ALL
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable, StartFailed
 from spinney.sim.nodes.describe import NodesError, load_nodes
-from spinney.sim.stack import Parts, Stack
 
 OK, USAGE, START_FAILED = 0, 2, 3
 _THEIRS = (ConfigurationError, OperatorConfigurationError, NodesError, ManifestError)
 _EXPECTED = (OSError, RuntimeError, ClientError, AssetsUnavailable, StartFailed, StartUpFailed)
 _MAX_OPEN_FILES = 65_536
-_LOOK_INTERVAL_S = 0.5
 
 
 def run(options: StackOptions) -> int:
@@ -99,38 +95,15 @@ async def _up(
     configuration: OperatorConfiguration,
 ) -> None:
     started = time.monotonic()
-    names = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
-    parts = Parts(
-        nodes=nodes,
-        operator=settings_of(configuration),
-        scheduler=SchedulerSettings(names=names),
-        dynamo=dynamo_settings_of(configuration),
-    )
-    if options.real:
-        parts = replace(parts, controllers=())
     async with server as api:
         await api.judged()
-        roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
-        stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(stack.run(), name="stack")
-            group.create_task(_watch_over(api), name="server")
-            await stack.registered.wait()
-            await stack.operating.wait()
-            await stack.scheduling.wait()
-            await stack.deploying.wait()
+        controllers = () if options.real else ALL
+        async with standing(api, nodes, configuration, controllers):
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
             async with dashboard(api.as_role("dashboard"), pages, configuration) as page:
                 _announce(options, api, len(nodes), applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()
-
-
-async def _watch_over(api: Api) -> None:
-    """A server that ended by itself ends the stack."""
-    while (ended := api.ended()) is None:  # noqa: ASYNC110 - a process tells nobody that it ended
-        await asyncio.sleep(_LOOK_INTERVAL_S)
-    raise StartFailed(f"{ended} ended by itself")
 
 
 async def _apply(transport: Transport, manifests: list[Manifest]) -> int:

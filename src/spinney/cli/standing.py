@@ -1,0 +1,56 @@
+"""Everything that stands on an API server in `spinney up` and `spinney demo`: nodes, controllers and our roles.
+
+Never starts or stops the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.cli.api_servers import Api
+from spinney.cli.operator_settings import dynamo_settings_of
+from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.operator.configured import settings_of
+from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+from spinney.sim.controllers.running import ALL
+from spinney.sim.kubernetes.errors import StartFailed
+from spinney.sim.stack import Parts, Stack
+
+_LOOK_INTERVAL_S = 0.5
+
+
+@asynccontextmanager
+async def standing(
+    api: Api, nodes: Sequence[dict[str, Any]], configuration: OperatorConfiguration, controllers: Sequence[str] = ALL
+) -> AsyncIterator[None]:
+    """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
+    parts = Parts(
+        nodes=nodes,
+        controllers=controllers,
+        operator=settings_of(configuration),
+        scheduler=SchedulerSettings(names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
+        dynamo=dynamo_settings_of(configuration),
+    )
+    roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
+    stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(stack.run(), name="stack"),
+            group.create_task(_watch_over(api), name="server"),
+        ]
+        for ready in (stack.registered, stack.operating, stack.scheduling, stack.deploying):
+            await ready.wait()
+        yield
+        for task in tasks:
+            task.cancel()
+
+
+async def _watch_over(api: Api) -> None:
+    while (ended := api.ended()) is None:  # noqa: ASYNC110 - a process tells nobody that it ended
+        await asyncio.sleep(_LOOK_INTERVAL_S)
+    raise StartFailed(f"{ended} ended by itself")
