@@ -30,10 +30,11 @@ from spinney.drive.client.paths import Key
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Response, Stream
 from spinney.drive.loop.clock import system_dice
+from spinney.drive.loop.scheduler.acts import Act, Begin, Resume
 from spinney.drive.loop.scheduler.binding import hint_labels, hints
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Ending, Errand
-from spinney.drive.loop.scheduler.cycle import Act, Begin, Cycle, Resume
+from spinney.drive.loop.scheduler.cycle import Cycle
 from spinney.drive.loop.scheduler.folding import Folding
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue

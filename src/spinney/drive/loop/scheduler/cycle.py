@@ -19,19 +19,17 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLAN
 from spinney.api.placement.problem import Running
 from spinney.api.placement.result import Decision, Placement
-from spinney.core.grouping.visible import SCHEDULED, WARNING
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.consolidation import limits_of
 from spinney.core.scheduling.gangs import Context
-from spinney.core.scheduling.gathering import is_gathering
 from spinney.core.scheduling.plan import Plan, PlanError, decode
-from spinney.core.scheduling.reporting import Report, Scene, awaiting_volumes, report, stray_reports
+from spinney.core.scheduling.reporting import Report, Scene, awaiting_volumes, report
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.election import LeadershipLost
-from spinney.drive.loop.scheduler.binding import age_s
+from spinney.drive.loop.scheduler.acts import Act, Begin, Resume, Step
 from spinney.drive.loop.scheduler.book import Book, Entry
-from spinney.drive.loop.scheduler.carrying import Ending, Errand
+from spinney.drive.loop.scheduler.carrying import Ending
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.following import following
 from spinney.drive.loop.scheduler.havens import Havens
@@ -39,42 +37,21 @@ from spinney.drive.loop.scheduler.hunting import Hunter, Prey
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.mustering import Muster
 from spinney.drive.loop.scheduler.ordering import Ordering
-from spinney.drive.loop.scheduler.pursuing import Chase, Pursuit
+from spinney.drive.loop.scheduler.patience import Patience, Strays
+from spinney.drive.loop.scheduler.pursuing import Pursuit
 from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.seating import Seating, follow
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.drive.loop.scheduler.staleness import Expel, Mark, Staleness
+from spinney.drive.loop.scheduler.staleness import Staleness
 from spinney.drive.loop.scheduler.views import Views
 
 _RETRY_S = 0.01
 _LONGEST_RETRY_S = 30.0
 _LONGEST_HOLD_S = 1.0
 _VOLUMES_LOOK_S = 5.0
-_SOON_S = 0.1  # a timer may be early by less
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Record a plan and carry it out."""
-
-    key: Key
-    errand: Errand
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """Carry out a plan that was found."""
-
-    key: Key
-    errand: Errand
-
-
-Act = Begin | Resume | Chase | Mark | Expel
-Step = Act | None
-"""None: something was decided, and there is nothing to do."""
 
 
 @dataclass(slots=True)
@@ -120,6 +97,8 @@ class Cycle:
         self._hunter = Hunter(views.budgets, cluster, self._decider, self._decider.options, self._muster.stander)
         self._pursuit = Pursuit(views, cluster, book, self._seating, self._havens, epoch, self._muster.again)
         self._staleness = Staleness(views, cluster, settings, clock, look_after)
+        self._patience = Patience(clock, settings.patience_s, look_after)
+        self._strays = Strays(book, clock, settings.patience_s, look_after, reports)
         self._improved = -1
         self._decisions = 0
 
@@ -202,7 +181,9 @@ class Cycle:
     def _read(self, entry: Entry, context: Context) -> Act | None:
         group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
         if group is None:
-            return self._read_orphans(entry, pods)
+            self._leave(entry)
+            self._strays.look(entry, pods)
+            return None
         entry.unsettled = not self._views.is_fresh(entry.key)
         if entry.unsettled:
             self._book.due.pop(entry.key, None)
@@ -210,7 +191,7 @@ class Cycle:
         if epoch_of(group.metadata) > self._epoch:
             raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
         before, entry.group = entry.reading, group
-        if before is None and self._is_gathering(entry, group, pods):
+        if before is None and self._patience.is_gathering(entry, group, pods):
             return None
         was_limited, entry.limits = entry.limits, limits_of(group.metadata.annotations, self._settings.consolidate)
         self._muster.read(entry, group, pods, context)
@@ -234,20 +215,6 @@ class Cycle:
             return False
         self._look_after(entry.key, left_s)
         return True
-
-    def _read_orphans(self, entry: Entry, pods: Sequence[Pod]) -> Act | None:
-        self._leave(entry)
-        waiting = [pod for pod in pods if _waits(pod) and not _is_explained(pod)]
-        if not pods:
-            self._book.forget(entry)
-        told = tuple(pod for pod in waiting if age_s(pod, self._clock) >= self._settings.patience_s)
-        if len(told) < len(waiting):
-            self._look_after(entry.key, self._settings.patience_s)
-        who = tuple(pod.metadata.uid for pod in told)
-        if told and entry.told != who:
-            entry.told = who
-            self._reports.put_strays(stray_reports(entry.key, told))
-        return None
 
     def _leave(self, entry: Entry) -> None:
         """There is no such group (any more)."""
@@ -292,11 +259,11 @@ class Cycle:
             return None
         if not reading.ready:
             self._book.rest(entry)
-            overdue = any(reading.held) or any(reading.waiting.values()) if self._is_overdue(entry) else False
+            overdue = any(reading.held) or any(reading.waiting.values()) if self._patience.is_over(entry) else False
             if overdue:
                 self._tell(entry, report(reading, None, group.spec, self._scene()))
             return None
-        if reading.gated and not reading.gang.running and not self._is_overdue(entry):
+        if reading.gated and not reading.gang.running and not self._patience.is_over(entry):
             self._book.rest(entry)
             return None
         if not reading.held and not reading.gated:
@@ -305,26 +272,10 @@ class Cycle:
             self._book.await_turn(entry)
         else:
             self._book.rest(entry)
-            is_held = bool(reading.held) and self._is_overdue(entry)
+            is_held = bool(reading.held) and self._patience.is_over(entry)
             if is_held or group.status.scheduling_conditions or EXPLANATION in group.metadata.annotations:
                 self._tell(entry, self._placed_report(entry, None, []))
         return None
-
-    def _is_gathering(self, entry: Entry, group: PodGroup, pods: Sequence[Pod]) -> bool:
-        """Whether there is nothing to read yet: most of a new gang's pods are still to come."""
-        if PLAN in group.metadata.annotations or not is_gathering(group.spec, pods):
-            return False
-        return not self._is_overdue(entry)
-
-    def _is_overdue(self, entry: Entry) -> bool:
-        """Whether it has been incomplete for longer than is usual; it is looked at again when it is."""
-        now, is_new = self._clock.monotonic(), entry.incomplete_since is None
-        if entry.incomplete_since is None:
-            entry.incomplete_since = now
-        left_s = entry.incomplete_since + self._settings.patience_s - now
-        if left_s > 0 and (is_new or left_s < _SOON_S):
-            self._look_after(entry.key, left_s)
-        return left_s <= 0
 
     # Deciding
 
@@ -461,14 +412,3 @@ class Cycle:
     def _scene(self) -> Scene:
         pool = self._settings.node_pool or DEFAULT_NODE_POOL
         return Scene(self._cluster.topologies, len(self._cluster.inventory.slots()), pool)
-
-
-def _is_explained(pod: Pod) -> bool:
-    """The pod-grouper has said what its user has to put right."""
-    told = pod.condition(SCHEDULED)
-    return told is not None and told.reason == WARNING
-
-
-def _waits(pod: Pod) -> bool:
-    over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
-    return not (over or pod.spec.node_name or pod.spec.scheduling_gates)

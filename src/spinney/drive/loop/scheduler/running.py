@@ -22,9 +22,10 @@ from spinney.drive.client.paths import Key
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.election import LeadershipLost
+from spinney.drive.loop.scheduler.acts import Act
 from spinney.drive.loop.scheduler.book import Book
 from spinney.drive.loop.scheduler.carrying import Ending
-from spinney.drive.loop.scheduler.cycle import Act, Cycle
+from spinney.drive.loop.scheduler.cycle import Cycle
 from spinney.drive.loop.scheduler.fencing import fence
 from spinney.drive.loop.scheduler.folding import Folding
 from spinney.drive.loop.scheduler.metrics import Metrics

@@ -15,9 +15,9 @@ from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event
 from spinney.core.scheduling.reporting.texts import EVICTOR_ACTION, scheduled
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
+from spinney.drive.loop.scheduler.acts import Act, Begin, Resume
 from spinney.drive.loop.scheduler.binding import Binder
 from spinney.drive.loop.scheduler.carrying import Carried, Carrier, Ending, Errand
-from spinney.drive.loop.scheduler.cycle import Act, Begin, Resume
 from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.evicting import Answer, Evictor
 from spinney.drive.loop.scheduler.metrics import Metrics
