@@ -20,8 +20,9 @@ from stack_kit.spinney import Spinney, eventually, spinney
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """For one module: while it is there a loop runs in this thread, and no asynchronous test of others could."""
     if not CHROMIUM:
         reason = "NO BROWSER: the pages are not tested; install chromium, or name it in CHROMIUM"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
@@ -31,7 +32,7 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spinney]:
     """`spinney up` with gangs that are placed and gangs that wait, once all have been told."""
     directory = tmp_path_factory.mktemp("pages")
