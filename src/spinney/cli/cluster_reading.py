@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from spinney.api.admission import Object
 from spinney.api.crds.catalog import DEFINITIONS
+from spinney.api.names import dns_label, dns_subdomain
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.paths import ResourcePath
@@ -19,12 +20,14 @@ _PATHS = {
 
 
 class ClusterReader:
-    """Our kinds and pods; a kind that the server does not serve has no objects."""
+    """Our kinds and pods. A kind that the server does not serve has no objects, a name that no server takes nobody."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
     async def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        if dns_subdomain(name) or (namespace and dns_label(namespace)):
+            return None
         try:
             return await self._client.get(_PATHS[group, plural].ref(name, namespace))
         except NotFound:

@@ -46,7 +46,8 @@ def explain(workload: str, kind: str, kubeconfig: Path | None, output: str) -> N
     """
     namespace, slash, name = workload.partition("/")
     if not (slash and namespace and name) or "/" in name:
-        raise click.UsageError(f"'{workload}' is not NAMESPACE/NAME, for example default/{name or namespace or 'llm'}")
+        likely = workload.strip("/").rpartition("/")[2] or "llm"
+        raise click.UsageError(f"'{workload}' is not NAMESPACE/NAME, for example default/{likely}")
     story = _read(kubeconfig, namespace, name, kind)
     if output != "table":
         print_structured(story.to_json(), output)

@@ -16,7 +16,7 @@ from spinney.api.quantity import format_bytes
 from spinney.cli.columns import columns, narrowed, plain
 from spinney.cli.options import Screen
 from spinney.core.placement.wording import enumerated, many
-from spinney.core.view.story import GangStory, Member, Place, Story
+from spinney.core.view.story import FINISHED, GangStory, Member, Place, Story
 
 _MOST_PODS = 16
 _INDENT = "  "
@@ -47,8 +47,13 @@ def shown(story: Story, screen: Screen | None = None) -> str:
 def _title(story: Story) -> str:
     name = f"{story.kind} {story.namespace}/{story.name}"
     waiting = sum(gang.waits for gang in story.gangs)
+    ended = sum(gang.state == FINISHED for gang in story.gangs)
     if len(story.gangs) == 1:
-        return f"{name} {'waits' if waiting else 'is placed'}"
+        return f"{name} {'waits' if waiting else 'has finished' if ended else 'is placed'}"
+    if ended == len(story.gangs):
+        return f"{name}: all {ended} gangs have finished"
+    if ended and not waiting:
+        return f"{name}: {ended} of {len(story.gangs)} gangs {'has' if ended == 1 else 'have'} finished, no gang waits"
     if not waiting:
         return f"{name}: all {len(story.gangs)} gangs are placed"
     return f"{name}: {waiting} of {many(len(story.gangs), 'gang')} {'waits' if waiting == 1 else 'wait'}"
@@ -56,7 +61,7 @@ def _title(story: Story) -> str:
 
 def _look(gang: GangStory, screen: Screen) -> GangLook:
     bound = sum(bool(member.node) for member in gang.members)
-    facts = [f"{bound} of {many(len(gang.members), 'pod')} bound"]
+    facts = [f"{bound} of {many(len(gang.members), 'pod')} bound"] if gang.state != FINISHED else []
     return GangLook(gang.state, "red" if gang.waits else "green", facts, screen)
 
 

@@ -75,7 +75,7 @@ def manifests_of(objects: Iterable[dict[str, Any]], where: str) -> list[Manifest
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
     if str(path) == "-":
-        yield "standard input", sys.stdin.read()
+        yield "standard input", _standard_input()
         return
     try:
         files = sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES) if path.is_dir() else [path]
@@ -85,6 +85,16 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
         raise ManifestError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ManifestError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def _standard_input() -> str:
+    """Bytes that are no text may come as lone surrogates."""
+    try:
+        text = sys.stdin.read()
+        text.encode()
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise ManifestError("standard input: is not UTF-8 text") from error
+    return text
 
 
 def _documents(file: str, text: str) -> list[Any]:
@@ -113,6 +123,8 @@ def _checked(document: Any, where: str) -> list[Manifest]:
     if not isinstance(metadata, dict):
         raise ManifestError(f"{where}: metadata: found {metadata!r}, expected an object with a name")
     _require_text(metadata, "name", where, "metadata.")
+    if metadata.get("namespace") is not None:
+        _require_text(metadata, "namespace", where, "metadata.")
     return [Manifest(where, document)]
 
 

@@ -45,6 +45,14 @@ class _Copies(click.ParamType[int]):
         return int(str(value))
 
 
+def _namespace(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    from spinney.api.names import dns_label
+
+    if complaints := dns_label(value):
+        raise click.BadParameter(f"found {value!r}, expected the name of a namespace: {complaints[0]}", ctx, param)
+    return value
+
+
 @click.command(
     epilog="""\b
 Examples:
@@ -79,7 +87,14 @@ and list what is planned; nothing is written.
     metavar="N|max",
     help="Place the manifests so often, one copy after the other; max: until one does not fit.",
 )
-@click.option("-n", "--namespace", default="default", show_default=True, help="Of manifests that name none.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    callback=_namespace,
+    help="Of manifests that name none.",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path),

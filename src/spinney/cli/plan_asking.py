@@ -17,12 +17,13 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.cluster_reading import ClusterReader
-from spinney.cli.manifest_files import Manifest, parse_manifests
+from spinney.cli.manifest_files import Manifest, ManifestError, parse_manifests
 from spinney.cli.operator_settings import dynamo_settings_of, read_configuration
 from spinney.cli.plan_graphs import queue_named, set_of
+from spinney.cli.plan_owners import refusals
 from spinney.cli.plan_placing import AS_MANY_AS_FIT, Placing, Workload
 from spinney.cli.plan_snapshot import Snapshot, read_snapshot
-from spinney.cli.plan_standing import existing, set_standing
+from spinney.cli.plan_standing import existing, set_standing, waiting_of_set
 from spinney.cli.plan_world import is_namespaced, is_worldly
 from spinney.cli.validation import Judgement, Validator
 from spinney.core.admission.settings import settings_of as admission_settings_of
@@ -31,6 +32,8 @@ from spinney.core.foresight.owners import KINDS
 from spinney.core.foresight.sets import Standing
 from spinney.core.view.forecast import Forecast
 from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import Forbidden, NotFound
+from spinney.drive.client.paths import ResourcePath
 from spinney.drive.loop.operator.configured import capabilities_of, settings_of
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
@@ -41,6 +44,9 @@ PlanText = Callable[[str], Awaitable[Forecast]]
 _NAMES = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
 _GROVE = (PodCliqueSet.GROUP, PodCliqueSet.KIND)
 _GRAPH = (DynamoGraphDeployment.GROUP, DynamoGraphDeployment.KIND)
+_PLANNABLE = "a PodCliqueSet, DynamoGraphDeployment, PodGroup, Pod, Job or another owner of pods"
+_FEW = 4
+_NAMESPACES = ResourcePath("", "v1", "namespaces", namespaced=False)
 _PODGROUP = (PodGroup.GROUP, PodGroup.KIND)
 
 
@@ -64,6 +70,8 @@ def planner(client: ApiClient, configuration: OperatorConfiguration | None = Non
 
     async def plan_text(text: str) -> Forecast:
         manifests = parse_manifests(text, "the text")
+        if not manifests:
+            raise ManifestError("the text: found no manifest, expected at least one")
         placing = await ask(Question(manifests, configuration=told), await read_snapshot(client), client)
         return await asyncio.to_thread(placing.answer)
 
@@ -111,8 +119,11 @@ class _Asking:
                 workloads.append(made)
             else:
                 ignored.append(f"{manifest.kind} {manifest.name}")
+        if not workloads:
+            raise ManifestError(f"{_listed(question.manifests)}: found nothing to plan, expected {_PLANNABLE}")
+        missing = await self._missing_namespaces(workloads)
         return Placing(
-            self._snapshot,
+            replace(self._snapshot, notes=(*self._snapshot.notes, *missing)),
             tuple(world),
             tuple(workloads),
             settings_of(question.configuration),
@@ -122,6 +133,21 @@ class _Asking:
             self._now_s,
             tuple(ignored),
         )
+
+    async def _missing_namespaces(self, workloads: Sequence[Workload]) -> list[str]:
+        """A sentence for each namespace that is neither in the cluster nor among the manifests."""
+        if self._client is None:
+            return []
+        given = {one.name for one in self._question.manifests if one.kind == "Namespace"}
+        notes = []
+        for name in sorted({one.namespace for one in workloads if not one.exists and not one.refusals} - given - {""}):
+            try:
+                await self._client.get(_NAMESPACES.ref(name))
+            except NotFound:
+                notes.append(f"namespace {name} does not exist: it has to be made first")
+            except Forbidden:
+                continue  # who may not look at namespaces is not told about them
+        return notes
 
     def _placed(self, manifest: Manifest) -> Manifest:
         """In the namespace it names, else in that of the question."""
@@ -140,13 +166,18 @@ class _Asking:
             return await self._graph(manifest, body, base)
         if group_kind == _GROVE:
             uid, there = await set_standing(self._reader, self._snapshot, body)
-            return replace(base, body=_with_uid(body, uid), exists=bool(uid), there=there)
+            waiting = waiting_of_set(self._snapshot, body) if uid else {}
+            return replace(base, body=_with_uid(body, uid), exists=bool(uid), there=there, waiting=waiting)
         if group_kind == _PODGROUP:
             return replace(base, body=body)
         if group_kind not in KINDS:
             return None
+        if complaints := refusals(body):
+            return replace(base, refusals=complaints)
         found = await existing(self._client, self._snapshot, body)
-        return replace(base, body=_with_uid(body, found.uid if found else ""), exists=bool(found), existing=found)
+        if found is None:
+            return replace(base, body=_with_uid(body, ""))
+        return replace(base, body=_with_uid(body, found.uid), exists=True, existing=found, waiting=found.waiting)
 
     async def _graph(self, manifest: Manifest, body: Json, base: Workload) -> Workload:
         named = queue_named(body)
@@ -161,7 +192,14 @@ class _Asking:
             return replace(base, refusals=tuple(map(str, judgement.errors)))
         uid, there = await set_standing(self._reader, self._snapshot, judgement.admitted)
         there = Standing(there.pods, {}, there.is_scheduled)  # replicas of deployments are those they ask for
-        return replace(base, body=_with_uid(judgement.admitted, uid), exists=bool(uid), there=there)
+        waiting = waiting_of_set(self._snapshot, judgement.admitted) if uid else {}
+        made_body = _with_uid(judgement.admitted, uid)
+        return replace(base, body=made_body, exists=bool(uid), there=there, waiting=waiting)
+
+
+def _listed(manifests: Sequence[Manifest]) -> str:
+    named = [f"{one.content['apiVersion']} {one.kind} {one.name}" for one in manifests]
+    return ", ".join(named[:_FEW]) + (f" and {len(named) - _FEW} more" if len(named) > _FEW else "")
 
 
 def _titled(manifest: Manifest, judgement: Judgement) -> Workload:

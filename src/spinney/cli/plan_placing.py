@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spinney.api.changes import Json
@@ -36,7 +36,8 @@ MOST_COPIES, MOST_PODS = 1000, 50_000
 class Workload:
     """One manifest that asks for pods. `body`: as a server would have it; None: it is refused.
 
-    `there`: what there is of a set; `existing`: of any other owner.
+    `there`: what there is of a set; `existing`: of any other owner. `waiting`: how many of its pods are there and have
+    no node, by PodGroup.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Workload:
     exists: bool = False
     there: Standing = NOTHING
     existing: Existing | None = None
+    waiting: Mapping[Key, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class _Stage:
         if given.snapshot.if_refused and any(one.refusals for one in workloads):
             self._notes.append(given.snapshot.if_refused)
         if given.ignored:
-            self._notes.append(f"left out, for they make no pods: {', '.join(given.ignored)}")
+            self._notes.append(f"left out, for their kinds are not planned: {', '.join(given.ignored)}")
         return Forecast(
             workloads,
             len(self._shadow.views.nodes),
@@ -135,7 +137,7 @@ class _Stage:
 
     def _workloads(self) -> list[Workload]:
         """As they are for another copy, of which nothing is there yet."""
-        return [replace(one, exists=False, there=NOTHING, existing=None) for one in self._given.workloads]
+        return [replace(one, exists=False, there=NOTHING, existing=None, waiting={}) for one in self._given.workloads]
 
     def _place(self, workloads: list[Workload]) -> _Copy:
         copy = _Copy(workloads, [Raised() for _ in workloads])
@@ -180,7 +182,12 @@ class _Stage:
             if workload.kind == PodGroup.KIND and self._only_runs(raised) and not workload.refusals:
                 continue
             there = {key: asked for key, asked in raised.asked.items() if key in self._shadow.views.podgroups}
-            gangs = tuple(self._gang(key, asked) for key, asked in there.items() if asked or not self._runs(key))
+            waiting = {key: pods for key, pods in workload.waiting.items() if key in self._shadow.views.podgroups}
+            gangs = tuple(
+                self._gang(key, there.get(key, 0), waiting.get(key, 0))
+                for key in (*there, *sorted(waiting.keys() - there.keys()))
+                if key in waiting or there[key] or not self._runs(key)
+            )
             for key in raised.asked.keys() - there.keys():
                 raised.complain(self._shadow.stray_words(key))
             if workload.exists:
@@ -204,7 +211,8 @@ class _Stage:
         pods = self._shadow.views.pods_of(key)
         return bool(pods) and all(pod.spec.node_name for pod in pods)
 
-    def _gang(self, key: Key, asked: int) -> GangForecast:
+    def _gang(self, key: Key, more: int, waiting: int) -> GangForecast:
+        """`more` pods of it are planned, `waiting` ones are there and had no node."""
         shadow = self._shadow
         group = shadow.views.podgroups.get(key)
         assert group is not None
@@ -215,8 +223,9 @@ class _Stage:
         named = {group.spec.topology_constraint.topology, *_below(group)}
         story = gang_story(shadow.told_group(key), pods, nodes, {name: self._levels_of(name) for name in named})
         is_new = key not in self._before
+        asked = more + waiting
         placed = asked - sum(not pod.spec.node_name for pod in pods)
-        fits = shadow.minimum_is_placed(key) if is_new else placed == asked
+        fits = shadow.minimum_is_placed(key) if is_new or not more else placed == asked
         least = group.spec.min_member or sum(each.min_member or 0 for each in group.spec.sub_groups) or 1
         moves = self._mover.moves_for(key) if self._mover is not None and shadow.is_hopeless(key) else ()
         return GangForecast(

@@ -6,8 +6,8 @@ Only reads. A cluster that is described has nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -24,15 +24,43 @@ from spinney.core.foresight.brood import Brood
 from spinney.core.foresight.sets import NOTHING, Standing
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import Forbidden, NotFound
+from spinney.drive.client.paths import Key
 from spinney.serve.webhook.looking import Reader
+
+_ENDS = ("Complete", "Completed", "Succeeded", "Failed")
+"""Conditions of Jobs, JobSets and training jobs that are done, one way or the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """An owner that is there, and the names of its pods that live."""
+    """An owner that is there, and the names of its pods that live. `ended`: it makes no more of them.
+
+    `waiting`: how many of its pods have no node, by PodGroup.
+    """
 
     uid: str
     pods: frozenset[str]
+    ended: bool = False
+    waiting: Mapping[Key, int] = field(default_factory=dict)
+
+
+def waiting_of_set(snapshot: Snapshot, body: Json) -> Mapping[Key, int]:
+    """How many pods of a set have no node, by PodGroup."""
+    return _waiting(_pods_of_set(snapshot, body))
+
+
+def _pods_of_set(snapshot: Snapshot, body: Json) -> list[Pod]:
+    namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+    named = [pod for pod in snapshot.pods if pod.metadata.labels.get(APP_PART_OF) == name and _lives(pod)]
+    return [pod for pod in named if pod.metadata.namespace == namespace]
+
+
+def _waiting(pods: Iterable[Pod]) -> Mapping[Key, int]:
+    return Counter(
+        (pod.metadata.namespace, group)
+        for pod in pods
+        if not pod.spec.node_name and (group := pod.metadata.annotations.get(POD_GROUP_NAME))
+    )
 
 
 async def set_standing(reader: Reader | None, snapshot: Snapshot, body: Json) -> tuple[str, Standing]:
@@ -47,8 +75,7 @@ async def set_standing(reader: Reader | None, snapshot: Snapshot, body: Json) ->
     for kind in (PodClique, PodCliqueScalingGroup):
         for one in await reader.list(kind.GROUP, kind.PLURAL, namespace, labels):
             replicas[one["metadata"]["name"]] = int(one["spec"].get("replicas", 0))
-    mine = [pod for pod in snapshot.pods if _lives(pod) and pod.metadata.labels.get(APP_PART_OF) == name]
-    mine = [pod for pod in mine if pod.metadata.namespace == namespace]
+    mine = _pods_of_set(snapshot, body)
     counts = Counter(pod.metadata.labels.get(PODCLIQUE, "") for pod in mine)
     return live["metadata"]["uid"], Standing(counts, replicas, any(pod.spec.node_name for pod in mine))
 
@@ -70,12 +97,14 @@ async def existing(client: ApiClient | None, snapshot: Snapshot, body: Json) -> 
         if group.metadata.namespace == metadata["namespace"] and _top_uid(group.metadata.annotations) == uid
     }
     mine = [pod for pod in snapshot.pods if _lives(pod) and pod.metadata.namespace == metadata["namespace"]]
-    names = {pod.metadata.name for pod in mine if pod.metadata.annotations.get(POD_GROUP_NAME) in groups}
-    return Existing(uid, frozenset(names))
+    mine = [pod for pod in mine if pod.metadata.annotations.get(POD_GROUP_NAME) in groups]
+    return Existing(uid, frozenset(pod.metadata.name for pod in mine), _has_ended(found), _waiting(mine))
 
 
 def without_existing(broods: list[Brood], there: Existing) -> list[Brood]:
     """The pods that are missing: those of other names, but no more than there are too few."""
+    if there.ended:
+        return []
     left = [[pod for pod in brood.pods if pod["metadata"]["name"] not in there.pods] for brood in broods]
     total = sum(len(brood.pods) for brood in broods)
     surplus = sum(map(len, left)) - max(0, total - len(there.pods))
@@ -86,6 +115,11 @@ def without_existing(broods: list[Brood], there: Existing) -> list[Brood]:
         if pods[dropped:]:
             kept.append(replace(brood, pods=tuple(pods[dropped:])))
     return kept
+
+
+def _has_ended(owner: Mapping[str, Any]) -> bool:
+    told = (owner.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") in _ENDS and one.get("status") == "True" for one in told)
 
 
 def _lives(pod: Pod) -> bool:

@@ -70,7 +70,7 @@ def _word(workload: WorkloadForecast) -> tuple[str, str]:
 def _gang(gang: GangForecast, screen: Screen) -> Iterator[str]:
     facts = [f"{gang.placed} of {many(gang.pods, 'pod')} placed"]
     facts += [f"minimum {gang.minimum}"] if gang.minimum != gang.pods else []
-    facts += [] if gang.is_new else ["exists: these are more pods of it"]
+    facts += [] if gang.is_new else ["exists: these are its pods without a node"]
     yield from gang_lines(gang.story, GangLook(gang.verdict, _COLORS[gang.verdict], facts, screen))
     if gang.waits_for_leaving:
         yield from wrapped("its room is that of pods on their way out: it starts when they are gone", screen.width)

@@ -43,10 +43,12 @@ def span(seconds: float) -> str:
 def _about(scene: Scene, files: tuple[str, str]) -> list[str]:
     schedule, capacity, shaping = scene.schedule, scene.capacity, scene.shaping
     lasts = span(schedule.last_s - schedule.first_s)
+    count = len(schedule.arrivals)
+    gangs = f"{count:,} gangs" if count != 1 else "1 gang"
     nodes = f"{capacity.nodes:,} nodes" if capacity.nodes != 1 else "1 node"
     levels = ", ".join(f"{size.name} {size.domains:,}" for size in capacity.levels)
     return [
-        f"{files[0]}: {len(schedule.arrivals):,} gangs, {schedule.gpus:,} GPUs, arriving within {lasts}; "
+        f"{files[0]}: {gangs}, {schedule.gpus:,} GPUs, arriving within {lasts}; "
         f"{_times(schedule)}: a load of {schedule.load:.2f}",
         f"{files[1]}: {nodes}, {capacity.gpus:,} {shaping.resource}, pods of up to {shaping.gpus_per_pod}; "
         f"domains: {levels or 'none'}",

@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+import yaml
+
 from spinney.cli.columns import plain
 from spinney.cli.options import Screen
 from spinney.core.placement.wording import enumerated, many
@@ -34,7 +36,7 @@ def _document(proposal: Proposal, screen: Screen) -> Iterator[str]:
         yield from _comment(why, screen, "  ")
     yield "apiVersion: grove.io/v1alpha1"
     yield "kind: ClusterTopology"
-    yield f"metadata: {{name: {proposal.name}}}"
+    yield f"metadata: {{name: {_text(proposal.name)}}}"
     yield "spec:"
     yield "  levels:"
     for level in proposal.levels:
@@ -42,12 +44,18 @@ def _document(proposal: Proposal, screen: Screen) -> Iterator[str]:
         yield f"    - {{domain: {level.domain}, key: {level.key}}}"
 
 
+def _text(name: str) -> str:
+    """In quotes where YAML would read a number, a truth value or nothing; names have no character that it minds."""
+    return name if yaml.safe_load(name) == name else f'"{name}"'
+
+
 def _reasons(proposal: Proposal) -> Iterator[str]:
     for one in proposal.left_out:
         yield f"Left out {one.key}: {one.why}."
     for misses, found in groupby(proposal.incomplete, key=lambda one: one[1]):
         nodes = [name for name, _ in found]
-        yield f"Label {_nodes(nodes)}: without {enumerated(misses)} they are outside."
+        they_are = "it is" if len(nodes) == 1 else "they are"
+        yield f"Label {_nodes(nodes)}: without {enumerated(misses)} {they_are} outside."
     for offer in proposal.offers:
         yield f"Nests as well, above {offer.above}: {offer.key} ({many(offer.domains, 'domain')})."
 

@@ -74,6 +74,10 @@ def plural(level: str) -> str:
     return level if level.endswith("s") else f"{level}s"
 
 
+_NO_NAME = '""'
+"""A domain may be named by a label without a value."""
+
+
 class _Listed:
     """Rows down to a depth."""
 
@@ -98,7 +102,7 @@ class _Listed:
             if is_other:
                 yield self._others(group, branch)
             elif len(group) == 1:
-                yield self._row(group[0], branch, group[0].name)
+                yield self._row(group[0], branch, group[0].name or _NO_NAME)
                 yield from self._below(group[0], deeper)
             else:
                 name = f"{len(group)} {TIMES} {_span(group[0].name, group[-1].name)}"
@@ -186,4 +190,4 @@ def state_of(domain: Domain) -> str:
     if domain.nodes == 1:
         hosts: list[Host] = list(domain.all_hosts())
         return hosts[0].state
-    return f"{domain.unusable} of {domain.nodes} take no pods"
+    return f"{domain.unusable} of {domain.nodes} {'takes' if domain.unusable == 1 else 'take'} no pods"

@@ -21,6 +21,7 @@ from spinney.core.view.tree import CPU, Gang, Outside, Room, Tree, View
 
 _MOST_NAMED = 4
 _GANG_LEAST = 14
+_NAME_LEAST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def _heading(view: View, tree: Tree, wish: Wish, screen: Screen) -> Iterator[str
     figures += [f"{_amount(room.free, resource)} free"]
     figures += [f"{_amount(room.lost, resource)} on nodes that take no pods"] if room.lost else []
     nodes = many(tree.root.nodes, "node")
-    yield _cut(f"{nodes}, {', '.join(figures)}" if tree.root.nodes else "no node carries all its keys", screen.width)
+    told = f"{nodes}, {', '.join(figures)}" if tree.root.nodes else "no node carries all its keys"
+    yield from _wrapped(told, screen.width)
     gang = view.gangs.get(wish.gang)
     if gang is not None:
         yield from _gang_heading(tree, gang, screen)
@@ -103,7 +105,8 @@ def _layout(rows: Sequence[Row], screen: Screen, resource: str) -> _Layout:
     bar = max(6, min(24, screen.width // 8))
     name = max(len("DOMAIN"), max(len(row.branch) + len(plain(row.name)) for row in rows))
     fixed = nodes + bar + figures + 4 * 2
-    name = max(12, min(name, screen.width // 2, screen.width - fixed - _GANG_LEAST))
+    least = max(12, max(len(row.branch) for row in rows) + _NAME_LEAST)
+    name = max(min(name, least), min(name, screen.width // 2, screen.width - fixed - _GANG_LEAST))
     return _Layout(name, nodes, bar, figures, max(0, screen.width - fixed - name))
 
 

@@ -16,7 +16,7 @@ from spinney.api.admission import AdmissionRequest, Object
 from spinney.api.crds import Conversion, crd
 from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.dynamo_conversion import ConversionError, from_list_form
-from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden
+from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden, not_supported
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.operator_configuration import OperatorConfiguration
@@ -119,7 +119,8 @@ class Validator:
         content = _in_a_served_form(manifest)
         resource = _resource(content["apiVersion"], manifest.kind)
         if resource is None:
-            return Judgement(manifest, _title(content, ""), judged=False)
+            misspelt = _misspelt(content["apiVersion"], manifest.kind)
+            return Judgement(manifest, _title(content, ""), misspelt, judged=bool(misspelt))
         obj: Object = msgspec.json.decode(msgspec.json.encode(content))
         if complaint := misfit(obj, resource.schema):
             error = FieldError("metadata", ErrorType.TYPE_INVALID, OMITTED, complaint)
@@ -170,6 +171,19 @@ def _resource(api_version: str, kind: str) -> Resource | None:
         return None
     served = resources(crd(kind, Conversion()))
     return next((one for one in served if one.group_version == api_version), None)
+
+
+def _misspelt(api_version: str, kind: str) -> tuple[FieldError, ...]:
+    """What is wrong with a kind of ours in a version that it does not have, or in other letters."""
+    group = api_version.rpartition("/")[0]
+    for stored in (one.stored for one in DEFINITIONS):
+        if (group, kind.lower()) != (stored.GROUP, stored.KIND.lower()):
+            continue
+        if kind != stored.KIND:
+            return (not_supported("kind", kind, (stored.KIND,)),)
+        served = tuple(one.group_version for one in resources(crd(kind, Conversion())))
+        return (not_supported("apiVersion", api_version, served),)
+    return ()
 
 
 def _place(obj: Object, resource: Resource) -> str:

@@ -145,6 +145,28 @@ def test_k15_without_a_word_of_the_scheduler_what_can_be_seen_is_told() -> None:
     assert unsaid(pod("w-0"))[0] == "Unknown"
 
 
+def test_k15_a_gang_whose_pods_have_ended_is_said_to_have_finished() -> None:
+    ended = story(group(), [pod(f"w-{at}", "n0", status={"phase": "Succeeded"}) for at in range(2)])
+    assert shown(ended).splitlines() == [
+        "PodGroup ns/a has finished",
+        "",
+        "ns/a  Finished",
+        "  queue default-queue, topology net",
+        "",
+        "  all its pods have ended",
+    ]
+    running = story(group(), [pod("w-0", "n0")])
+    several = [
+        shown(Story("Job", "ns", "a", gangs)).splitlines()[0]
+        for gangs in (ended.gangs * 2, ended.gangs + running.gangs, running.gangs * 2)
+    ]
+    assert several == [
+        "Job ns/a: all 2 gangs have finished",
+        "Job ns/a: 1 of 2 gangs has finished, no gang waits",
+        "Job ns/a: all 2 gangs are placed",
+    ]
+
+
 def test_a_condition_of_another_scheduler_is_told_as_it_is() -> None:
     said = {"type": "UnschedulableOnNodePool", "nodePool": "default", "reason": "Unschedulable", "message": "no\nroom"}
     assert unsaid(pod("w-0"), status={"schedulingConditions": [said]}) == ("Unschedulable", "no room")
@@ -373,3 +395,8 @@ def test_a_name_without_its_namespace_is_a_usage_error(workload: str) -> None:
     done = CliRunner().invoke(cli, ["explain", workload])
     assert done.exit_code == 2
     assert "is not NAMESPACE/NAME" in done.output
+
+
+def test_the_example_of_a_usage_error_is_one_that_could_be_typed() -> None:
+    result = CliRunner().invoke(cli, ["explain", "a/b/c"])
+    assert "'a/b/c' is not NAMESPACE/NAME, for example default/c\n" in result.stderr

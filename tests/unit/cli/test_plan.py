@@ -337,15 +337,23 @@ def test_a_volume_that_is_not_there_keeps_a_pod_waiting() -> None:
 def test_claims_of_a_stateful_set_are_made_with_its_pods() -> None:
     klass = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"}}
     klass |= {"provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer"}
-    claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]}}
-    spec = {"replicas": 2, "template": {"spec": pod_spec()}, "volumeClaimTemplates": [claim]}
+    wanted = {
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    claim = {"metadata": {"name": "data"}, "spec": wanted}
+    labels = {"app": "db"}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec()}
+    spec = {"replicas": 2, "serviceName": "db", "selector": {"matchLabels": labels}, "template": template}
+    spec["volumeClaimTemplates"] = [claim]
     found = asked(klass, {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec})
     assert [gang["placed"] for gang in gangs(found)] == [2]
 
 
 def test_what_makes_no_pods_is_left_out_and_named() -> None:
     found = asked({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}, pod("a"))
-    assert found["notes"] == ["left out, for they make no pods: ConfigMap c"]
+    assert found["notes"] == ["left out, for their kinds are not planned: ConfigMap c"]
 
 
 def test_pods_of_another_scheduler_are_not_looked_at() -> None:
@@ -465,3 +473,81 @@ def test_a_manifest_of_the_wrong_shape_is_told_and_never_a_traceback(wrong: Json
     result = run("-f", "-", *LAPTOP, text=yaml.safe_dump(manifest))
     assert result.exit_code in (1, 2), result.output
     assert isinstance(result.exception, SystemExit)
+
+
+def refusals(*manifests: Json) -> list[str]:
+    return [said for workload in asked(*manifests)["workloads"] for said in workload["refusals"]]
+
+
+@pytest.mark.parametrize("name", ["a" * 254, "Name", "a b", "\u00fcber"])
+def test_b1_a_name_that_no_server_takes_is_refused(name: str) -> None:
+    assert [said for said in refusals(job(name, 1)) if said.startswith("metadata.name: Invalid value")]
+    assert [said for said in refusals(pod(name)) if said.startswith("metadata.name: Invalid value")]
+
+
+def test_b1_a_job_is_judged_by_the_rules_of_the_server() -> None:
+    always = job("a", 1, template={"spec": pod_spec(restartPolicy="Always")})
+    assert refusals(always) == ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"']
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        job("many", 10**11),
+        podcliqueset("many", clique(), replicas=10**8),
+        {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayCluster",
+            "metadata": {"name": "many"},
+            "spec": {
+                "headGroupSpec": {"template": {"spec": pod_spec(0)}},
+                "workerGroupSpecs": [{"replicas": 40000, "numOfHosts": 40000, "template": {"spec": pod_spec()}}],
+            },
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "many"},
+            "spec": {
+                "replicas": 10**9,
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod_spec()},
+            },
+        },
+    ],
+    ids=["Job", "PodCliqueSet", "RayCluster", "ReplicaSet"],
+)
+def test_more_pods_than_anybody_has_are_refused_before_they_are_made(manifest: Json) -> None:
+    (said,) = refusals(manifest)
+    assert said.startswith(f"{manifest['kind']} many: ")
+    assert "50000" in said
+
+
+def test_a_kind_of_ours_that_is_misspelt_is_refused_and_not_left_out() -> None:
+    small = {**podcliqueset("a", clique()), "kind": "Podcliqueset"}
+    newer = {**podcliqueset("b", clique()), "apiVersion": "grove.io/v2"}
+    assert refusals(small, newer) == [
+        'kind: Unsupported value: "Podcliqueset": supported values: "PodCliqueSet"',
+        'apiVersion: Unsupported value: "grove.io/v2": supported values: "grove.io/v1alpha1"',
+    ]
+
+
+def test_manifests_of_which_none_makes_pods_are_one_sentence() -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    said = sentence(run("-f", "-", *LAPTOP, text=yaml.safe_dump(widget)))
+    assert said.startswith("example.com/v1 Widget w: found nothing to plan, expected a PodCliqueSet, ")
+
+
+def test_a_namespace_that_is_no_text_or_no_name_is_told(tmp_path: Path) -> None:
+    manifest = pod("a")
+    manifest["metadata"]["namespace"] = 5
+    said = sentence(run("-f", "-", *LAPTOP, text=yaml.safe_dump(manifest)))
+    assert said == "standard input, document 1: metadata.namespace: found 5, expected a text"
+    result = run("-f", str(EXAMPLES / "job.yaml"), *LAPTOP, "-n", "Not Valid")
+    assert (result.exit_code, "found 'Not Valid', expected the name of a namespace" in result.stderr) == (2, True)
+
+
+def test_standard_input_that_is_no_text_is_one_sentence() -> None:
+    command = [sys.executable, "-m", "spinney.cli.main", "plan", "-f", "-", *LAPTOP]
+    done = subprocess.run(command, input=b"\xff\xfe", capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (2, b"spinney plan: standard input: is not UTF-8 text\n")

@@ -7,13 +7,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from spinney.api.crds import all_crds
+from spinney.api.labels import KAI_TOP_OWNER_METADATA, POD_GROUP_NAME
 from spinney.cli.manifest_files import ManifestError
 from spinney.cli.plan_asking import planner
 from spinney.core.view.forecast import Forecast
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
+from spinney.drive.client.paths import ResourcePath
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, Identity
 from spinney.sim.nodes.describe import load_nodes
@@ -88,5 +91,87 @@ def test_a_cluster_that_may_not_be_read_is_a_client_error() -> None:
         nobody = InProcessTransport(world.server, Identity("nobody", groups=(AUTHENTICATED,)))
         with pytest.raises(ClientError, match="403"):
             await planner(ApiClient(nobody, system_dice()))(POD)
+
+    with_cluster(scenario)
+
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: default}
+spec:
+  template: {spec: {restartPolicy: Never, containers: [{name: main, image: work}]}}
+"""
+
+
+@pytest.mark.parametrize(("kind", "gangs"), [("Complete", 0), ("Failed", 0), ("Suspended", 1)])
+def test_b1_a_job_that_has_ended_asks_for_nothing(kind: str, gangs: int) -> None:
+    async def scenario(world: World) -> None:
+        (body,) = yaml.safe_load_all(JOB)
+        await world.apply(body)
+        jobs = ResourcePath("batch", "v1", "jobs")
+        ref = jobs.ref("train", "default")
+        told = {**await world.client.get(ref), "status": {"conditions": [{"type": kind, "status": "True"}]}}
+
+        class Ended(ApiClient):
+            async def get(self, asked: Any, *kind: Any) -> Any:
+                return told if asked == ref else await super().get(asked, *kind)
+
+        forecast = await planner(Ended(world.client.transport, system_dice()))(JOB)
+        assert len(forecast.gangs) == gangs
+
+    with_cluster(scenario)
+
+
+@pytest.mark.parametrize(("gpus", "fits"), [("8", True), ("9", False)])
+def test_b1_a_job_that_waits_is_told_with_the_pods_that_it_has(gpus: str, fits: bool) -> None:
+    async def scenario(world: World) -> None:
+        (body,) = yaml.safe_load_all(JOB)
+        body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": gpus}}
+        await world.apply(body)
+        job = await world.client.get(ResourcePath("batch", "v1", "jobs").ref("train", "default"))
+        owner = f"apiVersion: batch/v1\nkind: Job\nname: train\nuid: {job['metadata']['uid']}\n"
+        metadata = {"name": "pg-train", "namespace": "default", "annotations": {KAI_TOP_OWNER_METADATA: owner}}
+        group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata}
+        await world.apply({**group, "spec": {"minMember": 1, "queue": "default-queue"}})
+        named = {"name": "train-x", "namespace": "default", "annotations": {POD_GROUP_NAME: "pg-train"}}
+        spec = {**body["spec"]["template"]["spec"], "schedulerName": "kai-scheduler"}
+        await world.apply({"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec})
+        forecast = await planner(world.client)(yaml.safe_dump(body))
+        assert [(gang.name, gang.fits) for gang in forecast.gangs] == [("default/pg-train", fits)]
+
+    with_cluster(scenario)
+
+
+@pytest.mark.parametrize("metadata", ["{name: 'No Name', namespace: default}", "{name: a, namespace: No Space}"])
+@pytest.mark.parametrize("kind", [("v1", "Pod"), ("grove.io/v1alpha1", "PodCliqueSet")])
+def test_b1_a_name_that_no_server_takes_is_refused_where_there_is_one(kind: tuple[str, str], metadata: str) -> None:
+    spec = "{containers: [{name: main, image: work}]}"
+    clique = f"{{name: w, spec: {{roleName: w, replicas: 1, podSpec: {spec}}}}}"
+    spec = spec if kind[1] == "Pod" else f"{{replicas: 1, template: {{cliques: [{clique}]}}}}"
+
+    async def scenario(world: World) -> None:
+        text = f"apiVersion: {kind[0]}\nkind: {kind[1]}\nmetadata: {metadata}\nspec: {spec}\n"
+        forecast = await planner(world.client)(text)
+        assert {said.split(":")[1] for one in forecast.workloads for said in one.refusals} == {" Invalid value"}
+
+    with_cluster(scenario)
+
+
+def test_b1_nothing_but_comments_is_no_manifest() -> None:
+    async def scenario(world: World) -> None:
+        with pytest.raises(ManifestError, match="the text: found no manifest, expected at least one"):
+            await planner(world.client)("# nothing")
+
+    with_cluster(scenario)
+
+
+def test_b1_a_namespace_that_is_not_there_is_noted() -> None:
+    async def scenario(world: World) -> None:
+        plan_text = planner(world.client)
+        words = "namespace research does not exist: it has to be made first"
+        assert (await plan_text(POD)).notes == (words,)
+        made = "apiVersion: v1\nkind: Namespace\nmetadata: {name: research}\n---"
+        assert words not in (await plan_text(made + POD)).notes
 
     with_cluster(scenario)

@@ -68,6 +68,12 @@ def test_b2_the_name_may_be_given() -> None:
     assert yaml.safe_load(done.output)["metadata"]["name"] == "mine"
 
 
+@pytest.mark.parametrize("name", ["123", "1e3", "true", "null", "0x1f"])
+def test_b2_a_name_that_yaml_would_read_as_something_else_stays_a_name(name: str) -> None:
+    done = run("discover", "--nodes", str(NODES / "laptop.yaml"), "--name", name)
+    assert yaml.safe_load(done.output)["metadata"]["name"] == name
+
+
 def test_a_name_that_is_none_is_a_mistake_of_usage() -> None:
     assert run("discover", "--nodes", str(NODES / "laptop.yaml"), "--name", "No Name").exit_code == 2
 

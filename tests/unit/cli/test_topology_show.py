@@ -85,6 +85,25 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
         assert max(map(len, drawn)) <= width
 
 
+def test_a_deep_tree_on_a_narrow_screen_keeps_its_columns_and_figures() -> None:
+    done = run(
+        "show", "--nodes", str(EXAMPLES / "nodes" / "laptop.yaml"), "-f", str(EXAMPLES / "topology.yaml"), columns=40
+    )
+    lines = done.output.splitlines()
+    drawn = [line for line in lines if "/" in line and "·" in line]
+    assert len({line.index("··") for line in drawn}) == 1
+    assert max(map(len, lines)) <= 40
+    assert "0 of 128 nvidia.com/gpu used, 128 free" in " ".join(" ".join(lines).split())
+
+
+def test_b2_nodes_that_take_no_pods_are_counted_and_a_domain_without_a_name_is_seen() -> None:
+    nodes = [node("n0", block="b0", rack=""), node("n1", block="b0", rack="r1")]
+    nodes.append(node("n2", block="b0", rack="r1", cordoned=True))
+    view = view_of(nodes, cluster_topologies=[cluster_topology()])
+    assert '   ├─ ""' in listed(view)
+    assert {row.state for row in rows_of(view.trees[0], Wish()).rows[:2]} == {"1 of 3 takes no pods"}
+
+
 def listed(view: View, wish: Wish = Wish()) -> list[str]:  # noqa: B008 - a frozen value
     return [f"{row.branch}{row.name}" for row in rows_of(view.trees[0], wish).rows]
 

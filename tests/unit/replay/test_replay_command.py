@@ -83,6 +83,11 @@ def test_standard_input_is_a_trace_too() -> None:
     assert found == by_file
 
 
+def test_a_single_gang_is_one_gang() -> None:
+    found = called("replay", "-", "--nodes", NODES, stdin="arrival_s,gpus,duration_s\n0,1,5\n")
+    assert found.stdout.startswith("standard input: 1 gang, ")
+
+
 def test_pictures_are_written_and_well_formed(tmp_path: Path) -> None:
     assert called(*SMALL, *ALL, "--plots", str(tmp_path / "new")).exit_code == 0
     pictures = sorted((tmp_path / "new").iterdir())

@@ -290,6 +290,14 @@ def test_k15_a_gang_that_is_scheduled_has_a_score_and_nothing_to_explain() -> No
     assert (found.state, found.clears, found.explanation, found.score) == (State.SCHEDULED, True, None, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("pods_asked", "words"), [(2, "1 pod beyond the minimum waits"), (3, "2 pods beyond the minimum wait")]
+)
+def test_a_gang_says_how_many_pods_wait_for_room(pods_asked: int, words: str) -> None:
+    found = told(nodes({"b0/r0": [8]}), gang(pods=[pods("w", pods_asked, 8, min=1)]))
+    assert found.message == f"{words} for room beside the others"
+
+
 def test_pods_beyond_the_minimum_that_found_no_room_are_told_so() -> None:
     found = told(nodes({"b0/r0": [8]}), gang(pods=[pods("w", 2, 8, min=1)]))
     assert (found.state, found.clears) == (State.PARTLY, True)

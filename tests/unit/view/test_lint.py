@@ -110,6 +110,12 @@ def test_b2_nodes_outside_every_topology_are_named(gpus: int, severity: str) -> 
     assert found.is_clean is (severity == NOTE)
 
 
+@pytest.mark.parametrize(("count", "words"), [(1, "label it, or define a topology for it"), (2, "label them, or")])
+def test_b2_the_hint_for_nodes_outside_speaks_of_as_many_as_there_are(count: int, words: str) -> None:
+    found = lint([*hall(), *(node(f"far-{at}") for at in range(count))], [cluster_topology()], None)
+    assert one(found, "outside").hint.startswith(words)
+
+
 def test_b2_a_cluster_without_topologies_is_told_where_to_get_one() -> None:
     problem = one(lint(hall(), [], ()), "no-topology")
     assert (problem.severity, "spinney topology discover" in problem.hint) == (ERROR, True)

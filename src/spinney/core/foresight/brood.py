@@ -13,6 +13,12 @@ from spinney.api.changes import Json
 
 PLANNED = "planned"
 """What stands for the uid of an object that does not exist."""
+MOST_PODS = 50_000
+"""Of one manifest: nobody waits for an answer about more."""
+
+
+class BadTemplate(ValueError):
+    """An owner that no pods can be made of; the text names the field and what was found."""
 
 
 @dataclass(frozen=True, slots=True)

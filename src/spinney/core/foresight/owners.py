@@ -20,13 +20,11 @@ from spinney.api.labels import (
     RAY_GROUP,
     RAY_NODE_TYPE,
 )
-from spinney.core.foresight.brood import Brood, Registry, owner_reference
+from spinney.core.foresight.brood import MOST_PODS, BadTemplate, Brood, Registry, owner_reference
+
+__all__ = ["KINDS", "BadTemplate", "broods_of"]
 
 Make = Callable[[Json, Registry], Iterator[Brood]]
-
-
-class BadTemplate(ValueError):
-    """An owner that no pods can be made of; the text names the field and what was found."""
 
 
 def broods_of(body: Json, registry: Registry) -> list[Brood] | None:
@@ -38,7 +36,14 @@ def broods_of(body: Json, registry: Registry) -> list[Brood] | None:
     _metadata(body, body, "")
     if not isinstance(body.get("spec"), dict):
         raise _wrong(body, "spec", body.get("spec"), "an object")
-    return list(make(registry.adopt(body), registry))
+    broods: list[Brood] = []
+    pods = 0
+    for brood in make(registry.adopt(body), registry):
+        broods.append(brood)
+        pods += len(brood.pods)
+        if pods > MOST_PODS:
+            raise _too_many(body)
+    return broods
 
 
 def _pods(owner: Json, registry: Registry) -> Iterator[Brood]:
@@ -51,6 +56,8 @@ def _job(owner: Json, registry: Registry, above: tuple[Json, ...] = ()) -> Itera
     if spec.get("suspend") is True:
         return
     wanted, completions = _count(owner, spec, "parallelism", 1), _count(owner, spec, "completions", None)
+    if _least(wanted, completions) > MOST_PODS:
+        raise _too_many(owner)
     indexed = spec.get("completionMode") == "Indexed"
     marks = {JOB_NAME: owner["metadata"]["name"]}
     pods = []
@@ -195,6 +202,8 @@ def _ray(owner: Json, registry: Registry) -> Iterator[Brood]:
         many = (_count(owner, group, "replicas", None) or _count(owner, group, "minReplicas", 0) or 0) * (
             _count(owner, group, "numOfHosts", 1) or 1
         )
+        if len(pods) + many > MOST_PODS:
+            raise _too_many(owner)
         at = f"{where}.workerGroupSpecs[{index}]"
         pods += [
             _pod(owners[0], group, at, f"{name}-{group.get('groupName')}-{number}", registry, labels)
@@ -324,7 +333,20 @@ def _count(owner: Json, holder: Json, key: str, otherwise: int | None) -> int | 
         return otherwise
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise _wrong(owner, key, found, "a whole number of 0 or more")
+    if found > MOST_PODS and key in _NUMBERS_OF_PODS:
+        raise _wrong(owner, key, found, f"no more than {MOST_PODS}, the most pods that are planned")
     return found
+
+
+_NUMBERS_OF_PODS = ("replicas", "size", "minReplicas", "numOfHosts")
+"""Others may be larger: completions and the first ordinal make no pods, and parallelism no more than completions."""
+
+
+def _too_many(owner: Json) -> BadTemplate:
+    title = f"{owner['kind']} {owner['metadata']['name']}"
+    return BadTemplate(
+        f"{title}: found more than {MOST_PODS} pods, expected no more, for that many are planned at most"
+    )
 
 
 def _least(wanted: int | None, completions: int | None) -> int:

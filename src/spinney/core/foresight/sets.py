@@ -25,7 +25,7 @@ from spinney.core.expansion.revision import Revisions, revisions_of
 from spinney.core.expansion.settings import Settings
 from spinney.core.expansion.shape import Gang, Member, gangs_of, groups_of, pod_count
 from spinney.core.expansion.translation import Translation, effective_name, translate
-from spinney.core.foresight.brood import Brood, Registry
+from spinney.core.foresight.brood import MOST_PODS, BadTemplate, Brood, Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def broods_of(
     registry: Registry,
     there: Standing = NOTHING,
 ) -> list[Brood]:
-    """Base gangs first, then the scaled ones, as they get their nodes."""
+    """Base gangs first, then the scaled ones, as they get their nodes. Raises BadTemplate where there are too many."""
     found = _Set(registry.adopt(body), topology, settings, registry, there)
     broods = [brood for gang in found.gangs() if (brood := found.brood(gang)).pods]
     return sorted(broods, key=lambda brood: brood.wave)
@@ -69,6 +69,7 @@ class _Set:
     ) -> None:
         self._body = body
         self._set = msgspec.convert(body, PodCliqueSet, strict=False)
+        _require_few(self._set)
         self._settings = settings
         self._registry = registry
         self._there = there
@@ -127,6 +128,16 @@ class _Set:
             for index in range(pod_count(member.template)):
                 for claim in sharing.claims_of(self._set, member, index):
                     yield claim["resourceClaimName"]
+
+
+def _require_few(podcliqueset: PodCliqueSet) -> None:
+    """Counted before anything is made."""
+    template = podcliqueset.spec.template
+    times = {name: group.replicas for group in template.pod_clique_scaling_groups for name in group.clique_names}
+    pods = podcliqueset.spec.replicas * sum(pod_count(one) * times.get(one.name, 1) for one in template.cliques)
+    if pods > MOST_PODS:
+        title = f"PodCliqueSet {podcliqueset.metadata.name}"
+        raise BadTemplate(f"{title}: found {pods} pods, expected no more than {MOST_PODS}, the most that are planned")
 
 
 def _nothing(*_: object) -> None:

@@ -295,7 +295,8 @@ def _outside(subjects: Sequence[_Subject], nodes: Sequence[Node]) -> Iterator[Pr
         if names:
             verb = _verb(names, "is", "are")
             text = f"{many(len(names), 'node')} {what}{verb} outside every topology: {_listed(names)}"
-            hint = "label them, or define a topology for them: pods under a constraint never run there"
+            them = _verb(names, "it", "them")
+            hint = f"label {them}, or define a topology for {them}: pods under a constraint never run there"
             yield Problem(severity, "outside", "", "", text, hint, names)
 
 

@@ -146,7 +146,8 @@ def _placed(reading: Reading, decision: Decision, spec: PodGroupSpec, scene: Sce
     left, held = list(_left(reading, decision)), tuple(_held(reading, spec))
     if not left and not held:
         return Report(State.SCHEDULED, "", clears=True, score=decision.score)
-    line = f"{many(len(left) + len(held), 'pod')} beyond the minimum wait for room beside the others"
+    late = len(left) + len(held)
+    line = f"{many(late, 'pod')} beyond the minimum {'waits' if late == 1 else 'wait'} for room beside the others"
     return Report(
         State.PARTLY,
         line,
