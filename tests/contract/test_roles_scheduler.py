@@ -113,7 +113,8 @@ def play_urgent(space: Space) -> None:
     Space(space.server, "").create("scheduling.k8s.io/v1/priorityclasses", {**urgent, "value": 1000}).ok(201)
     there = {"nodeSelector": {"kubernetes.io/hostname": node}}
     spec = {**template(8)["spec"], "priorityClassName": "urgent", **there}
-    space.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"}, "spec": spec}).ok(201)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"}, "spec": spec}
+    eventually(lambda: space.create("pods", pod).status == 201, "the class is known to the server", DEADLINE_S)
     eventually(lambda: space.get("pods", "urgent").ok(200)["spec"]["nodeName"], "others make room", DEADLINE_S)
 
 

@@ -186,7 +186,7 @@ def stack(directory: Path, kubectl: Path, *options: str, patience_s: float = 10.
     ):
         assert running.stdout is not None
         try:
-            announced = tuple(running.stdout.readline().rstrip("\n") for _ in range(3))
+            announced = tuple(running.stdout.readline().rstrip("\n") for _ in range(4))
             assert announced[0].startswith("ready"), (directory / "up.log").read_text()[-4000:]
             yield Shell(directory, _environment(directory, kubectl), announced, patience_s)
         finally:

@@ -17,17 +17,8 @@ from spinney.drive.client.errors import ClientError
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import system_dice
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.running import bound, serving
+from spinney.serve.dashboard.running import serving
 from spinney.serve.dashboard.seeing import Questions, Refused
-
-
-def _usual_port(host: str) -> int:
-    """The one that people know, or any free one where somebody else has it."""
-    try:
-        bound(host, DEFAULT_PORT).close()
-    except OSError:
-        return 0
-    return DEFAULT_PORT
 
 
 @contextlib.asynccontextmanager
@@ -43,8 +34,8 @@ async def dashboard(
         watching = group.create_task(seen.run(), name="dashboard-views")
         try:
             await seen.wait_synced()
-            port = _usual_port(options.host) if options.port is None else options.port
-            async with serving(Model(seen.views), questions, options.host, port, token) as url:
+            ports = (DEFAULT_PORT, 0) if options.port is None else (options.port,)
+            async with serving(Model(seen.views), questions, options.host, ports, token) as url:
                 shown = url.replace(options.host, reachable_host(options.host), 1)
                 yield f"{shown}/?token={token}" if token and options.token_file is None else shown
         finally:

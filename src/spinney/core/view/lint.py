@@ -165,7 +165,9 @@ class _Look:
             if names:
                 has = "misses" if len(names) == 1 else "miss"
                 text = f"{_listed(names)} {has} {level.key}, the key of level {level.name}"
-                hint = f"kubectl label node {names[0]} {level.key}=...; until then no constrained pod of a set runs there"
+                hint = (
+                    f"kubectl label node {names[0]} {level.key}=...; until then no constrained pod of a set runs there"
+                )
                 yield self._problem(WARNING, "missing-key", level.name, text, hint, names)
 
     def _empty_values(self) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -44,16 +44,16 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serving(
-    model: Model, questions: Questions, host: str = "127.0.0.1", port: int = 0, token: str = ""
+    model: Model, questions: Questions, host: str = "127.0.0.1", ports: Sequence[int] = (0,), token: str = ""
 ) -> AsyncIterator[str]:
-    """Serve while the block runs; gives the URL. Anything but loopback needs a token."""
+    """Serve on the first of the ports that is free while the block runs; gives the URL. Only loopback needs no token."""
     if not token and not is_loopback(host):
         raise ValueError(f"pages on {host} need a token: only loopback is served without one")
     streams = Streams(model)
     await streams.settle()
     await asyncio.to_thread(warm)
     app = application(Desk(model, questions, Kept(model)), streams, Doors(token))
-    with bound(host, port) as sock:
+    with _first_bound(host, ports) as sock:
         server = _Server(_settings(app))
         following = asyncio.create_task(streams.run(), name="dashboard-streams")
         serve = asyncio.create_task(server.serve(sockets=[sock]), name="dashboard")
@@ -82,15 +82,22 @@ def _settings(app: Any) -> uvicorn.Config:
     )
 
 
-def bound(host: str, port: int) -> socket.socket:
+def _first_bound(host: str, ports: Sequence[int]) -> socket.socket:
+    for port in ports[:-1]:
+        with contextlib.suppress(OSError):
+            return _bound(host, port)
+    return _bound(host, ports[-1])
+
+
+def _bound(host: str, port: int) -> socket.socket:
     """A socket that listens there; what is in the way is named."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
+        sock.listen(128)
     except OSError as error:
         sock.close()
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
-    sock.listen(128)
     return sock
