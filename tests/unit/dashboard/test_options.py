@@ -67,5 +67,12 @@ async def test_a_port_that_is_taken_is_named() -> None:
     async with serving(Model(hall().views), Questions()) as url:
         port = int(url.rpartition(":")[2])
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}"):
-            async with serving(Model(hall().views), Questions(), port=port):
+            async with serving(Model(hall().views), Questions(), ports=(port,)):
                 pass
+
+
+async def test_where_the_usual_port_is_taken_the_next_one_is_used() -> None:
+    async with serving(Model(hall().views), Questions()) as url:
+        port = int(url.rpartition(":")[2])
+        async with serving(Model(hall().views), Questions(), ports=(port, 0)) as other:
+            assert other != url

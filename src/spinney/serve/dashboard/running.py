@@ -46,7 +46,7 @@ class _Server(uvicorn.Server):
 async def serving(
     model: Model, questions: Questions, host: str = "127.0.0.1", ports: Sequence[int] = (0,), token: str = ""
 ) -> AsyncIterator[str]:
-    """Serve on the first of the ports that is free while the block runs; gives the URL. Only loopback needs no token."""
+    """Serve on the first free one of the ports while the block runs; gives the URL. Only loopback needs no token."""
     if not token and not is_loopback(host):
         raise ValueError(f"pages on {host} need a token: only loopback is served without one")
     streams = Streams(model)
