@@ -63,7 +63,7 @@ class Process:
 
     def end(self) -> int:
         """How it ended by itself."""
-        return self._process.wait(30)
+        return self._process.wait(150)
 
     def kill(self) -> None:
         self._process.kill()
