@@ -153,6 +153,7 @@ _DASHBOARD = RoleRights(
         grant("", "events limitranges persistentvolumeclaims persistentvolumes", "list"),
         grant("scheduling.run.ai", "podgroups", "list watch"),
         grant("scheduling.run.ai", "queues", "list"),
+        grant("", "namespaces", "get"),
         grant("kai.scheduler", "topologies", "list watch"),
         grant("grove.io", "clustertopologies podcliquesets", "get list watch"),
         grant("grove.io", "podcliques podcliquescalinggroups", "list"),
