@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spinney.cli.stack_options import ConfigurationError
+from spinney.serve.loopback import is_loopback
 
 SHORTEST_TOKEN = 16
 DEFAULT_PORT = 8088
@@ -28,7 +29,7 @@ class DashboardOptions:
         """Empty on loopback, unless a file is named; generated where there is none."""
         if self.token_file is not None:
             return _read_token(self.token_file)
-        return "" if _is_loopback(self.host) else secrets.token_urlsafe(24)
+        return "" if is_loopback(self.host) else secrets.token_urlsafe(24)
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -60,7 +61,3 @@ def _read_token(path: Path) -> str:
             f"--token-file {path}: a token has at least {SHORTEST_TOKEN} printable characters, found {len(token)}"
         )
     return token
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)

@@ -33,6 +33,12 @@ kubeconfig_option = click.option(
 output_option = click.option(
     "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
 )
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration of the operator. Without it topology is on and the scheduler is kai-scheduler.",
+)
 manifests_option = click.option(
     "-f",
     "--filename",

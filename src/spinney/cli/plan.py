@@ -16,6 +16,7 @@ import click
 from spinney.cli.options import (
     NO,
     UNREADABLE,
+    config_option,
     kubeconfig_option,
     manifests_option,
     output_option,
@@ -95,12 +96,7 @@ and list what is planned; nothing is written.
     callback=_namespace,
     help="Of manifests that name none.",
 )
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Configuration of the operator. Without it topology is on and the scheduler is kai-scheduler.",
-)
+@config_option
 @output_option
 def plan(
     manifests: tuple[Path, ...],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spinney.cli.options import NO, UNREADABLE, manifests_option, output_option, print_structured, stop
+from spinney.cli.options import NO, UNREADABLE, config_option, manifests_option, output_option, print_structured, stop
 
 if TYPE_CHECKING:
     from spinney.api.operator_configuration import OperatorConfiguration
@@ -40,12 +40,7 @@ Exit status: 0 all admitted, 1 some refused, 2 usage, files or configuration.
     metavar="F",
     help="Look at this cluster: its topologies, and the objects that the manifests would change.",
 )
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Configuration of the operator. Without it topology is on and the scheduler is kai-scheduler.",
-)
+@config_option
 @output_option
 def validate(
     manifests: tuple[Path, ...],

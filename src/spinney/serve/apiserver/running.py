@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from spinney.serve.apiserver.connections import Connection, House, part_from, sweep
 from spinney.serve.apiserver.server import ApiServer
+from spinney.serve.loopback import is_loopback
 
 _BACKLOG = 4096
 _GRACE_S = 1.0
@@ -29,12 +29,7 @@ class Listen:
 
     @property
     def is_loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     def check(self) -> None:
         if not self.is_loopback and self.certificate is None:

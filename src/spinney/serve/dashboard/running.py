@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
@@ -19,19 +18,11 @@ from spinney.serve.dashboard.pages import Desk
 from spinney.serve.dashboard.rendering import warm
 from spinney.serve.dashboard.seeing import Questions
 from spinney.serve.dashboard.streams import Streams
+from spinney.serve.loopback import is_loopback
 
 _GRACE_S = 1
 _LOOK_S = 0.01
 _MOST_CONNECTIONS = 256
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class _Server(uvicorn.Server):
