@@ -19,6 +19,7 @@ from typing import Any
 import httptools
 
 from spinney.drive.client.errors import CertificateRefused, NotSent, TransportError
+from spinney.drive.client.pace import Pace, kind_of
 from spinney.drive.client.transport import Response
 
 CONNECT_S = 10.0
@@ -43,11 +44,13 @@ class Place:
 
 
 class Pool:
-    """So many connections at most; whoever finds them all in use waits for his turn."""
+    """So many connections at most, and fewer while the server is slow; whoever finds none free waits for his turn."""
 
     def __init__(self, place: Place, limit: int) -> None:
         self._place = place
-        self._turns = asyncio.Semaphore(limit)
+        self._pace = Pace(limit)
+        self._granted = self._pace.limit
+        self._turns = asyncio.Semaphore(self._granted)
         self._idle: deque[_Exchange] = deque()
         self._all: set[_Exchange] = set()
         self._closed = False
@@ -55,15 +58,27 @@ class Pool:
     async def request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
         """Any method but HEAD. Raises `NotSent` where nothing left this process, else `TransportError`."""
         content = _content(self._place, method, target, headers, body)
-        async with self._turns:
+        await self._turns.acquire()
+        try:
             exchange = self._kept() or await self._opened()
+            began_s = exchange.now_s()
             try:
                 response = await exchange.send(content)
             except BaseException:
                 exchange.abort()
                 raise
             self._keep(exchange)
+            if method != "GET":
+                self._pace.answered(kind_of(method, target), exchange.now_s() - began_s, self._turns.locked())
+        finally:
+            self._end_turn()
         return response
+
+    def _end_turn(self) -> None:
+        """One may go next; two where the pace has become quicker, nobody where it has become slower."""
+        for _ in range(1 + self._pace.limit - self._granted):
+            self._turns.release()
+        self._granted = self._pace.limit
 
     def close(self) -> None:
         self._closed = True
@@ -122,6 +137,9 @@ class _Exchange(asyncio.Protocol):
         self._answer = self._loop.create_future()
         self._transport.write(content)
         return self._answer
+
+    def now_s(self) -> float:
+        return self._loop.time()
 
     def abort(self) -> None:
         self.is_usable = False
