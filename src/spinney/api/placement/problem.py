@@ -75,6 +75,7 @@ class NodeFilter(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     required: tuple[NodeTerm, ...] | None = None  # any of them; None: no requirement
     preferred: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    company: tuple[Term, ...] = ()  # what pods that are there already ask of it, all of them
 
 
 ANY_NODE = NodeFilter()

@@ -317,6 +317,7 @@ def _status(podcliqueset: PodCliqueSet, observed: Observed, translation: Transla
         podcliqueset,
         lambda replica: live_groups(podcliqueset, observed.groups, replica),
         observed.cliques,
+        observed.groups,
         observed.revisions,
     )
     selector = {APP_MANAGED_BY: MANAGED_BY_OPERATOR, APP_PART_OF: metadata.name}

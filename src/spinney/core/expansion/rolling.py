@@ -63,28 +63,42 @@ def pods_to_replace(
     old = [each for each in pods if each.metadata.labels.get(POD_TEMPLATE_HASH) != target]
     by_hand = waits_for_user(podcliqueset)
     ready = sum(map(is_ready, pods))
+    fresh = ready - sum(map(is_ready, old))
+    replaced = _replaced(clique, target, pods)
     remove: frozenset[str] = frozenset()
     turn = bool(old) and member.group is None and is_updating(podcliqueset, member.replica) and not by_hand
     if turn:
-        remove = _due(old, pods, clique.spec.replicas, ready >= member.min_available)
+        enough = ready >= min(member.min_available, clique.spec.replicas)
+        remove = _due(old, enough and fresh >= replaced)
     serving = next((each.metadata.name for each in old if each.metadata.name in remove and is_ready(each)), "")
     if serving and serving != _chosen(clique, target):
         remove = frozenset()
-    done = by_hand or (not old and ready >= min(member.min_available, clique.spec.replicas))
+    done = by_hand or (not old and fresh >= min(replaced, clique.spec.replicas))
     whole = revisions.whole if revisions.cliques.get(member.template.name) == target else ""
     if not turn and _is_settled(clique, target):
         return Replacement(remove, Progress(False, _current(clique, target, whole)))
     return Replacement(remove, _progress(clique, target, whole, serving, done, now_s))
 
 
-def _due(old: Sequence[Pod], pods: Sequence[Pod], wanted: int, enough: bool) -> frozenset[str]:
-    """Everything old that is not ready; else the oldest ready one, if the one before it has been replaced well."""
+def _due(old: Sequence[Pod], may_spare: bool) -> frozenset[str]:
+    """Everything old that is not ready; else the oldest ready one, if a ready one can be spared."""
     idle = [each.metadata.name for each in old if not is_ready(each)]
     if idle:
         return frozenset(idle)
-    if not enough or len(pods) < wanted or not all(map(is_ready, pods)):
-        return frozenset()
-    return frozenset((min(old, key=_age).metadata.name,))
+    return frozenset((min(old, key=_age).metadata.name,)) if may_spare else frozenset()
+
+
+def _replaced(clique: PodClique, target: str, pods: Sequence[Pod]) -> int:
+    """How many ready pods have been given up so far.
+
+    As many new ones have to be ready before the next one goes: the clique never has more than one ready pod less than
+    it began with, and pods that had no node to begin with keep nobody waiting.
+    """
+    known = clique.status.update_progress
+    if known is None or not _goes_on(known, target) or known.ready_pods_selected_to_update is None:
+        return 0
+    chosen = known.ready_pods_selected_to_update
+    return len(chosen.completed) + all(each.metadata.name != chosen.current for each in pods)
 
 
 def _chosen(clique: PodClique, target: str) -> str:

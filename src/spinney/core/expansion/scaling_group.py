@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from spinney.api.changes import Change, Expansion, Json, Notify
 from spinney.api.kinds.podclique import PodClique
-from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podcliquescalinggroup import (
+    PodCliqueScalingGroup,
+    PodCliqueScalingGroupUpdateProgress,
+    ReplicaIndicesSelectedToUpdate,
+)
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import (
     APP_MANAGED_BY,
@@ -144,17 +148,34 @@ def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica,
 
 
 def _to_replace(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> list[PodClique]:
-    """Old replicas that do not serve at once; then one serving replica, while the others serve well enough."""
-    if waits_for_user(observed.podcliqueset) or not is_updating(observed.podcliqueset, observed.group.replica):
+    """Old replicas that do not serve at once; then the serving one that the status says is next: it is told before it
+    goes."""
+    if not _may_replace(observed):
         return []
     old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
     idle = [each for replica in old if not replica.available for each in replica.live]
-    if idle or not old:
+    chosen = _chosen(group, observed)
+    if idle or chosen is None or not _can_spare(group, replicas):
         return idle
-    well = [replica for replica in replicas if replica.available]
-    if len(well) < len(replicas) or len(well) < group.spec.min_available:
-        return []
-    return [*old[0].live]
+    return [each for replica in old if replica.index == chosen.current for each in replica.live]
+
+
+def _may_replace(observed: Observed) -> bool:
+    return not waits_for_user(observed.podcliqueset) and is_updating(observed.podcliqueset, observed.group.replica)
+
+
+def _can_spare(group: PodCliqueScalingGroup, replicas: Sequence[Replica]) -> bool:
+    well = sum(replica.available for replica in replicas)
+    return well >= min(group.spec.min_available, group.spec.replicas)
+
+
+def _chosen(group: PodCliqueScalingGroup, observed: Observed) -> ReplicaIndicesSelectedToUpdate | None:
+    known = group.status.update_progress
+    return known.ready_replica_indices_selected_to_update if known and _goes_on(known, observed) else None
+
+
+def _goes_on(known: PodCliqueScalingGroupUpdateProgress, observed: Observed) -> bool:
+    return known.pod_clique_set_generation_hash == observed.revisions.whole and known.update_ended_at is None
 
 
 def _is_old(replica: Replica, revisions: Revisions) -> bool:
@@ -242,21 +263,22 @@ def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequen
     """What the status says about an update, and whether one is under way here."""
     before, whole = group.status, observed.revisions.whole
     known = before.update_progress
-    if before.current_pod_clique_set_generation_hash in ("", whole):
+    begun = known is not None and _goes_on(known, observed)
+    rolls = _may_replace(observed) and any(_is_old(replica, observed.revisions) for replica in replicas)
+    if before.current_pod_clique_set_generation_hash in ("", whole) and not (begun or rolls):
         follows: Json = {"updateProgress": builtins(known) | _counts(observed, replicas)} if known else {}
         return {"currentPodCliqueSetGenerationHash": whole} | follows, False
-    done = all(replica.updated for replica in replicas)
+    chosen = _turn(group, observed, replicas)
+    done = all(replica.updated for replica in replicas) and not rolls and _is_through(chosen, replicas)
     by_hand = waits_for_user(observed.podcliqueset)
-    turn = is_updating(observed.podcliqueset, observed.group.replica)
-    if not (turn or done or by_hand):
+    if not (_may_replace(observed) or done or by_hand):
         return {}, False
-    begun = known is not None and known.pod_clique_set_generation_hash == whole
     progress: Json = builtins(known) if begun else {"updateStartedAt": stamp(observed.now_s)}
     progress |= {"podCliqueSetGenerationHash": whole} | _counts(observed, replicas)
-    chosen = progress.pop("readyReplicaIndicesSelectedToUpdate", None)
+    progress.pop("readyReplicaIndicesSelectedToUpdate", None)
     if not (done or by_hand):
-        if chosen := _selected(chosen, observed, replicas):
-            progress["readyReplicaIndicesSelectedToUpdate"] = chosen
+        if chosen is not None:
+            progress["readyReplicaIndicesSelectedToUpdate"] = builtins(chosen)
         return {"updateProgress": progress}, True
     progress["updateEndedAt"] = progress["updateStartedAt"] if by_hand else stamp(observed.now_s)
     return {"currentPodCliqueSetGenerationHash": whole, "updateProgress": progress}, False
@@ -274,15 +296,27 @@ def _counts(observed: Observed, replicas: Sequence[Replica]) -> Json:
     return {"updatedPodCliquesCount": updated, "totalPodCliquesCount": sum(len(each.members) for each in replicas)}
 
 
-def _selected(before: Json | None, observed: Observed, replicas: Sequence[Replica]) -> Json | None:
-    """The serving replica whose turn it is, and those that had theirs."""
-    serving = [replica for replica in replicas if replica.available and _is_old(replica, observed.revisions)]
-    turn = serving and len(serving) == sum(_is_old(replica, observed.revisions) for replica in replicas)
-    if not turn or not all(replica.available for replica in replicas):
-        return before
+def _turn(
+    group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]
+) -> ReplicaIndicesSelectedToUpdate | None:
+    """The serving replica whose turn it is, and those that had theirs. The next one waits until the one before it
+    serves again; replicas that had no nodes to begin with keep nobody waiting."""
+    chosen = _chosen(group, observed)
+    old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
+    serving = [replica for replica in old if replica.available]
+    if not old or len(serving) < len(old) or not _can_spare(group, replicas) or not _is_through(chosen, replicas):
+        return chosen
+    had = (*chosen.completed, chosen.current) if chosen is not None else ()
     current = serving[0].index
-    had = [*before.get("completed", ()), before.get("current", 0)] if before is not None else []
-    return {"current": current, "completed": [index for index in had if index != current]}
+    return ReplicaIndicesSelectedToUpdate(current, tuple(index for index in had if index != current))
+
+
+def _is_through(chosen: ReplicaIndicesSelectedToUpdate | None, replicas: Sequence[Replica]) -> bool:
+    """Whether the replica whose turn it was serves again; one that was scaled away need not."""
+    if chosen is None or chosen.current >= len(replicas):
+        return True
+    replica = replicas[chosen.current]
+    return replica.updated and replica.available
 
 
 def _selector(podcliqueset: str, group: str) -> str:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from spinney.api.changes import Json
 from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX
 from spinney.core.expansion.cliques import has_only_updated_pods, is_current, is_updated
@@ -40,10 +41,12 @@ def standing(
     podcliqueset: PodCliqueSet,
     groups: Callable[[int], Sequence[Group]],
     cliques: Sequence[PodClique],
+    live_groups: Sequence[PodCliqueScalingGroup],
     revisions: Revisions,
 ) -> Standing:
     """Compare what there is with the revision the set has now; what is missing is not updated."""
     by_name = {each.metadata.name: each for each in cliques}
+    through = {each.metadata.name for each in live_groups if _is_through(each, revisions)}
 
     def done(member: Member) -> bool:
         live = by_name.get(member.name)
@@ -58,18 +61,26 @@ def standing(
     numbers = [0, 0, 0, 0]
     for replica in range(podcliqueset.spec.replicas):
         alone = standalone_members(podcliqueset, replica)
+        of_replica = groups(replica)
         in_groups = [
             [member for index in range(group.replicas) for member in group_members(podcliqueset, group, index)]
-            for group in groups(replica)
+            for group in of_replica
         ]
         behind = behind or any(map(late, chain(alone, *in_groups)))
         grouped = [[done(member) for member in members] for members in in_groups]
         flat = [*map(done, alone), *chain(*grouped)]
-        if all(flat):
+        if all(flat) and all(group.name in through for group in of_replica):
             updated.add(replica)
         counts = (sum(flat), len(flat), sum(map(all, grouped)), len(grouped))
         numbers = [have + more for have, more in zip(numbers, counts, strict=True)]
     return Standing(frozenset(updated), not all(map(has_only_updated_pods, cliques)), behind, *numbers)
+
+
+def _is_through(group: PodCliqueScalingGroup, revisions: Revisions) -> bool:
+    """Whether no replica of the group is left to be replaced, and those that were serve again."""
+    progress = group.status.update_progress
+    ended = progress is None or progress.update_ended_at is not None
+    return ended and group.status.current_pod_clique_set_generation_hash == revisions.whole
 
 
 def update_status(

@@ -36,6 +36,14 @@ def why_not(wanted: NodeFilter, node: Node) -> str | None:
             return "node selector"
     if wanted.required is not None and not any(_matches(term, node) for term in wanted.required):
         return "node affinity"
+    return out_of_company(wanted, node) if wanted.company else None
+
+
+def out_of_company(wanted: NodeFilter, node: Node) -> str | None:
+    """The part of `why_not` that is about pods which are there already."""
+    for wish in wanted.company:
+        if not _labelled((wish,), node.labels):
+            return "pod anti-affinity" if wish.operator == "NotIn" else "pod affinity"
     return None
 
 

@@ -64,7 +64,7 @@ class Masks:
 
     def of(self, wanted: NodeFilter) -> Mask:
         """Up to date. Filters that differ only in what they prefer share one."""
-        hard = NodeFilter(wanted.selector, wanted.required, (), wanted.tolerations)
+        hard = NodeFilter(wanted.selector, wanted.required, (), wanted.tolerations, wanted.company)
         return self._masks.get(hard).refresh()
 
     def compute(self, wanted: NodeFilter) -> Flags:
@@ -73,6 +73,8 @@ class Masks:
             flags &= self._labels.get(key).select((value,))
         if wanted.required is not None:
             flags &= self._any(wanted.required)
+        for wish in wanted.company:
+            flags &= self._label(wish)
         return flags
 
     def _any(self, terms: tuple[NodeTerm, ...]) -> Flags:

@@ -12,7 +12,7 @@ import numpy as np
 from spinney.api.placement.problem import NodeFilter, Toleration
 from spinney.api.placement.result import Blocked
 from spinney.core.inventory.counts import Shape
-from spinney.core.inventory.filters import condition
+from spinney.core.inventory.filters import condition, out_of_company
 from spinney.core.placement.case import Case, Flags, Numbers
 
 MOST_GANGS = 10
@@ -75,8 +75,15 @@ def _excluded(case: Case, wanted: NodeFilter, slots: Numbers) -> Counter[str]:
     slots = slots[well]
     selected = _selected(case, wanted)[slots]
     found["node selector"] += int((~selected).sum())
-    found["node affinity"] += int(selected.sum())
+    found += _unaffine(case, wanted, slots[selected])
     return +found
+
+
+def _unaffine(case: Case, wanted: NodeFilter, slots: Numbers) -> Counter[str]:
+    if not wanted.company:
+        return Counter({"node affinity": len(slots)})
+    node = case.inventory.node
+    return Counter(out_of_company(wanted, node(slot)) or "node affinity" for slot in slots.tolist())
 
 
 def _selected(case: Case, wanted: NodeFilter) -> Flags:

@@ -23,6 +23,7 @@ from spinney.api.placement import problem
 from spinney.api.placement.problem import Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.inventory.state import Inventory
+from spinney.core.scheduling.neighbours import Neighbour, Neighbours
 from spinney.core.scheduling.shapes import MAX_AMOUNT, shapes_on
 from spinney.core.scheduling.zones import below_hosts, with_zones, zone_of
 
@@ -63,6 +64,7 @@ class Cluster:
         self._nodes: dict[str, Node] = {}
         self._zones: dict[str, NodeResourceTopology] = {}
         self._held: dict[str, _Held] = {}
+        self.neighbours = Neighbours(lambda: map(self._neighbour, self._held.values()))
         self._reserved: set[str] = set()
         self._doomed: set[str] = set()
         self._kai: dict[str, KaiTopology] = {}
@@ -148,7 +150,9 @@ class Cluster:
         self.generation += 1
         resources = (*BASE, *sorted(self._resources - set(BASE)))
         self.inventory = Inventory(resources, list(self.topologies.values()))
-        for uid, held in self._held.items():
+        everybody, self._held = self._held, {}
+        self.neighbours.clear()
+        for uid, held in everybody.items():
             self._hold(uid, held)
         for node in self._nodes.values():
             self.inventory.put_node(self._projected(node))
@@ -234,10 +238,24 @@ class Cluster:
     # Inside
 
     def _hold(self, uid: str, held: _Held) -> None:
+        before = self._held.get(uid)
         self._held[uid] = held
         if not self._outgrown:
             shape = shapes_on(self.inventory.resources).of(held.pod)
             self.inventory.add_pod(uid, held.node, shape.request, shape.host_ports, held.releasing, held.zone)
+            if shape.bonds.apart or self.neighbours.matter:
+                self._meet(before, held)
+
+    def _meet(self, before: _Held | None, after: _Held) -> None:
+        if before is not None:
+            self.neighbours.leave(self._neighbour(before))
+            if before.pod.metadata.labels != after.pod.metadata.labels:
+                self.improved += 1
+        if self.neighbours.enter(self._neighbour(after)):
+            self.improved += 1
+
+    def _neighbour(self, held: _Held) -> Neighbour:
+        return Neighbour(held.pod, held.node, shapes_on(self.inventory.resources).of(held.pod), held.releasing)
 
     def _set_releasing(self, uid: str, held: _Held, releasing: bool) -> None:
         if held.releasing != releasing:
@@ -245,11 +263,14 @@ class Cluster:
             self._hold(uid, msgspec.structs.replace(held, releasing=releasing))
 
     def _forget(self, uid: str) -> None:
-        if self._held.pop(uid, None) is None:
+        held = self._held.pop(uid, None)
+        if held is None:
             return
         self.improved += 1
         if not self._outgrown:
             self.inventory.remove_pod(uid)
+            if self.neighbours.matter:
+                self.neighbours.leave(self._neighbour(held))
 
     def _projected(self, node: Node) -> problem.Node:
         offered = node.status.allocatable
@@ -310,7 +331,8 @@ def _is_over(pod: Pod) -> bool:
 
 def _holds_the_same(before: _Held, after: _Held) -> bool:
     same_place = (before.node, before.zone, before.releasing) == (after.node, after.zone, after.releasing)
-    return same_place and before.pod.spec.containers == after.pod.spec.containers
+    same_labels = before.pod.metadata.labels == after.pod.metadata.labels
+    return same_place and same_labels and before.pod.spec.containers == after.pod.spec.containers
 
 
 def _same(before: Node, after: Node) -> bool:

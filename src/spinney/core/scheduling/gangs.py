@@ -17,6 +17,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import DEFAULT_QUEUE, KAI_SUBGROUP_NAME, TIED_TO
 from spinney.api.placement.problem import Amounts, Gang, Group, PodSet, Tie, Topology
+from spinney.core.scheduling.bonds import Bonds
 from spinney.core.scheduling.claims import ClaimLookup, claims_reach
 from spinney.core.scheduling.leaves import Held, Roll, Waiting, cut
 from spinney.core.scheduling.members import Members, sort_members
@@ -53,7 +54,7 @@ class GangReading:
     `waiting`: by path of a pod set, in the order in which the `index` of placements counts. `members`: the pod set of
     every pod in the gang, by uid. `segments`: the segment of those that are in one; `blocks`: with the leaf it is a
     part of. `held`: pods that wait and take no part in a decision, with the reason. `gated`: how many have a gate.
-    `preempts`: it may take room from less important gangs.
+    `preempts`: it may take room from less important gangs. `bonds`: what those who wait say about other pods.
     """
 
     gang: Gang
@@ -68,6 +69,7 @@ class GangReading:
     not_ready: str = ""
     mistake: str = ""
     preempts: bool = True
+    bonds: Mapping[str, Bonds] = field(default_factory=dict)
 
 
 def gang_name(podgroup: PodGroup) -> str:
@@ -121,6 +123,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
         not_ready=not_ready,
         mistake="; ".join(dict.fromkeys(mistakes)),
         preempts=_preempts(podgroup, pods, context),
+        bonds=roll.bonds,
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import Group, PodSet, Running
+from spinney.core.scheduling.bonds import Bonds
 from spinney.core.scheduling.members import Members
 from spinney.core.scheduling.segments import Segmentation, deal
 from spinney.core.scheduling.shapes import PodShape
@@ -44,6 +45,7 @@ class Roll:
     segments: dict[str, int] = field(default_factory=dict)
     blocks: dict[str, tuple[str, int]] = field(default_factory=dict)
     held: list[Held] = field(default_factory=list)
+    bonds: dict[str, Bonds] = field(default_factory=dict)
 
     def hold(self, pods: Sequence[Pod], reason: str) -> None:
         self.held.extend([Held(pod.metadata.uid, _key(pod), reason) for pod in pods])
@@ -56,6 +58,8 @@ class Roll:
             self.members[pod.metadata.uid] = path
         if cell.waiting:
             self.waiting[path] = tuple([_waiting(pod) for pod in cell.waiting])
+            if cell.shape.bonds:
+                self.bonds[path] = cell.shape.bonds
 
 
 @dataclass(slots=True)

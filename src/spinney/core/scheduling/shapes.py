@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from zlib import crc32
 
 import msgspec
 
 from spinney.api import quantity
-from spinney.api.builtin.pod import Affinity, Container, Pod, PodAffinityTerm, PodSpec
-from spinney.api.builtin.selection import LabelSelector, NodeSelectorTerm, SelectorRequirement, to_selector
-from spinney.api.labels import GPU_FRACTION, GPU_MEMORY, HOSTNAME
+from spinney.api.builtin.pod import Container, Pod, PodSpec
+from spinney.api.builtin.selection import NodeSelectorTerm, SelectorRequirement
+from spinney.api.labels import GPU_FRACTION, GPU_MEMORY
 from spinney.api.placement.problem import ANY_NODE, Amounts, NodeFilter, NodeTerm, PreferredTerm, Term, Toleration
+from spinney.core.scheduling.bonds import NO_BONDS, Bonds, has_terms, read_bonds, social_labels
 
 MOST_SHAPES = 65_536
 MAX_AMOUNT = 2**63 - 1
-FIRST_TOKEN = 2**16
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _SHARING = (GPU_FRACTION, GPU_MEMORY)
 _Written = Mapping[str, str | int | float]
 _Sums = dict[str, int]
@@ -32,6 +30,7 @@ class PodShape(msgspec.Struct, frozen=True, cache_hash=True):
 
     Pods that keep apart on hosts share a number among their `host_ports` that is no port: so they are kept apart
     from each other in any pod set and any gang. `anti_affinity` are other labels by which pods of one set keep apart.
+    What they say about everybody else is in `bonds`.
     """
 
     request: Amounts
@@ -39,6 +38,7 @@ class PodShape(msgspec.Struct, frozen=True, cache_hash=True):
     host_ports: frozenset[int] = frozenset()
     anti_affinity: tuple[str, ...] = ()
     unsupported: str = ""
+    bonds: Bonds = NO_BONDS
 
 
 class Shapes:
@@ -60,14 +60,15 @@ class Shapes:
 
     def _read(self, pod: Pod) -> PodShape:
         sums = requests(pod)
-        keys, tokens, repelled = _own_anti_affinity(pod)
-        complaints = [*_unreadable(pod.spec), *_unoffered(sums, self.resources), *_unsupported(pod), *repelled]
+        bonds = read_bonds(pod)
+        complaints = [*_unreadable(pod.spec), *_unoffered(sums, self.resources), *_unsupported(pod), *bonds.complaints]
         return PodShape(
             request=tuple([min(sums.get(name, 0), MAX_AMOUNT) for name in self.resources]),
             filter=_filter(pod.spec),
-            host_ports=host_ports(pod) | tokens,
-            anti_affinity=keys,
+            host_ports=host_ports(pod) | {bond.token for bond in bonds.apart if bond.token},
+            anti_affinity=tuple(sorted({bond.key for bond in bonds.apart if bond.own and not bond.token})),
             unsupported="; ".join(complaints),
+            bonds=bonds,
         )
 
 
@@ -122,19 +123,17 @@ def node_term(term: NodeSelectorTerm) -> NodeTerm:
 def _essence(pod: Pod) -> tuple[object, ...]:
     """Everything a shape depends on, and nothing that differs between pods of one template."""
     spec, metadata = pod.spec, pod.metadata
-    affinity = spec.affinity
-    terms = _anti_affinity_terms(affinity)
     return (
         spec.containers,
         spec.init_containers,
         spec.overhead,
         spec.resources,
         spec.node_selector,
-        affinity,
+        spec.affinity,
         spec.tolerations,
         spec.topology_spread_constraints,
         spec.host_network,
-        terms and (metadata.namespace, [metadata.labels.get(key) for term in terms for key in _selected_keys(term)]),
+        has_terms(pod) and (metadata.namespace, social_labels(pod)),
         [key for key in _SHARING if key in metadata.annotations],
     )
 
@@ -199,59 +198,9 @@ def _term(requirement: SelectorRequirement) -> Term:
 
 
 def _unsupported(pod: Pod) -> Iterator[str]:
-    affinity = pod.spec.affinity
-    if affinity is not None and affinity.pod_affinity is not None and affinity.pod_affinity.required:
-        yield f"affinity.podAffinity.{_REQUIRED} can not be honoured"
     for index, spread in enumerate(pod.spec.topology_spread_constraints):
         if spread.when_unsatisfiable != "ScheduleAnyway":
             yield f"topologySpreadConstraints[{index}] with whenUnsatisfiable DoNotSchedule can not be honoured"
     for key in _SHARING:
         if key in pod.metadata.annotations:
             yield f"annotation {key} can not be honoured: a GPU is given to one pod"
-
-
-def _own_anti_affinity(pod: Pod) -> tuple[tuple[str, ...], frozenset[int], list[str]]:
-    """How pods like this one keep apart: by topology keys and host numbers; and terms that say anything else."""
-    keys: set[str] = set()
-    tokens: set[int] = set()
-    complaints: list[str] = []
-    for index, term in enumerate(_anti_affinity_terms(pod.spec.affinity)):
-        complaint = _stranger(term, pod)
-        if complaint:
-            complaints.append(f"affinity.podAntiAffinity.{_REQUIRED}[{index}] {complaint}")
-        elif term.topology_key == HOSTNAME:
-            tokens.add(_token(term, pod.metadata.namespace))
-        else:
-            keys.add(term.topology_key)
-    return tuple(sorted(keys)), frozenset(tokens), complaints
-
-
-def _token(term: PodAffinityTerm, namespace: str) -> int:
-    """The same number for the same selector in the same namespace, beyond all ports."""
-    selector = term.label_selector or LabelSelector()
-    labels = sorted(selector.match_labels.items())
-    expressions = sorted((one.key, one.operator, sorted(one.values)) for one in selector.match_expressions)
-    return FIRST_TOKEN + crc32(msgspec.json.encode((namespace, labels, expressions)))
-
-
-def _selected_keys(term: PodAffinityTerm) -> list[str]:
-    selector = term.label_selector or LabelSelector()
-    return [*selector.match_labels, *(one.key for one in selector.match_expressions)]
-
-
-def _anti_affinity_terms(affinity: Affinity | None) -> tuple[PodAffinityTerm, ...]:
-    anti = affinity.pod_anti_affinity if affinity is not None else None
-    return anti.required if anti is not None else ()
-
-
-def _stranger(term: PodAffinityTerm, pod: Pod) -> str:
-    """Why a term is not about the pods beside this one; "": it is."""
-    if term.namespace_selector is not None or set(term.namespaces) - {pod.metadata.namespace}:
-        return "can not be honoured: it selects pods of other namespaces"
-    if term.match_label_keys or term.mismatch_label_keys:
-        return "can not be honoured: matchLabelKeys and mismatchLabelKeys are not understood"
-    try:
-        selected = to_selector(term.label_selector).matches(pod.metadata.labels)
-    except ValueError as error:
-        return f"can not be read: {error}"
-    return "" if selected else "can not be honoured: it selects other pods than its own set"

@@ -136,10 +136,10 @@ class Cache(Generic[T]):
 
     async def wait_shown(self, writes: Mapping[Key, Pending]) -> None:
         """Until the view shows these own writes, which are then forgotten; later ones do not prolong the wait."""
-        left = list(writes.items())
+        left, pending = list(writes.items()), self.ledger.pending
 
         def shown() -> bool:
-            while left and self.shows(*left[-1]):
+            while left and (left[-1][0] not in pending or self.shows(*left[-1])):
                 self.ledger.forget(*left.pop())
             return self.synced and not left
 

@@ -325,8 +325,8 @@ class Cycle:
         return entry.not_before <= self._clock.monotonic() and self._decider.is_current
 
     def _decide_minimum(self, entry: Entry, drafts: list[_Draft]) -> Act | None:
-        reading, group = entry.reading, entry.group
-        assert reading is not None and group is not None
+        reading, group = self._muster.among(entry), entry.group
+        assert group is not None
         refusal = self._ordering.refusal(reading)
         if refusal is not None:
             return self._refuse(entry, report(reading, refusal, group.spec, self._scene()))
@@ -361,7 +361,7 @@ class Cycle:
         allowed = self._ordering.allowance(reading, left)
         if allowed:
             planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
-            more = self._decider.extras(reading.gang, planned)
+            more = self._decider.extras(self._muster.among(entry).gang, planned)
             if more.outcome == "placed" and not more.waits:
                 chosen = [place for place in more.placements if place.index < allowed[place.pods]]
                 decision, places = more, places + follow(places, chosen)

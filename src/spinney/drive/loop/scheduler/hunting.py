@@ -15,6 +15,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
 from spinney.api.placement.result import Decision
+from spinney.core.scheduling.bonds import has_terms
 from spinney.core.scheduling.budgets import Budgets
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import GangReading
@@ -93,9 +94,9 @@ class Hunter:
         if found is not None and found.decision.outcome != "infeasible":
             return found
         if limits is not None:
-            found = self._ask(gang, msgspec.structs.replace(self._options, consolidate=limits))
+            found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
         if preempts and (found is None or found.decision.outcome != "placed"):
-            found = self._ask(gang, msgspec.structs.replace(self._options, preempt=True))
+            found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True))
         assert found is not None
         self._decider.refuse(gang, limits, found.decision)
         return found
@@ -104,10 +105,10 @@ class Hunter:
         """Members that may not be moved for a gang, by the name of theirs."""
         return self._kept(gang, Budgets(self._budgets, self._cluster.doomed), set(), True)[1]
 
-    def _ask(self, gang: Gang, options: Options) -> Prey:
-        """Whoever is over the budget is left alone in the next try."""
-        budgets = Budgets(self._budgets, self._cluster.doomed)
-        spared: set[str] = set()
+    def _ask(self, reading: GangReading, options: Options) -> Prey:
+        """Whoever is over the budget is left alone in the next try, and whom it has to be near to from the first."""
+        gang, budgets = reading.gang, Budgets(self._budgets, self._cluster.doomed)
+        spared = self._dear(reading)
         for _ in range(_TRIES):
             kept, fixed = self._kept(gang, budgets, spared, options.consolidate is not None)
             decision = self._decider.disturbing(gang, options, fixed)
@@ -139,10 +140,24 @@ class Hunter:
                 fixed[other.name] = [(members[uid], self._slot(pod)) for uid, pod in mine.items()]
         return kept, fixed
 
+    def _dear(self, reading: GangReading) -> set[str]:
+        """Pods that the gang has to be near to, or that are like them."""
+        near = [bonds.near for bonds in reading.bonds.values() if bonds.near]
+        return {
+            pod.metadata.uid
+            for other in (self._decider.preemptible() if near else ())
+            if (stander := self._stander(other.name)) is not None
+            for pod in stander.going
+            if any(all(bond.choice.selects(*_about(pod)) for bond in bonds) for bonds in near)
+        }
+
     def _stay(self, going: Sequence[Pod], budgets: Budgets, moves: bool) -> set[str]:
-        """Protected members; and where pods are to be moved, those that nobody would make anew."""
-        alone = {pod.metadata.uid for pod in going if pod.metadata.controller is None} if moves else set()
-        return alone | budgets.protected(going)
+        """Protected members; and where pods are to be moved, those that nobody would make anew or take anywhere."""
+        fixed = {pod.metadata.uid for pod in going if self._is_fixed(pod)} if moves else set()
+        return fixed | budgets.protected(going)
+
+    def _is_fixed(self, pod: Pod) -> bool:
+        return pod.metadata.controller is None or has_terms(pod) or self._cluster.neighbours.repels(pod)
 
     def _slot(self, pod: Pod) -> int:
         return self._cluster.inventory.seat(pod.spec.node_name, zone_of(pod))
@@ -167,3 +182,7 @@ class Hunter:
             (choose((each.gang, each.pods, each.source, each.source_zone)), each.target) for each in decision.moves
         ]
         return Prey(decision, tuple(victims), tuple(moves))
+
+
+def _about(pod: Pod) -> tuple[str, dict[str, str]]:
+    return pod.metadata.namespace, pod.metadata.labels

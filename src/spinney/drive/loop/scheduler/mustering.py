@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.gangs import Context, read_gang
+from spinney.core.scheduling.company import Surroundings, among
+from spinney.core.scheduling.gangs import Context, GangReading, read_gang
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.deciding import Decider
@@ -39,6 +40,14 @@ class Muster:
         if before is None or before.gang.running != reading.gang.running:
             self._book.wake_tied(entry.name)
             self._book.wake_base(entry)
+
+    def among(self, entry: Entry) -> GangReading:
+        """A gang as it is to be decided beside the pods that have their places now."""
+        assert entry.reading is not None
+        there = self._cluster
+        return among(
+            entry.reading, Surroundings(there.neighbours, there.inventory, there.topologies, self._views.pods.get)
+        )
 
     def again(self, key: Key) -> None:
         """Members of a gang have to go, or need not go any more."""

@@ -1,0 +1,239 @@
+"""Pods of a gang beside the pods that are there: near some of them, apart from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spinney.sim.world import World
+from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
+from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, said
+from unit.scheduler.watched_world import patch
+
+Json = dict[str, Any]
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def term(key: str, app: str, **more: Any) -> Json:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **more}
+
+
+def apart(key: str, app: str, **more: Any) -> Json:
+    return {"podAntiAffinity": {REQUIRED: [term(key, app, **more)]}}
+
+
+def near(key: str, app: str, **more: Any) -> Json:
+    return {"podAffinity": {REQUIRED: [term(key, app, **more)]}}
+
+
+def labelled(name: str, group: str, app: str, gpus: int = 1, **spec: Any) -> Json:
+    """A pod of a gang; without an `affinity` it says nothing about others."""
+    found = pod(name, group, gpus, **spec)
+    found["metadata"].setdefault("labels", {})["app"] = app
+    return found
+
+
+def gang(name: str, app: str, count: int = 1, gpus: int = 1, **spec: Any) -> list[Json]:
+    return [podgroup(name, count), *(labelled(f"{name}-{one}", name, app, gpus, **spec) for one in range(count))]
+
+
+def resident(name: str, node: str, app: str, namespace: str = "default", **spec: Any) -> Json:
+    """A pod of nobody we schedule, on its node already."""
+    body = {"nodeName": node, "schedulerName": "other", "containers": [{"name": "main", "image": "serve"}], **spec}
+    metadata = {"name": name, "namespace": namespace, "labels": {"app": app}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+
+async def where(world: World, names: list[str], level: str) -> list[tuple[str, ...]]:
+    nodes = await bound(world)
+    return [next(iter(await domains(world, [nodes[name]], level))) for name in names]
+
+
+async def first_node(world: World) -> str:
+    return sorted(each["metadata"]["name"] for each in await world.list("Node"))[0]
+
+
+def test_k8_a_gang_keeps_away_from_a_pod_of_another_gang_by_any_label() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("db", "db"))
+        await world.settle()
+        await world.apply(gang("web", "web", 2, affinity=apart(ZONE, "db")))
+        await world.settle()
+        db, one, other = await where(world, ["db-0", "web-0", "web-1"], ZONE)
+        assert db != one == other
+
+    in_world(scenario)
+
+
+def test_k8_a_gang_keeps_away_from_a_pod_of_no_gang_on_its_host() -> None:
+    async def scenario(world: World) -> None:
+        node = await first_node(world)
+        await world.apply([resident("db", node, "db"), *gang("web", "web", 15, 8, affinity=apart(HOST, "db"))])
+        await world.settle()
+        assert len(await bound(world, "web")) == 15
+        assert node not in (await bound(world, "web")).values()
+
+    in_world(scenario)
+
+
+def test_k8_pods_alike_that_say_nothing_are_kept_away_from_as_well() -> None:
+    async def scenario(world: World) -> None:
+        node = await first_node(world)
+        await world.apply([resident("old", node, "web"), *gang("web", "web", 16, affinity=apart(HOST, "web"))])
+        await world.settle()
+        assert await bound(world, "web") == {}
+        assert "1 node(s) kept out by pod anti-affinity" in await said(world, "web")
+
+    in_world(scenario)
+
+
+def test_k8_who_is_there_keeps_a_newcomer_out() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("db", "db", affinity=apart(ZONE, "web")))
+        await world.settle()
+        await world.apply(gang("web", "web", 2))
+        await world.settle()
+        db, one, other = await where(world, ["db-0", "web-0", "web-1"], ZONE)
+        assert db != one == other
+
+    in_world(scenario)
+
+
+def test_k8_a_gang_that_is_kept_out_everywhere_says_so_and_comes_in_when_the_other_leaves() -> None:
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        there = [resident(f"db-{number}", node, "db") for number, node in enumerate((nodes[0], nodes[-1]))]
+        await world.apply([*there, *gang("web", "web", affinity=apart(ZONE, "db"))])
+        await world.settle()
+        assert await bound(world, "web") == {}
+        assert "16 node(s) kept out by pod anti-affinity" in await said(world, "web")
+        await world.delete("Pod", "db-0")
+        await world.settle()
+        assert len(await bound(world, "web")) == 1
+
+    in_world(scenario)
+
+
+def test_k8_a_gang_goes_where_the_pods_are_that_it_wants_to_be_near_to() -> None:
+    async def scenario(world: World) -> None:
+        node = sorted(each["metadata"]["name"] for each in await world.list("Node"))[-1]
+        await world.apply([resident("cache", node, "cache"), *gang("web", "web", 4, 8, affinity=near(BLOCK, "cache"))])
+        await world.settle()
+        assert len(set(await where(world, ["cache", "web-0", "web-1", "web-2", "web-3"], BLOCK))) == 1
+
+    in_world(scenario)
+
+
+def test_k8_who_has_nobody_to_be_near_to_waits_until_there_is_somebody() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("web", "web", affinity=near(RACK, "cache")))
+        await world.settle()
+        assert "no pod that it selects has a node" in await said(world, "web")
+        await world.apply(gang("cache", "cache"))
+        await world.settle()
+        assert len(set(await where(world, ["cache-0", "web-0"], RACK))) == 1
+
+    in_world(scenario)
+
+
+def test_k8_a_pod_that_becomes_what_is_wanted_is_somebody_to_be_near_to() -> None:
+    async def scenario(world: World) -> None:
+        node = await first_node(world)
+        await world.apply([resident("cache", node, "old"), *gang("web", "web", affinity=near(HOST, "cache"))])
+        await world.settle()
+        assert await bound(world, "web") == {}
+        await patch(world, "Pod", "cache", {"metadata": {"labels": {"app": "cache"}}})
+        await world.settle()
+        assert (await bound(world, "web"))["web-0"] == node
+
+    in_world(scenario)
+
+
+def test_k8_the_first_of_its_own_kind_goes_anywhere_and_the_next_one_follows() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("one", "web", gpus=8, affinity=near(ZONE, "web")))
+        await world.settle()
+        await world.apply(gang("two", "web", 7, 8, affinity=near(ZONE, "web")))
+        await world.settle()
+        names = ["one-0", *(f"two-{number}" for number in range(7))]
+        assert len(set(await where(world, names, ZONE))) == 1
+        await world.apply(gang("three", "web", affinity=near(ZONE, "web")))
+        await world.settle()
+        assert await bound(world, "three") == {}
+
+    in_world(scenario)
+
+
+def test_k8_pods_of_one_gang_that_want_to_be_near_each_other_are_kept_together() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("web", "web", 3, 8, affinity=near(BLOCK, "web")))
+        await world.settle()
+        assert len(set(await where(world, ["web-0", "web-1", "web-2"], BLOCK))) == 1
+        await world.apply(gang("big", "big", 5, 8, affinity=near(BLOCK, "big")))
+        await world.settle()
+        assert await bound(world, "big") == {}
+
+    in_world(scenario)
+
+
+def test_k8_pods_that_no_level_keeps_together_wait_and_say_so() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("web", "web", 2, affinity=near("example.com/room", "web")))
+        await world.settle()
+        assert "affinity.podAffinity by example.com/room can not be honoured" in await said(world, "web")
+
+    in_world(scenario)
+
+
+def test_k8_anti_affinity_between_parts_of_one_gang_is_said_where_it_can_not_be_honoured() -> None:
+    async def scenario(world: World) -> None:
+        leaves = [{"name": "web", "minMember": 1}, {"name": "db", "minMember": 1}]
+        await world.apply(
+            [
+                podgroup("a", 2, subGroups=leaves),
+                labelled("web", "a", "web", subgroup="web", affinity=apart(ZONE, "db")),
+                labelled("db", "a", "db", subgroup="db"),
+            ]
+        )
+        await world.settle()
+        assert await bound(world) == {}
+        assert "it selects pods of db, which are placed at the same time" in await said(world, "a")
+
+    in_world(scenario)
+
+
+def test_k8_pods_beyond_the_minimum_heed_those_that_were_placed_just_now() -> None:
+    async def scenario(world: World) -> None:
+        members = [labelled(f"web-{one}", "web", "web", affinity=apart(ZONE, "web")) for one in range(3)]
+        await world.apply([podgroup("web", 1), *members])
+        await world.settle()
+        nodes = await bound(world)
+        assert len(nodes) == 2
+        assert len(await domains(world, nodes.values(), ZONE)) == 2
+
+    in_world(scenario)
+
+
+def test_k8_namespaces_and_their_selector_are_heeded() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        there = [resident(f"db-{number}", node, "db", "other") for number, node in enumerate((nodes[0], nodes[-1]))]
+        await world.apply([*there, *gang("web", "web", affinity=apart(ZONE, "db"))])
+        await world.settle()
+        assert len(await bound(world, "web")) == 1
+        await world.apply(gang("far", "far", affinity=apart(ZONE, "db", namespaceSelector={})))
+        await world.settle()
+        assert await bound(world, "far") == {}
+
+    in_world(scenario)
+
+
+def test_k8_wishes_about_other_pods_are_left_out() -> None:
+    async def scenario(world: World) -> None:
+        wish = [{"weight": 100, "podAffinityTerm": term(ZONE, "nobody")}]
+        preferred = {"preferredDuringSchedulingIgnoredDuringExecution": wish}
+        await world.apply(gang("web", "web", affinity={"podAffinity": preferred, "podAntiAffinity": preferred}))
+        await world.settle()
+        assert len(await bound(world, "web")) == 1
+
+    in_world(scenario)
