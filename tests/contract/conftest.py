@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from cluster_kit.server import Server
 from cluster_kit.space import Space
 from cluster_kit.webhook import Webhooks, WebhookServer
+from contract.role_stages import KINDS as ROLE_KINDS
+from stack_kit.bare import bare_server
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +27,13 @@ def webhooks(_webhook_server: WebhookServer, space: Space, cluster: Space, uniqu
     for remembered in (_webhook_server.judges, _webhook_server.raw, _webhook_server.asked):
         remembered.clear()
     return Webhooks(_webhook_server, space, cluster, unique)
+
+
+@pytest.fixture(params=ROLE_KINDS)
+def role_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    """With our kinds and the rights of our roles, and nobody at work."""
+    with bare_server(request.param, tmp_path) as found:
+        yield found
 
 
 DIFFERENCES = {

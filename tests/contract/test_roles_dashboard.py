@@ -2,80 +2,48 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from cluster_kit.loops import running
 from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.dynamo_stages import component, deployment
-from spinney.api.operator_configuration import load_configuration
+from contract.role_stages import DEADLINE_S, NODES, attended, configured
 from spinney.api.roles import ROLES
 from spinney.cli.dashboard import dashboard
 from spinney.cli.dashboard_options import DashboardOptions
 from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.clock import SystemClock
 from spinney.drive.loop.operator.configured import settings_of
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.stack import Parts, Stack
-from stack_kit.bare import bare_server, kubeconfig_of_role
+from spinney.sim.stack import Parts
+from stack_kit.bare import kubeconfig_of_role
 
 Json = dict[str, Any]
-LEVELS = [{"domain": "zone", "key": "example.com/zone"}]
-CONFIGURATION = load_configuration(
-    json.dumps(
-        {
-            "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
-            "topologyAwareScheduling": {"enabled": True, "levels": LEVELS},
-        }
-    )
-)
-NODES = """
-levels:
-- {name: zone, label: example.com/zone, count: 2}
-- {name: host, count: 2}
-capacity: {cpu: 8, memory: 64Gi, pods: 110}
-"""
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
-]
 SETS = "grove.io/v1alpha1/podcliquesets"
-DEADLINE_S = 60.0
-
-
-@pytest.fixture(params=KINDS)
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    with bare_server(request.param, tmp_path) as found:
-        yield found
+CONFIGURATION = configured()
 
 
 @asynccontextmanager
 async def at_work(server: Server, looker: Path, record: Record) -> AsyncIterator[str]:
-    """Everything by the administrator but the pages, which go in by themselves; gives their address."""
-    admin = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
-    parts = Parts(load_nodes(NODES), operator=settings_of(CONFIGURATION), scheduler=Settings())
-    stack = Stack(admin, SystemClock(), system_dice(), parts)
+    """The pages by themselves; gives their address."""
     transport = RecordingTransport(connect(find_connection(SystemClock(), kubeconfig=looker)), record)
-    task = asyncio.create_task(stack.run())
-    await stack.registered.wait()
+    parts = Parts(NODES, operator=settings_of(CONFIGURATION), scheduler=Settings())
     try:
-        async with dashboard(transport, DashboardOptions(port=0), CONFIGURATION) as address:
+        async with (
+            attended(server, parts),
+            dashboard(transport, DashboardOptions(port=0), CONFIGURATION) as address,
+        ):
             yield address
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         await transport.close()
-        await admin.close()
 
 
 TEMPLATE: Json = {
@@ -112,10 +80,10 @@ def manifests() -> list[Json]:
     ]
 
 
-def test_b5_c8_the_pages_use_every_right_of_their_role_and_no_other(server: Server, tmp_path: Path) -> None:
+def test_b5_c8_the_pages_use_every_right_of_their_role_and_no_other(role_server: Server, tmp_path: Path) -> None:
     record = Record()
-    space = Space(server, "default")
-    with running(at_work(server, kubeconfig_of_role(server, "dashboard", tmp_path), record)) as address:
+    space = Space(role_server, "default")
+    with running(at_work(role_server, kubeconfig_of_role(role_server, "dashboard", tmp_path), record)) as address:
         space.create(SETS, podcliqueset()).ok(201)
         with httpx.Client(base_url=address, timeout=30.0) as client:
             eventually(lambda: _is_placed(client), "the gang is placed", DEADLINE_S)

@@ -2,79 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from cluster_kit.loops import running
 from cluster_kit.recording import LosesAnswers, Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
+from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured
 from spinney.api.labels import SCHEDULER_KAI
-from spinney.api.operator_configuration import load_configuration
-from spinney.api.roles import NAMESPACE, ROLES
+from spinney.api.roles import ROLES
 from spinney.cli.roles import Told
 from spinney.cli.run_scheduler import SchedulerRole
 from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.clock import SystemClock
 from spinney.sim.controllers.running import ALL
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.stack import Parts, Stack
-from stack_kit.bare import bare_server, kubeconfig_of_role
+from spinney.sim.stack import Parts
+from stack_kit.bare import kubeconfig_of_role
 
 Json = dict[str, Any]
-ELECTION = {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "100ms", "resourceNamespace": NAMESPACE}
-CONFIGURATION = load_configuration(
-    json.dumps(
-        {
-            "leaderElection": {"enabled": True, **ELECTION},
-            "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
-            "topologyAwareScheduling": {"enabled": True, "levels": [{"domain": "zone", "key": "example.com/zone"}]},
-        }
-    )
-)
-NODES = """
-levels:
-- {name: zone, label: example.com/zone, count: 2}
-- {name: host, count: 2}
-capacity: {cpu: 8, memory: 64Gi, pods: 110}
-"""
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
-]
-DEADLINE_S = 60.0
-
-
-@pytest.fixture(params=KINDS)
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
-    with bare_server(request.param, tmp_path) as found:
-        yield found
+CONFIGURATION = configured(**ELECTION)
 
 
 @asynccontextmanager
 async def at_work(server: Server, scheduler: Path, record: Record) -> AsyncIterator[None]:
-    """Nodes and controllers by the administrator; the scheduler by itself."""
-    admin = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
-    others = [each for each in ALL if each != "claim"]  # nobody makes volumes: claims wait for their node
-    stack = Stack(admin, SystemClock(), system_dice(), Parts(load_nodes(NODES), controllers=others))
+    """The scheduler by itself. Nobody makes volumes: claims wait for their node."""
     connection = find_connection(SystemClock(), kubeconfig=scheduler)
     transport = LosesAnswers(RecordingTransport(connect(connection), record))
     role = SchedulerRole(Told(CONFIGURATION, connection), transport)
-    tasks = [asyncio.create_task(each) for each in (stack.run(), role.run())]
-    await stack.registered.wait()
-    try:
+    parts = Parts(NODES, controllers=[each for each in ALL if each != "claim"])
+    async with attended(server, parts, role.run()):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await admin.close()
 
 
 def template(cpu: int = 1, **labels: str) -> Json:
@@ -174,9 +134,9 @@ def _spec(pod: Json) -> Json:
     return {"spec": pod["spec"]}
 
 
-def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(server: Server, tmp_path: Path) -> None:
+def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(role_server: Server, tmp_path: Path) -> None:
     record = Record()
-    space = Space(server, "default")
+    space = Space(role_server, "default")
 
     def is_placed() -> bool:
         pods = space.list("pods")["items"]
@@ -184,7 +144,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(server: Ser
         assert (len(pods), waiting) == (7, ["huge"])
         return True
 
-    with running(at_work(server, kubeconfig_of_role(server, "scheduler", tmp_path), record)):
+    with running(at_work(role_server, kubeconfig_of_role(role_server, "scheduler", tmp_path), record)):
         play(space)
         eventually(is_placed, "all but one are placed", DEADLINE_S)
         play_urgent(space)

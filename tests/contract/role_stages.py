@@ -1,0 +1,69 @@
+"""One role by itself on a server of its own; everything else is done by the administrator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from cluster_kit.server import Server
+from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
+from spinney.api.roles import NAMESPACE
+from spinney.drive.client.connect import connect, find_connection
+from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.sim.nodes.describe import load_nodes
+from spinney.sim.stack import Parts, Stack
+
+KINDS = [
+    pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
+    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
+]
+ELECTION = {
+    "leaderElection": {
+        "enabled": True,
+        "leaseDuration": "3s",
+        "renewDeadline": "2s",
+        "retryPeriod": "100ms",
+        "resourceNamespace": NAMESPACE,
+    }
+}
+NODES = load_nodes(
+    """
+levels:
+- {name: zone, label: example.com/zone, count: 2}
+- {name: host, count: 2}
+capacity: {cpu: 8, memory: 64Gi, pods: 110}
+"""
+)
+DEADLINE_S = 60.0
+
+
+def configured(**more: Any) -> OperatorConfiguration:
+    """With topologies of one level, that of the nodes."""
+    levels = [{"domain": "zone", "key": "example.com/zone"}]
+    whole = {
+        "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
+        "topologyAwareScheduling": {"enabled": True, "levels": levels},
+        **more,
+    }
+    return load_configuration(json.dumps(whole))
+
+
+@asynccontextmanager
+async def attended(server: Server, parts: Parts, *roles: Awaitable[None]) -> AsyncIterator[None]:
+    """The parts are at work in the name of the administrator, and beside them the roles in their own."""
+    admin = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
+    stack = Stack(admin, SystemClock(), system_dice(), parts)
+    tasks = [asyncio.ensure_future(each) for each in (stack.run(), *roles)]
+    await stack.registered.wait()
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await admin.close()
