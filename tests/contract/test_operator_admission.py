@@ -96,6 +96,17 @@ def schedule(ruled: Ruled, of: str, count: int = 1) -> None:
     ruled.space.patch(CLIQUES, f"{of}-0-w", {"status": {"scheduledReplicas": count}}, sub="status").ok(200)
 
 
+def test_g1_kubectl_is_told_of_a_pod_that_nobody_could_make(rule: Rule) -> None:
+    ruled = rule()
+    pod = {"containers": [{"name": "c", "image": "i", "env": {"A": "b"}, "command": "serve"}]}
+    manifest = yaml.safe_dump(workload("p", {"cliques": [{"name": "w", "spec": {"podSpec": pod}}]}))
+    done = ruled.kubectl("apply", "-f", "-", input=manifest, check=False)
+    assert done.returncode == 1
+    assert 'containers[0].env in body must be of type array: "object"' in done.stderr
+    assert 'containers[0].command in body must be of type array: "string"' in done.stderr
+    assert not ruled.space.exists(SETS, "p")
+
+
 def test_p2_kubectl_is_told_which_domain_the_topology_does_not_have(rule: Rule) -> None:
     ruled = rule()
     given(ruled, "default", "zone", "block")

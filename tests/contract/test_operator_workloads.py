@@ -181,6 +181,46 @@ def test_g1_a_rolling_update_never_goes_below_the_minimum_of_clique_and_group(st
     assert found["updatedReplicas"] == 1
 
 
+def test_g1_an_update_that_finds_no_place_takes_one_replica_and_leaves_the_others_alone(stage: Stage) -> None:
+    whole = podcliqueset("ne", [clique("w")], [group("g", ["w"])], replicas=3)
+    stage.create(whole).ok(201)
+    stage.ready_pods("ne", 3)
+    stage.available("ne", 3)
+    others = {name: uid for name, uid in stage.uids("PodClique", "ne").items() if not name.startswith("ne-0-")}
+    huge = with_image(whole, "v2")
+    resources = {"requests": {"cpu": "1000"}}
+    huge["spec"]["template"]["cliques"][0]["spec"]["podSpec"]["containers"][0]["resources"] = resources
+    stage.apply(huge)
+
+    def is_replaced() -> bool:
+        status = stage.get("PodCliqueScalingGroup", "ne-0-g")["status"]
+        return (status["updatedReplicas"], status["availableReplicas"]) == (1, 0)
+
+    stage.eventually(is_replaced, "the first replica has been replaced, and is pending")
+    status = stage.available("ne", 2)["status"]
+    assert [each["replicaIndex"] for each in status["updateProgress"]["currentlyUpdating"]] == [0]
+    assert others.items() <= stage.uids("PodClique", "ne").items()
+    stage.apply(with_image(whole, "v3"))
+    stage.eventually(_updated(stage, "ne"), "the next update has ended")
+    assert images(stage.ready_pods("ne", 3)) == {"v3": 3}
+
+
+def test_g1_what_has_no_place_does_not_hold_up_the_update_of_what_has(stage: Stage) -> None:
+    container = {"name": "main", "image": "serve", "resources": {"requests": {"memory": "40Gi"}}}
+    whole = podcliqueset("hu", [clique("w", podSpec={"containers": [container]})], [group("g", ["w"], replicas=14)])
+    stage.create(whole).ok(201)
+    nodes = len(stage.find("Node"))
+    stage.eventually(
+        lambda: stage.get("PodCliqueScalingGroup", "hu-0-g")["status"].get("availableReplicas") == nodes,
+        "every node has a replica, and two have none",
+    )
+    stage.apply(with_image(whole, "v2"))
+    stage.eventually(_updated(stage, "hu"), "the update has ended")
+    assert images(stage.part_of("Pod", "hu")) == {"v2": 14}
+    stage.delete("PodCliqueSet", "hu")
+    stage.eventually(lambda: not stage.part_of("Pod", "hu"), "its nodes are free again")
+
+
 def test_g1_on_delete_replaces_what_the_user_deletes_and_nothing_else(stage: Stage) -> None:
     whole = podcliqueset("od", [clique("w", 3, 1)], strategy="OnDelete")
     stage.create(whole).ok(201)

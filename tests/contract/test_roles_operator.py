@@ -71,6 +71,9 @@ def changes(stage: Stage) -> None:
         space.patch("horizontalpodautoscalers", each["metadata"]["name"], {"spec": {"maxReplicas": 9}}).ok(200)
     for each in space.list("roles")["items"]:
         space.patch("roles", each["metadata"]["name"], {"rules": []}).ok(200)
+    bare = {"metadata": {"labels": {"app.kubernetes.io/component": None}}}
+    for each in space.list("resourceclaims")["items"]:
+        space.patch("resourceclaims", each["metadata"]["name"], bare).ok(200)
 
     def is_put_right() -> bool:
         found = space.list("services", labelSelector="app.kubernetes.io/part-of=all")["items"]
@@ -79,6 +82,8 @@ def changes(stage: Stage) -> None:
         rules = [bool(each["rules"]) for each in space.list("roles")["items"]]
         assert (any(services), sizes, rules) == (False, {4}, [True]), (services, sizes, rules)
         assert stage.get("PodGroup", bent_group["metadata"]["name"])["spec"] == bent_group["spec"]
+        claims = [each["metadata"]["labels"] for each in space.list("resourceclaims")["items"]]
+        assert claims and all("app.kubernetes.io/component" in labels for labels in claims)
         return True
 
     stage.eventually(is_put_right, "what was bent is put right")

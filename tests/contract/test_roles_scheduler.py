@@ -12,7 +12,7 @@ from cluster_kit.recording import LosesAnswers, Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured
-from spinney.api.labels import SCHEDULER_KAI
+from spinney.api.labels import DEFAULT_QUEUE, SCHEDULER_KAI
 from spinney.api.roles import ROLES
 from spinney.cli.roles import Told
 from spinney.cli.run_scheduler import SchedulerRole
@@ -152,6 +152,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(role_server
         play_grove(space)
         eventually(lambda: not own_group(space), "the group that it had for itself is gone", DEADLINE_S)
         eventually(lambda: conditions(space, "huge").get("PodScheduled") == "False", "one is told why not", DEADLINE_S)
+        eventually(lambda: is_told(role_server), "the queue tells what its gangs hold", DEADLINE_S)
     rights = ROLES["scheduler"]
     assert record.differences(*rights.cluster, *rights.own_namespace) == {
         "used and not granted": [],
@@ -163,6 +164,11 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(role_server
 def conditions(space: Space, name: str) -> dict[str, str]:
     found = space.get("pods", name).ok(200).get("status", {}).get("conditions") or []
     return {each["type"]: each["status"] for each in found}
+
+
+def is_told(server: Server) -> bool:
+    found = Space(server, "").get("scheduling.run.ai/v2/queues", DEFAULT_QUEUE).ok(200)
+    return bool(found.get("status", {}).get("allocated"))
 
 
 def own_group(space: Space) -> list[str]:

@@ -194,6 +194,19 @@ def test_k1_k2_workers_of_a_ray_cluster_share_a_rack_and_all_of_it_a_zone(hall: 
     assert (count(hall, nodes, ZONE), count(hall, hall.bound("tune-worker"))) == (1, 1)
 
 
+def test_k14_a_ray_cluster_starts_without_the_workers_that_its_autoscaler_makes_later(hall: Hall) -> None:
+    hall.build(TWO_ZONES)
+    manifest = yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())
+    (workers,) = manifest["spec"]["workerGroupSpecs"]
+    workers |= {"replicas": 0, "minReplicas": 0}
+    hall.apply(manifest)
+    above = stored(hall, manifest)
+    ray(hall, above, "tune", 0)
+    hall.running("tune-head", 1)
+    member(hall, above, "tune-worker-0", {"ray.io/node-type": "worker", "ray.io/group": workers["groupName"]})
+    assert count(hall, hall.running("tune", 2), ZONE) == 1
+
+
 def test_k2_a_ray_job_asks_for_its_cluster_and_its_submitter_is_placed_alone(hall: Hall) -> None:
     hall.build(TWO_ZONES)
     template = yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())

@@ -27,6 +27,13 @@ def test_b5_ready_tells_where_the_pages_are(up: Up) -> None:
     assert first.stop()[0] == 0
 
 
+def test_k15_the_figures_of_the_scheduler_are_beside_the_pages(up: Up) -> None:
+    stack = up("--dashboard-port", "0").ready()
+    answer = httpx.get(f"{stack.pages}/metrics", timeout=WITHIN_S)
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'kai_topology_free{level="topology.kubernetes.io/zone"' in answer.text
+
+
 def test_b5_a_port_of_the_pages_that_is_taken_is_named(up: Up) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -21,17 +21,20 @@ from spinney.api.admission import AdmissionPlugin, Object
 from spinney.api.crds import all_crds
 from spinney.api.dynamo_conversion import convert
 from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.api.priority_classes import priority_classes
 from spinney.api.roles import NAMESPACE, ROLES, rbac_objects, user_of
 from spinney.cli.addresses import certificate_hosts, reachable_host
 from spinney.cli.manifest_files import apply_all, manifests_of
 from spinney.cli.stack_options import StackOptions
 from spinney.cli.webhook_beside import judging
 from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.connect import connect, find_connection
 from spinney.drive.client.credentials import Fixed, Grant
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.scheduler.views import PRIORITY_CLASSES
 from spinney.serve import tls
 from spinney.serve.apiserver.access.identity import ADMIN, AUTHENTICATED, MASTERS, Identity, Nobody, role_identity
 from spinney.serve.apiserver.embedded import Embedded, build
@@ -102,6 +105,10 @@ async def install_rights(transport: Transport) -> None:
 async def install_kinds(transport: Transport, definitions: list[Object]) -> None:
     door = Door(transport, system_dice(), field_manager="spinney-up")
     await apply_all(ApiClient(transport, system_dice()), door, manifests_of(definitions, "our own kinds"))
+    for each in priority_classes():
+        outcome = await door.create(PRIORITY_CLASSES.ref(each["metadata"]["name"]), each)
+        if not isinstance(outcome, Exists):  # its value is its maker's and cannot be changed
+            written(outcome)
 
 
 def _converted_here() -> list[Object]:

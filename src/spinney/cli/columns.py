@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 _BETWEEN = "   "
 _CUT = ".."
-_LEAST = 12
-"""No column is cut to less than this."""
+_LEAST = (12, 6)
+"""No column is cut to less than the first while that is enough, and never to less than the second."""
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
@@ -28,8 +28,9 @@ def narrowed(rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
         return cells
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     room = width - len(_BETWEEN) * (len(widths) - 1)
-    while sum(widths) > room and max(widths) > _LEAST:
-        widths[widths.index(max(widths))] -= 1
+    for least in _LEAST:
+        while sum(widths) > room and max(widths) > least:
+            widths[widths.index(max(widths))] -= 1
     return [[_cut(cell, most) for cell, most in zip(row, widths, strict=True)] for row in cells]
 
 

@@ -23,13 +23,19 @@ from spinney.serve.dashboard.seeing import Questions, Refused
 
 @contextlib.asynccontextmanager
 async def dashboard(
-    transport: Transport, options: DashboardOptions, configuration: OperatorConfiguration
+    transport: Transport,
+    options: DashboardOptions,
+    configuration: OperatorConfiguration,
+    metrics: Callable[[], str] | None = None,
 ) -> AsyncIterator[str]:
-    """Pages are served while the block runs; gives the address to tell people, once: a new token is a part of it."""
+    """Pages are served while the block runs; gives the address to tell people, once: a new token is a part of it.
+
+    `metrics` are served beside them, under `/metrics`.
+    """
     token = options.token()
     seen = ClusterViews(transport, system_dice())
     plan = answering(planner(seen.client, configuration))
-    questions = Questions(seen.events, seen.uses, plan, seen.trouble)
+    questions = Questions(seen.events, seen.uses, plan, seen.trouble, metrics)
     async with asyncio.TaskGroup() as group:
         watching = group.create_task(seen.run(), name="dashboard-views")
         try:

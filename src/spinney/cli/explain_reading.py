@@ -5,7 +5,7 @@ What may not be read and can be done without is done without, and the story says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from spinney.api.builtin.node import Node
@@ -19,9 +19,11 @@ from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.markers import Slim
 from spinney.api.meta import Condition, Kind, condition
+from spinney.api.names import dns_label, dns_subdomain
 from spinney.cli.explain_finding import NotThere, belongs, find, is_kind
 from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
 from spinney.core.view.story import Levels, Story, gang_story, lone_pod
+from spinney.core.view.tree import natural
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath
@@ -55,6 +57,7 @@ LOOKED_FOR = {
 """Kinds whose objects may be there before they have pods."""
 
 
+_FEW_NOTES = 3
 _NO_GROUP = "none of its pods is in a PodGroup"
 
 
@@ -70,6 +73,8 @@ class _Told(Slim, frozen=True):
 
 async def read_story(client: ApiClient, namespace: str, name: str, kind: str) -> Story:
     """Raises NotThere, and ClientError where the cluster cannot be read."""
+    if dns_label(namespace) or dns_subdomain(name):
+        raise _nobody(namespace, name, kind)  # no server has an object of such a name
     try:
         groups = (await client.list(Selection(_GROUPS, namespace), PodGroup)).items
     except NotFound:
@@ -87,8 +92,33 @@ async def read_story(client: ApiClient, namespace: str, name: str, kind: str) ->
     members = {group.metadata.name: _members(pods, group) for group in chosen}
     nodes, notes = await _nodes(client, {pod.spec.node_name for each in members.values() for pod in each})
     levels = {each: await _levels(client, each) for each in _topologies(chosen)}
+    notes = notes or _lost([pod for each in members.values() for pod in each], nodes)
+    notes += _strays(pods, found, name)
     gangs = [gang_story(group, members[group.metadata.name], nodes, levels) for group in chosen]
-    return Story(found, namespace, name, tuple(sorted(gangs, key=lambda gang: gang.name)), tuple(notes))
+    return Story(found, namespace, name, tuple(sorted(gangs, key=lambda gang: natural(gang.name))), tuple(notes))
+
+
+def _lost(members: Sequence[Pod], nodes: Mapping[str, Node]) -> list[str]:
+    """Pods on nodes that were taken away, as long as nobody has taken away the pods."""
+    bound = [pod for pod in members if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")]
+    return [
+        f"node {pod.spec.node_name} of pod {pod.metadata.name} does not exist any more"
+        for pod in bound
+        if pod.spec.node_name not in nodes
+    ][:_FEW_NOTES]
+
+
+def _strays(pods: Sequence[Pod], kind: str, name: str) -> list[str]:
+    """Pods of the workload that wait without a gang, beside those that have one."""
+    alone = [
+        pod
+        for pod in pods
+        if belongs(pod, kind, name) and not pod.spec.node_name and POD_GROUP_NAME not in pod.metadata.annotations
+    ]
+    told = [(pod.metadata.name, pod.condition(POD_SCHEDULED)) for pod in alone[:_FEW_NOTES]]
+    return [
+        f"pod {each} is in no gang yet{f': {said.message}' if said and said.message else ''}" for each, said in told
+    ]
 
 
 def _ungrouped(pods: Sequence[Pod], kind: str, namespace: str, name: str) -> Story:
@@ -113,8 +143,11 @@ async def _missing(client: ApiClient, namespace: str, name: str, kind: str) -> N
             ready = condition(found.status.conditions, "Ready")
             why = ready.message if ready is not None and ready.status == "False" and ready.message else _NO_GROUP
             return NotThere(f"{each} {namespace}/{name} has no gang yet: {why}")
-    what = f"{kind} {namespace}/{name}" if kind else f"workload or pod {namespace}/{name}"
-    return NotThere(f"there is no {what}")
+    return _nobody(namespace, name, kind)
+
+
+def _nobody(namespace: str, name: str, kind: str) -> NotThere:
+    return NotThere(f"there is no {kind or 'workload or pod'} {namespace}/{name}")
 
 
 async def _lookup(client: ApiClient, path: ResourcePath, name: str, namespace: str, kind: type[T]) -> T | None:

@@ -19,6 +19,7 @@ from spinney.core.placement.wording import enumerated, many
 from spinney.core.view.story import FINISHED, GangStory, Member, Place, Story
 
 _MOST_PODS = 16
+_MOST_GANGS = 12
 _INDENT = "  "
 _DOMAIN_LINE = "node-group "
 
@@ -37,11 +38,19 @@ def shown(story: Story, screen: Screen | None = None) -> str:
     """The whole story; every line ends with a newline."""
     look = screen or Screen()
     lines = [plain(_title(story))]
-    for gang in story.gangs:
+    for gang in _chosen(story.gangs):
         lines += ["", *gang_lines(gang, _look(gang, look))]
+    if len(story.gangs) > _MOST_GANGS:
+        more = many(len(story.gangs) - _MOST_GANGS, "gang")
+        lines += ["", *wrapped(f"and {more} more: -o json has them all", look.width)]
     if story.notes:
         lines += ["", *(f"note: {plain(note)}" for note in story.notes)]
     return "\n".join(lines) + "\n"
+
+
+def _chosen(gangs: Sequence[GangStory]) -> Sequence[GangStory]:
+    """All in their order; of too many those that wait come first, for they are what people look for."""
+    return gangs if len(gangs) <= _MOST_GANGS else sorted(gangs, key=lambda gang: not gang.waits)[:_MOST_GANGS]
 
 
 def _title(story: Story) -> str:

@@ -75,19 +75,26 @@ def manifests_of(objects: Iterable[dict[str, Any]], where: str) -> list[Manifest
 
 def _texts(path: Path) -> Iterator[tuple[str, str]]:
     if str(path) == "-":
-        yield "standard input", _standard_input()
+        yield "standard input", standard_input()
         return
     try:
         files = sorted(one for one in path.iterdir() if one.suffix in _SUFFIXES) if path.is_dir() else [path]
-        for file in files:
-            yield str(file), file.read_text(encoding="utf-8")
     except OSError as error:
         raise ManifestError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
+    for file in files:
+        yield str(file), _text(file)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ManifestError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ManifestError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise ManifestError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
-def _standard_input() -> str:
+def standard_input() -> str:
     """Bytes that are no text may come as lone surrogates."""
     try:
         text = sys.stdin.read()

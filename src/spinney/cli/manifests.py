@@ -91,6 +91,7 @@ def everything(namespace: str, config: Path | None, image: str | None, output: s
     _print(
         [
             *_kinds(namespace),
+            *_classes(),
             _space(namespace),
             *_rights(namespace),
             *_webhooks(namespace, config),
@@ -109,6 +110,12 @@ def _rights(namespace: str) -> Objects:
     from spinney.api.roles import rbac_objects
 
     return rbac_objects(namespace)
+
+
+def _classes() -> Objects:
+    from spinney.api.priority_classes import priority_classes
+
+    return priority_classes()
 
 
 def _kinds(namespace: str) -> Objects:

@@ -35,9 +35,11 @@ def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> 
     if path is None:
         return load_configuration(otherwise, backends)
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise OptionError(f"--config {path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(f"--config {path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
     try:
         return load_configuration(text, backends)
     except ConfigurationError as error:

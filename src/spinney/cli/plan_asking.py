@@ -19,7 +19,7 @@ from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.cluster_reading import ClusterReader
 from spinney.cli.manifest_files import Manifest, ManifestError, parse_manifests
 from spinney.cli.operator_settings import dynamo_settings_of, read_configuration
-from spinney.cli.plan_graphs import queue_named, set_of
+from spinney.cli.plan_graphs import queue_named, replicas_asked, set_of
 from spinney.cli.plan_owners import refusals
 from spinney.cli.plan_placing import AS_MANY_AS_FIT, Placing, Workload
 from spinney.cli.plan_snapshot import Snapshot, read_snapshot
@@ -191,7 +191,7 @@ class _Asking:
         if judgement.admitted is None:
             return replace(base, refusals=tuple(map(str, judgement.errors)))
         uid, there = await set_standing(self._reader, self._snapshot, judgement.admitted)
-        there = Standing(there.pods, {}, there.is_scheduled)  # replicas of deployments are those they ask for
+        there = Standing(there.pods, replicas_asked(body), there.is_scheduled)
         waiting = waiting_of_set(self._snapshot, judgement.admitted) if uid else {}
         made_body = _with_uid(judgement.admitted, uid)
         return replace(base, body=made_body, exists=bool(uid), there=there, waiting=waiting)

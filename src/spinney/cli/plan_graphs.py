@@ -6,8 +6,10 @@ from spinney.api.changes import Create, Json, SetStatus
 from spinney.api.dynamo_conversion import BETA, ConversionError, convert
 from spinney.api.labels import DYNAMO_KAI_QUEUE
 from spinney.cli.manifest_files import ManifestError
+from spinney.core.expansion.dynamo import names
 from spinney.core.expansion.dynamo.deployment import expand
 from spinney.core.expansion.dynamo.framework import Observed
+from spinney.core.expansion.dynamo.roles import replicas_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.resources import PODCLIQUESETS
 
@@ -26,6 +28,14 @@ def set_of(graph: Json, settings: DynamoSettings, has_queue: bool, now_s: float)
     told = [change.status for change in expansion.changes if isinstance(change, SetStatus)]
     said = [one["message"] for status in told for one in status.get("conditions", ()) if one["status"] == "False"]
     return said[0] if said else "no PodCliqueSet follows from it"
+
+
+def replicas_asked(graph: Json) -> dict[str, int]:
+    """Of its cliques and groups, by name: a deployment scales them to what it asks for, also to none."""
+    newest = convert(graph, BETA)
+    components = newest["spec"].get("components") or []
+    name = names.podcliqueset(newest["metadata"]["name"], components)
+    return {names.child(name, one["name"]): replicas_of(one) for one in components}
 
 
 def queue_named(graph: Json) -> str:

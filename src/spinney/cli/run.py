@@ -132,7 +132,9 @@ Examples:
 @click.option(
     "--strategy", type=click.Choice(["binpack", "spread"]), default="binpack", help="Fill domains, or keep them even."
 )
-@click.option("--node-pool", default="", metavar="NAME", help="Only nodes of this pool. Default: nodes of no pool.")
+@click.option(
+    "--node-pool", default="", metavar="NAME", help="Only nodes and gangs of this pool. Default: those of no pool."
+)
 @click.option(
     "--staleness-grace-period",
     "grace_s",

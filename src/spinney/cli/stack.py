@@ -98,10 +98,11 @@ async def _up(
     async with server as api:
         await api.judged()
         controllers = () if options.real else ALL
-        async with standing(api, nodes, configuration, controllers):
+        async with standing(api, nodes, configuration, controllers) as stack:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
-            async with dashboard(api.as_role("dashboard"), pages, configuration) as page:
+            metrics = stack.scheduler.metrics.page if stack.scheduler is not None else None
+            async with dashboard(api.as_role("dashboard"), pages, configuration, metrics) as page:
                 _announce(options, api, len(nodes), applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()
 

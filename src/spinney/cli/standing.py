@@ -27,7 +27,7 @@ _LOOK_INTERVAL_S = 0.5
 @asynccontextmanager
 async def standing(
     api: Api, nodes: Sequence[dict[str, Any]], configuration: OperatorConfiguration, controllers: Sequence[str] = ALL
-) -> AsyncIterator[None]:
+) -> AsyncIterator[Stack]:
     """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
     parts = Parts(
         nodes=nodes,
@@ -45,7 +45,7 @@ async def standing(
         ]
         for ready in (stack.registered, stack.operating, stack.scheduling, stack.deploying):
             await ready.wait()
-        yield
+        yield stack
         for task in tasks:
             task.cancel()
 

@@ -87,7 +87,8 @@ Examples:
 
 \b
 Of the bar, full cells are used, dots are free, and crosses are on nodes that
-are cordoned or not ready. Nodes that lack a key of the topology are in none of
+are cordoned or not ready. A domain without the resource of the heading is told
+by what it has most of, named behind its figures. Nodes that lack a key of the topology are in none of
 its domains and are listed below the tree.
 
 \b

@@ -5,7 +5,6 @@ Only reads. What may not be seen and can be done without is named in the notes.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.topology import Topology
-from spinney.cli.manifest_files import Manifest, ManifestError, read_manifests
+from spinney.cli.manifest_files import Manifest, ManifestError, read_manifests, standard_input
 from spinney.cli.options import looked
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import Forbidden, NotFound
@@ -115,7 +114,7 @@ async def _served(client: ApiClient, path: ResourcePath, kind: type[T]) -> tuple
 def _described(path: Path | None) -> list[dict[str, Any]]:
     if path is None:
         return []
-    return parse_nodes(sys.stdin.read(), "standard input") if str(path) == "-" else load_nodes(path)
+    return parse_nodes(standard_input(), "standard input") if str(path) == "-" else load_nodes(path)
 
 
 def _of(given: Iterable[Manifest], version: str, kind: str, shape: type[T]) -> tuple[T, ...]:

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from spinney.core.placement.wording import many
-from spinney.core.view.tree import Domain, Host, Room, Tree
+from spinney.core.view.tree import Domain, Host, Room, Tree, sum_of
 
 MOST_ROWS = 60
 """A tree with more rows is folded a level up, unless it is asked for."""
@@ -30,12 +30,13 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One domain, or a run of equal ones with the figures of each of them."""
+    """One domain, or a run of equal ones with the figures of each of them. `resource`: what the figures count."""
 
     branch: str
     name: str
     nodes: int
     room: Room
+    resource: int
     gangs: Mapping[str, int] = field(default_factory=dict)
     loose: int = 0
     state: str = ""
@@ -142,22 +143,24 @@ class _Listed:
             return
         for host in domain.hosts:
             branch = indent + ("└─ " if host is domain.hosts[-1] else "├─ ")
-            yield Row(branch, host.name, 1, self._tree.room(host), host.gangs, host.loose, host.state)
+            at = self._tree.own_resource(host.rooms)
+            yield Row(branch, host.name, 1, host.rooms[at], at, host.gangs, host.loose, host.state)
 
     def _others(self, domains: Sequence[Domain], branch: str) -> Row:
-        rooms = [self._tree.room(one) for one in domains]
-        room = Room(sum(r.capacity for r in rooms), sum(r.used for r in rooms), sum(r.free for r in rooms))
+        rooms = sum_of(domains, len(self._tree.root.rooms))
+        at = self._tree.own_resource(rooms)
         name = (
             f"{len(domains)} other {plural(self._level(domains[0])) if len(domains) > 1 else self._level(domains[0])}"
         )
-        return Row(branch, name, sum(one.nodes for one in domains), room)
+        return Row(branch, name, sum(one.nodes for one in domains), rooms[at], at)
 
     def _row(self, domain: Domain, branch: str, name: str) -> Row:
         gangs = domain.gangs if domain.path else {}
         if self._wish.gang:
             gangs = {name: pods for name, pods in domain.gangs.items() if name == self._wish.gang}
         loose = domain.loose if domain.path and not self._wish.gang else 0
-        return Row(branch, name, domain.nodes, self._tree.room(domain), gangs, loose, state_of(domain))
+        at = self._tree.own_resource(domain.rooms)
+        return Row(branch, name, domain.nodes, domain.rooms[at], at, gangs, loose, state_of(domain))
 
     def _level(self, domain: Domain) -> str:
         return self._tree.levels[len(domain.path) - 1].name

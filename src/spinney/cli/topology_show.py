@@ -22,6 +22,7 @@ from spinney.core.view.tree import CPU, Gang, Outside, Room, Tree, View
 _MOST_NAMED = 4
 _GANG_LEAST = 14
 _NAME_LEAST = 4
+_BETWEEN = ", "
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,17 @@ class _Layout:
     bar: int
     figures: int
     gangs: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What stands behind the figures: the resource, where it is not that of the tree, and gangs. `namespace`: of all of
+    them, which is not said again; `gang`: the chosen one.
+    """
+
+    unit: str
+    namespace: str
+    gang: str
 
 
 def shown(view: View, trees: Sequence[Tree], wish: Wish, screen: Screen) -> str:
@@ -50,28 +62,38 @@ def _tree(view: View, tree: Tree, wish: Wish, screen: Screen) -> Iterator[str]:
         yield ""
         listing = rows_of(tree, wish)
         namespace = _only_namespace(tree) if not wish.gang else ""
-        layout = _layout(listing.rows, screen, view.resource(tree))
+        layout = _layout(listing.rows, screen, view.resources)
         yield _cut(_head(layout, namespace, view.resource(tree), screen), screen.width)
         for row in listing.rows:
-            yield _line(row, layout, view.resource(tree), namespace, wish.gang, screen)
+            unit = "" if row.resource == tree.resource else view.resources[row.resource]
+            yield _line(row, layout, view.resources[row.resource], _Beside(unit, namespace, wish.gang), screen)
         yield from (["", *(_cut(note, screen.width) for note in listing.notes)] if listing.notes else ())
     yield from _outside(view, tree, screen)
 
 
 def _heading(view: View, tree: Tree, wish: Wish, screen: Screen) -> Iterator[str]:
     arrow = " › " if screen.is_unicode else " > "
-    room, resource = tree.room(tree.root), view.resource(tree)
     levels = arrow.join(plain(level.name) for level in tree.levels)
     yield _cut(f"{_bold(plain(tree.name), screen)}  {levels}", screen.width + (8 if screen.color else 0))
-    figures = [f"{_amount(room.used, resource)} of {_amount(room.capacity, resource)} {resource} used"]
-    figures += [f"{_amount(room.free, resource)} free"]
-    figures += [f"{_amount(room.lost, resource)} on nodes that take no pods"] if room.lost else []
     nodes = many(tree.root.nodes, "node")
-    told = f"{nodes}, {', '.join(figures)}" if tree.root.nodes else "no node carries all its keys"
+    told = f"{nodes}, {'; '.join(_totals(view, tree))}" if tree.root.nodes else "no node carries all its keys"
     yield from _wrapped(told, screen.width)
     gang = view.gangs.get(wish.gang)
     if gang is not None:
         yield from _gang_heading(tree, gang, screen)
+
+
+def _totals(view: View, tree: Tree) -> Iterator[str]:
+    """Of the resource that the tree is told by, then of every other accelerator in it."""
+    others = [at for at, name in enumerate(view.resources) if name != CPU and at != tree.resource]
+    for at in (tree.resource, *others):
+        room, resource = tree.root.rooms[at], view.resources[at]
+        if at != tree.resource and not (room.capacity or room.used):
+            continue
+        figures = [f"{_amount(room.used, resource)} of {_amount(room.capacity, resource)} {resource} used"]
+        figures += [f"{_amount(room.free, resource)} free"]
+        figures += [f"{_amount(room.lost, resource)} on nodes that take no pods"] if room.lost else []
+        yield ", ".join(figures)
 
 
 def _gang_heading(tree: Tree, gang: Gang, screen: Screen) -> Iterator[str]:
@@ -98,9 +120,9 @@ def _common(tree: Tree, gang: str) -> str:
     return f"{tree.levels[len(here.path) - 1].name} {plain('/'.join(here.path))}"
 
 
-def _layout(rows: Sequence[Row], screen: Screen, resource: str) -> _Layout:
+def _layout(rows: Sequence[Row], screen: Screen, resources: Sequence[str]) -> _Layout:
     """Names get what they need up to a half of the screen, the bar an eighth, gangs the rest."""
-    figures = max(len(_figures(row.room, resource)) for row in rows)
+    figures = max(len(_figures(row.room, resources[row.resource])) for row in rows)
     nodes = max(5, max(len(str(row.nodes)) for row in rows))
     bar = max(6, min(24, screen.width // 8))
     name = max(len("DOMAIN"), max(len(row.branch) + len(plain(row.name)) for row in rows))
@@ -116,20 +138,24 @@ def _head(layout: _Layout, namespace: str, resource: str, screen: Screen) -> str
     return f"{'DOMAIN'.ljust(layout.name)}  {'NODES'.rjust(layout.nodes)}  {used}  {gangs}".rstrip()
 
 
-def _line(row: Row, layout: _Layout, resource: str, namespace: str, gang: str, screen: Screen) -> str:
+def _line(row: Row, layout: _Layout, resource: str, beside: _Beside, screen: Screen) -> str:
     name = row.branch + middle_cut(plain(row.name), layout.name - len(row.branch), screen)
     name = (name if screen.is_unicode else name.translate(_ASCII)).ljust(layout.name)
     figures = _figures(row.room, resource).rjust(layout.figures)
-    text = _cut(_gangs(row, namespace, gang, layout.gangs, screen), layout.gangs)
+    room = layout.gangs - len(beside.unit) - len(_BETWEEN)
+    unit = beside.unit if room >= _GANG_LEAST or not row.gangs else ""
+    parts = [part for part in (unit, _gangs(row, beside, room if unit else layout.gangs, screen)) if part]
+    text = _cut(_BETWEEN.join(parts), layout.gangs)
     if screen.color:
-        name = click.style(name, bold=True) if gang and gang in row.gangs else name
+        name = click.style(name, bold=True) if beside.gang and beside.gang in row.gangs else name
         text = click.style(text, fg="red") if row.state and not row.gangs else text
     bar = _bar(row.room, layout.bar, screen)
     return f"{name}  {str(row.nodes).rjust(layout.nodes)}  {bar}  {figures}  {text}".rstrip()
 
 
-def _gangs(row: Row, namespace: str, chosen: str, width: int, screen: Screen) -> str:
+def _gangs(row: Row, beside: _Beside, width: int, screen: Screen) -> str:
     """The largest first, as many as fit, then how many more; what is wrong with nodes comes before them."""
+    namespace, chosen = beside.namespace, beside.gang
     times = TIMES if screen.is_unicode else "x"
     names = sorted(row.gangs, key=lambda name: (name != chosen, -row.gangs[name], name))
     parts = [f"{plain(name.removeprefix(f'{namespace}/'))} {times}{row.gangs[name]}" for name in names]

@@ -80,7 +80,8 @@ def up(
 ) -> None:
     """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
 
-    Prints a line that starts with "ready" when everything is up. Ctrl-C stops it cleanly.
+    Prints a line that starts with "ready" when everything is up. Ctrl-C stops it cleanly. Beside the pages, under
+    /metrics, are the figures of the scheduler.
     """
     from spinney.cli.stack import run
     from spinney.cli.stack_options import StackOptions

@@ -54,8 +54,8 @@ def validate(
         raise click.UsageError("--topology and --kubeconfig exclude each other: a cluster has its own topologies")
     import asyncio
 
-    from spinney.api.operator_configuration import ConfigurationError
     from spinney.cli.manifest_files import ManifestError
+    from spinney.cli.stack_options import ConfigurationError
     from spinney.drive.client.errors import ClientError
     from spinney.drive.loop.operator.start_up import StartUpFailed
 
@@ -63,20 +63,16 @@ def validate(
         configuration = _configuration(config)
         judgements = asyncio.run(_judged(manifests, topologies, kubeconfig, configuration))
     except (ManifestError, ConfigurationError, ClientError, StartUpFailed, OSError) as error:
-        about = f"{config}: " if isinstance(error, ConfigurationError) else ""
-        stop("validate", f"{about}{error}", UNREADABLE)
+        stop("validate", str(error), UNREADABLE)
     _print(judgements, output)
     if any(one.errors for one in judgements):
         raise SystemExit(NO)
 
 
 def _configuration(path: Path | None) -> OperatorConfiguration | None:
-    from spinney.api.operator_configuration import BACKENDS, load_configuration
-    from spinney.drive.loop.operator.configured import third_party_backends
+    from spinney.cli.operator_settings import read_configuration
 
-    if path is None:
-        return None
-    return load_configuration(path.read_text(encoding="utf-8"), (*BACKENDS, *third_party_backends()))
+    return read_configuration(path) if path is not None else None
 
 
 async def _judged(

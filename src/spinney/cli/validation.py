@@ -135,7 +135,7 @@ class Validator:
             obj = obj if changed is None else changed
         errors += _schema_errors(resource, obj, old)
         more, warnings = await self._by_rules(msgspec.structs.replace(request, object=obj), bool(errors))
-        unique = tuple({str(error): error for error in (*errors, *more)}.values())
+        unique = tuple({str(error): error for error in (*errors, *_untold(more, errors))}.values())
         if not unique:
             self._drawer.put(resource.group, resource.plural, obj)
         admitted = None if unique else obj
@@ -150,6 +150,18 @@ class Validator:
         if verdict.message:
             errors.append(FieldError("", ErrorType.INTERNAL, None, verdict.message))
         return errors, verdict.warnings
+
+
+def _untold(errors: Sequence[FieldError], told: Sequence[FieldError]) -> list[FieldError]:
+    """Those of the rules that say more than the schema has said."""
+    return [error for error in errors if not any(_says(one, error) for one in told)]
+
+
+def _says(told: FieldError, error: FieldError) -> bool:
+    """That a value is none of those there are; or, of what is around the field, the same words."""
+    unknown = (told.path, told.type) == (error.path, error.type) and error.type is ErrorType.NOT_SUPPORTED
+    around = error.path.startswith(told.path) and bool(error.detail) and told.detail.endswith(error.detail)
+    return unknown or around
 
 
 def _in_a_served_form(manifest: Manifest) -> Object:

@@ -228,3 +228,4 @@ def test_p7_metadata_passes_whatever_has_become_of_the_topology() -> None:
 def test_inv8_a_set_that_is_being_deleted_may_lose_its_finalizers_whatever_it_looks_like() -> None:
     old: Json = {"metadata": {"name": "p", "namespace": "ns", "deletionTimestamp": "2030-01-01T00:00:00Z"}, "spec": []}
     assert errors(old | {"kind": "PodCliqueSet"}, old) == []
+    assert errors(["nothing like a set"], old) != []  # type: ignore[arg-type]

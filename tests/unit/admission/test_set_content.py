@@ -14,6 +14,7 @@ from unit.admission.admission_kit import ON, Json, clique, errors, group, pcs, w
 CLIQUE = "spec.template.cliques[0]"
 GROUP = "spec.template.podCliqueScalingGroups[0]"
 EXPLICIT = {"cliqueStartupType": "CliqueStartupTypeExplicit"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 REQUESTS = {"spec": {"devices": {"requests": [{"name": "gpu"}]}}}
 
 
@@ -23,6 +24,10 @@ def scaled(least: int | None, most: int) -> Json:
 
 def env(*names: str) -> Json:
     return {"containers": [{"name": "main", "env": [{"name": name, "value": "x"} for name in names]}]}
+
+
+def _main(**fields: Any) -> Json:
+    return {"containers": [{"name": "main", **fields}]}
 
 
 def sharing(*entries: Json, **more: Any) -> Json:
@@ -381,6 +386,52 @@ def test_fields_that_no_pod_has_are_warned_of_and_not_lost_without_a_word() -> N
         f'unknown field "{CLIQUE}.spec.podSpec.containers[0].resorces"',
         f'unknown field "{CLIQUE}.spec.podSpec.containers[0].resources.limit"',
     ]
+
+
+WRONG_TYPES: dict[str, tuple[Json, str, str, str]] = {
+    "variables as a map": (_main(env={"A": "b"}), "containers[0].env", "array", "object"),
+    "a number as the value of a variable": (
+        _main(env=[{"name": "A", "value": 1}]),
+        "containers[0].env[0].value",
+        "string",
+        "integer",
+    ),
+    "a command line in one piece": (_main(command="serve --all"), "containers[0].command", "array", "string"),
+    "an image that is a word of YAML": (_main(image=True), "containers[0].image", "string", "boolean"),
+    "init containers as a map": ({**_main(), "initContainers": {"a": {}}}, "initContainers", "array", "object"),
+    "a container that is none": ({"containers": [*_main()["containers"], None]}, "containers[1]", "object", "null"),
+    "volumes as a map": ({**_main(), "volumes": {"a": {}}}, "volumes", "array", "object"),
+    "claims in one piece": ({**_main(), "resourceClaims": "a"}, "resourceClaims", "array", "string"),
+    "gates in one piece": ({**_main(), "schedulingGates": "a"}, "schedulingGates", "array", "string"),
+    "a node selector as a list": ({**_main(), "nodeSelector": ["a"]}, "nodeSelector", "object", "array"),
+    "a scheduler that is a number": ({**_main(), "schedulerName": 5}, "schedulerName", "string", "integer"),
+    "an affinity that is a word": (
+        {**_main(), "affinity": {"nodeAffinity": "near"}},
+        "affinity.nodeAffinity",
+        "object",
+        "string",
+    ),
+    "a term that is none": (
+        {**_main(), "affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [None]}}}},
+        f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]",
+        "object",
+        "null",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "field", "wanted", "found"), WRONG_TYPES.values(), ids=WRONG_TYPES)
+def test_values_of_another_type_than_a_pod_has_there_are_refused(
+    pod: Json, field: str, wanted: str, found: str
+) -> None:
+    path = f"{CLIQUE}.spec.podSpec.{field}"
+    assert f'{path}: Invalid value: "{found}": {path} in body must be of type {wanted}: "{found}"' in errors(
+        pcs(clique(pod=pod))
+    )
+
+
+def test_values_that_are_null_or_whole_numbers_are_as_good_as_the_api_server_takes_them() -> None:
+    assert errors(pcs(clique(pod={**_main(env=None), "volumes": None, "terminationGracePeriodSeconds": 30.0}))) == []
 
 
 def test_amounts_that_cannot_be_read_are_refused() -> None:

@@ -205,6 +205,21 @@ def test_p5_the_reference_may_change_while_nothing_is_scheduled() -> None:
     assert label(stored(new, ON, lookup, old)) == "gb200"
 
 
+def test_p10_a_running_set_may_name_the_topology_that_it_uses_already() -> None:
+    lookup = view(topology("rack"), topology("rack", name="h100")).add("podcliques", podclique("p", 1))
+    old = stored(pcs(constraint=pack("rack")), lookup=lookup)
+    named = {**pack("rack"), "topologyName": "grove-topology"}
+    assert errors(changed(old, topologyConstraint=named), old, lookup=lookup) == []
+    assert errors(changed(old, topologyConstraint={**named, "topologyName": "h100"}), old, lookup=lookup) == [
+        f'{TEMPLATE}.topologyConstraint.topologyName: Forbidden: topologyName cannot be changed from "" to "h100" '
+        "once pods are scheduled"
+    ]
+    assert errors(changed(old, clusterTopologyName="grove-topology"), old, lookup=lookup) == [
+        f'{TEMPLATE}.clusterTopologyName: Forbidden: clusterTopologyName cannot be changed from "" to "grove-topology" '
+        "once pods are scheduled"
+    ]
+
+
 def test_p5_a_new_reference_is_checked_anew() -> None:
     old, lookup = pending()
     lookup.add("clustertopologies", topology("zone", "host", name="small"))

@@ -105,6 +105,7 @@ def test_k15_a_gang_that_waits() -> None:
 
 def test_k15_a_gang_that_is_placed() -> None:
     parts = {"subGroups": [{"name": "lead", "minMember": 1}, {"name": "work", "minMember": 2}]}
+    parts |= {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": BLOCK}}
     placed = group(spec=parts, metadata={"annotations": {"spinney.dev/placement-score": "0.8750"}})
     there = [node("n0", "b0/r0"), node("n1", "b0/r0"), node("n2", "b0/r1")]
 
@@ -145,6 +146,20 @@ def test_k15_without_a_word_of_the_scheduler_what_can_be_seen_is_told() -> None:
     assert unsaid(pod("w-0"))[0] == "Unknown"
 
 
+def test_k15_a_gang_that_changed_labels_have_torn_apart_is_said_to_be() -> None:
+    there = [node("n0", "b0/r0"), node("n1", "b0/r1")]
+    (found,) = story(group(), [pod("w-0", "n0"), pod("w-1", "n1")], there).gangs
+    words = f"the gang asks for one {RACK}, but its pods run in more than one: labels of nodes have changed"
+    assert (found.state, found.lines) == ("Scheduled", (words,))
+
+
+def test_k14_k15_a_gang_that_is_stale_is_said_to_be() -> None:
+    since = {"kai.scheduler/stale-podgroup-timestamp": "2026-01-01T00:00:00Z"}
+    state, words = unsaid(pod("w-0", "n0"), metadata={"annotations": since})
+    assert state == "Scheduled"
+    assert words == "it is stale: it runs with fewer pods than it needs together, since 2026-01-01T00:00:00Z"
+
+
 def test_k15_a_gang_whose_pods_have_ended_is_said_to_have_finished() -> None:
     ended = story(group(), [pod(f"w-{at}", "n0", status={"phase": "Succeeded"}) for at in range(2)])
     assert shown(ended).splitlines() == [
@@ -176,6 +191,15 @@ def test_k2_a_pod_with_a_reason_of_its_own_is_named() -> None:
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "sub-group x\nis unknown"}
     found = shown(story(refused(), [pod("w-0"), pod("w-1", status={"conditions": [said]})]))
     assert found.splitlines()[-1] == "  w-1: sub-group x is unknown"
+
+
+def test_of_many_gangs_those_that_wait_are_shown_and_the_others_counted() -> None:
+    placed, waiting = story(group(), [pod("w-0", "n0")]).gangs[0], story(refused(), [pod("w-0")]).gangs[0]
+    many = Story("PodCliqueSet", "ns", "a", (*[placed] * 12, waiting))
+    lines = shown(many).splitlines()
+    assert lines[2].endswith("Unschedulable")
+    assert lines[-1] == "  and 1 gang more: -o json has them all"
+    assert sum(line.startswith("ns/") for line in lines) == 12
 
 
 def test_many_pods_are_cut_and_counted() -> None:
@@ -309,6 +333,21 @@ def test_k15_a_placed_gang_is_read_from_a_server_with_the_domains_of_its_nodes()
     }
 
 
+def test_k15_a_node_that_was_taken_away_is_named_as_long_as_a_pod_is_said_to_be_there() -> None:
+    found = looked(TOPOLOGY, node("n0", "b0/r0"), group(), pod("w-0", "n0"), pod("w-1", "gone"))
+    assert found.notes == ("node gone of pod w-1 does not exist any more",)
+
+
+def test_k15_a_pod_that_waits_without_a_gang_is_named_beside_the_gang() -> None:
+    made, stray = pod("w-0", "n0"), pod("w-1")
+    for each in (made, stray):
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+        each["metadata"]["ownerReferences"] = [reference]
+    del stray["metadata"]["annotations"]
+    found = looked(TOPOLOGY, node("n0", "b0/r0"), group(), made, stray, name="train", kind="Job")
+    assert found.notes == ("pod w-1 is in no gang yet",)
+
+
 def test_c8_without_the_right_to_read_nodes_domains_are_what_pods_were_told() -> None:
     rules = [
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
@@ -345,6 +384,16 @@ def test_an_object_without_pods_has_no_gang_yet() -> None:
 def test_what_is_not_there_is_said_not_to_be(kind: str, what: str) -> None:
     with pytest.raises(NotThere, match=f"there is no {what}"):
         looked(kind=kind)
+
+
+@pytest.mark.parametrize(("namespace", "name"), [("ns", "\u00e4"), ("ns", "a%2Fb"), ("n s", "a"), ("\u00e4", "a")])
+def test_a_name_that_nobody_can_have_is_nobodys(namespace: str, name: str) -> None:
+    async def main(sim: Sim) -> None:
+        async with World(sim.clock, sim.dice) as world:
+            with pytest.raises(NotThere, match=f"there is no workload or pod {namespace}/{name}"):
+                await read_story(world.client, namespace, name, "")
+
+    run(main)
 
 
 def test_a_cluster_without_our_kinds_is_told_what_to_apply() -> None:

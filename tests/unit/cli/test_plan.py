@@ -434,8 +434,19 @@ def test_a_server_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
 
 def test_nodes_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "nodes").write_text("levels: 3")
-    said = sentence(run("-f", str(EXAMPLES / "job.yaml"), "--nodes", str(tmp_path / "nodes")))
-    assert "levels" in said
+    (tmp_path / "binary").write_bytes(b"a: \xff")
+    said = {
+        name: sentence(run("-f", str(EXAMPLES / "job.yaml"), "--nodes", str(tmp_path / name)))
+        for name in ("nodes", "binary", "")
+    }
+    assert "levels" in said["nodes"]
+    assert said["binary"] == f"{tmp_path}/binary: is not UTF-8 text: invalid start byte at byte 3"
+    assert said[""] == f"{tmp_path}: cannot be read: Is a directory"
+
+
+def test_of_a_directory_the_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_bytes(b"a: \xff")
+    assert sentence(run("-f", str(tmp_path), *LAPTOP)).startswith(f"{tmp_path}/binary.yaml: is not UTF-8 text")
 
 
 @pytest.mark.parametrize("copies", ["0", "-1", "many", "10001"])

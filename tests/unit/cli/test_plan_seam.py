@@ -13,6 +13,8 @@ from spinney.api.crds import all_crds
 from spinney.api.labels import KAI_TOP_OWNER_METADATA, POD_GROUP_NAME
 from spinney.cli.manifest_files import ManifestError
 from spinney.cli.plan_asking import planner
+from spinney.cli.plan_graphs import set_of
+from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.view.forecast import Forecast
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -173,5 +175,28 @@ def test_b1_a_namespace_that_is_not_there_is_noted() -> None:
         assert (await plan_text(POD)).notes == (words,)
         made = "apiVersion: v1\nkind: Namespace\nmetadata: {name: research}\n---"
         assert words not in (await plan_text(made + POD)).notes
+
+    with_cluster(scenario)
+
+
+GRAPH = """
+apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: graph, namespace: default}
+spec:
+  components:
+  - {name: Front, podTemplate: {spec: {containers: [{name: main, image: work}]}}}
+  - {name: Idle, replicas: 0, podTemplate: {spec: {containers: [{name: main, image: work}]}}}
+"""
+
+
+def test_b1_a_component_that_was_scaled_to_none_asks_for_no_pods() -> None:
+    async def scenario(world: World) -> None:
+        (graph,) = yaml.safe_load_all(GRAPH)
+        made = set_of({**graph, "metadata": {**graph["metadata"], "uid": "u"}}, DynamoSettings(), True, 0.0)
+        assert isinstance(made, dict)
+        await world.apply({**made, "metadata": {"name": "graph", "namespace": "default"}})
+        forecast = await planner(world.client)(GRAPH)
+        assert [member.name for gang in forecast.gangs for member in gang.story.members] == ["graph-0-front-0"]
 
     with_cluster(scenario)

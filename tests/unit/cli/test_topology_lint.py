@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from spinney.cli.manifest_files import ManifestError
 from spinney.cli.options import Screen
 from spinney.cli.topology_lint import shown
+from spinney.cli.topology_reading import Needs, Sources, find
 from spinney.core.view.lint import lint
 from unit.cli.topology_cluster import busy
 from unit.cli.topology_golden import EXAMPLES, check, run
@@ -149,6 +152,12 @@ def test_a_server_that_does_not_answer_is_one_line_and_status_2(tmp_path: Path, 
 def test_nodes_are_described_or_a_clusters(command: str) -> None:
     done = run(command, "--nodes", "a", "--kubeconfig", "b")
     assert (done.exit_code, "exclude each other" in done.stderr) == (2, True)
+
+
+def test_standard_input_that_is_no_text_is_one_line_and_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("a: \udcff"))
+    with pytest.raises(ManifestError, match="standard input: is not UTF-8 text"):
+        find("topology lint", Sources(nodes_file=Path("-")), Needs())
 
 
 def test_nodes_may_come_from_standard_input() -> None:

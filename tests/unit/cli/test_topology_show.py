@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from spinney.cli.options import Screen
 from spinney.cli.topology_rows import MOST_ROWS, Wish, rows_of
@@ -225,3 +226,18 @@ def test_colors_are_for_terminals_that_want_them(cluster: str, setting: dict[str
     finally:
         os.close(ours)
     assert (done.wait(), b"\x1b[" in text) == (0, is_colored)
+
+
+def test_b2_several_accelerators_are_told_each_where_it_is() -> None:
+    other = node("b", gpus=0, rack="r1")
+    other = replace(other, status=replace(other.status, allocatable={"cpu": "64", "amd.com/gpu": "4"}))
+    nodes = [node("a", rack="r0"), other, node("c", gpus=0, rack="r2")]
+    view = view_of(nodes, [pod("p", "a", "g", gpus=2)], topologies=[kai_topology("t", RACK)])
+    told = shown(view, view.trees, Wish(), Screen()).splitlines()
+    assert told[1] == "3 nodes, 2 of 8 nvidia.com/gpu used, 6 free; 0 of 4 amd.com/gpu used, 4 free"
+    rows = [line.split() for line in told if line.startswith(("├", "└"))]
+    assert [(row[1], row[4], row[5:]) for row in rows] == [
+        ("r0", "2/8", ["g", "×1"]),
+        ("r1", "0/4", ["amd.com/gpu"]),
+        ("r2", "0/64", ["cpu"]),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -48,6 +49,30 @@ def test_d12_every_form_is_judged_in_its_own_words(tmp_path: Path, form: str) ->
     assert status == 1
     place = "spec.services[VllmWorker]" if form == "v1alpha1" else "spec.components[0]"
     assert f"{place}.topologyConstraint.packDomain" in said.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "paths"),
+    [
+        ({"topologyConstraint": {"packDomain": "superpod"}}, ["spec.topologyConstraint.packDomain"]),
+        ({"restart": {"id": "a"}}, ["spec"]),
+        ({"components": [{"minAvailable": 2}]}, ["spec.components[0]"]),
+    ],
+    ids=["an unknown domain", "a restart", "a minimum above the number"],
+)
+def test_no_error_is_told_twice(tmp_path: Path, wrong: dict[str, Any], paths: list[str]) -> None:
+    pods = {"spec": {"containers": [{"name": "main", "image": "work:1"}]}}
+    component = {"name": "w", "podTemplate": pods, **wrong.get("components", [{}])[0]}
+    graph = {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": "graph"}}
+    status, said = validated(tmp_path, yaml.safe_dump({**graph, "spec": {**wrong, "components": [component]}}))
+    assert (status, [line.split(": ")[0].strip() for line in said.splitlines()[1:]]) == (1, paths)
+
+
+def test_a_configuration_that_is_no_text_is_one_line_and_status_2(tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b"a: \xff")
+    done = CliRunner().invoke(cli, ["validate", "-f", str(EXAMPLES), "--config", str(tmp_path / "config")])
+    said = f"spinney validate: --config {tmp_path}/config: is not UTF-8 text: invalid start byte at byte 3\n"
+    assert (done.exit_code, done.output) == (2, said)
 
 
 @pytest.mark.parametrize("recipe", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

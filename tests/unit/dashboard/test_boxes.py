@@ -48,6 +48,24 @@ async def test_a_picture_of_a_gang_has_only_its_domains() -> None:
     assert [(box.name, [kid.name for kid in box.kids]) for box in boxes] == [("b0", ["b0-r0"])]
 
 
+async def test_k15_pods_that_hold_none_of_what_is_counted_are_in_the_picture() -> None:
+    world = hall()
+    world.gang("light")
+    world.pod("light-0", "light", "b1-r0-n0", gpus=0)
+    (block,) = pruned(await drawn(world, ("default", "light")))
+    assert [(cell.name, cell.gang, cell.pods) for cell in block.kids[0].cells if cell.pods] == [("b1-r0-n0", 0, 1)]
+
+
+async def test_b5_nodes_are_counted_in_what_they_have() -> None:
+    world = hall()
+    world.node("b1-r9-n0", gpus=0, **{"example.com/block": "b1", "example.com/rack": "b1-r9"})
+    block = (await drawn(world))[1]
+    plain = block.kids[-1]
+    assert (block.total, block.unit) == (64, "")
+    assert (plain.name, plain.total, plain.unit) == ("b1-r9", 64, "CPU")
+    assert [(cell.total, cell.unit) for cell in plain.cells] == [(64, "CPU")]
+
+
 async def test_b5_a_bind_changes_its_cell_and_the_boxes_around_it_and_nothing_else() -> None:
     world = hall()
     desk = desk_of(world)
@@ -62,7 +80,7 @@ async def test_b5_a_bind_changes_its_cell_and_the_boxes_around_it_and_nothing_el
     after = await look()
     changed = {key: value for key, value in after.items() if before[key] != value}
     assert before.keys() == after.keys()
-    assert changed == {"b4": (8, 0), "b6": (8, 0), "n16": (8, 0, "")}
+    assert changed == {"b4": (8, 0), "b6": (8, 0), "n16": (8, 0, "", 0)}
 
 
 async def test_what_has_not_changed_is_not_drawn_again() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.occupancy import occupancy
+from spinney.serve.dashboard.occupancy import occupancies
 from unit.dashboard.world import hall
 
 
 def used(model: Model) -> int:
-    return int(occupancy(model.cluster.inventory).used.sum())
+    return int(occupancies(model.cluster.inventory)[0].used.sum())
 
 
 async def test_changes_are_noted_and_folded_at_the_next_look() -> None:
@@ -91,7 +91,7 @@ async def test_nodes_of_every_pool_are_seen() -> None:
     world.node("pooled", **{"kai.scheduler/node-pool": "special"})
     model = Model(world.views)
     await model.settle()
-    assert len(occupancy(model.cluster.inventory).total) == 17
+    assert len(occupancies(model.cluster.inventory)[0].total) == 17
 
 
 async def test_a_node_that_moves_to_another_rack_takes_its_gangs_along() -> None:

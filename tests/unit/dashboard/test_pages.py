@@ -7,7 +7,7 @@ import json
 import pytest
 
 from spinney.api.labels import EXPLANATION
-from spinney.core.view.forecast import Forecast, GangForecast, WorkloadForecast
+from spinney.core.view.forecast import Forecast, GangForecast, Leaver, WorkloadForecast
 from spinney.core.view.story import GangStory, Place
 from spinney.serve.dashboard.planning import MOST_BYTES
 from spinney.serve.dashboard.seeing import Questions, Refused, Use
@@ -44,6 +44,17 @@ async def test_b5_the_overview_has_capacity_reach_and_reasons() -> None:
     assert "of 128 used" in text
     assert "The gang needs 9 pods" in text
     assert "Pods of 8 GPUs" in text
+
+
+async def test_b5_every_accelerator_has_its_capacity_and_reach() -> None:
+    world = hall()
+    world.topology("other", rack="example.com/pool")
+    world.node("amd", gpus=4, kind="amd.com/gpu", **{"example.com/pool": "p"})
+    async with site(world) as client:
+        text = (await client.get("/")).text
+    assert "of 128 used" in text
+    assert "amd.com/gpu: 0 of 4 used, 4 free" in text
+    assert "Pods of 4 GPUs" in text
 
 
 async def test_k15_a_waiting_gang_has_a_table_of_domains_and_ways_out() -> None:
@@ -125,6 +136,21 @@ async def test_b1_an_answer_names_gangs_and_domains() -> None:
     assert status == 200
     assert "It fits" in text
     assert "b0/b0-r1" in text
+
+
+async def test_b1_of_many_gangs_those_that_do_not_fit_are_shown_and_the_rest_counted() -> None:
+    async def many_gangs(text: str) -> Forecast:
+        move = Leaver("default/other-0", "default/other", "n0", "n1")
+        gangs = [GangForecast(GangStory(f"default/g-{at}", "Scheduled", False), True, 1, 1, 1) for at in range(60)]
+        gangs.append(GangForecast(GangStory("default/late", "Unschedulable", True), False, 1, 1, 0, moves=(move,)))
+        whole = WorkloadForecast("Job", "default", "many", "the text", tuple(gangs))
+        return Forecast((whole, WorkloadForecast("Job", "default", "done", "the text")), 16)
+
+    _, text = await planned(Questions(plan=many_gangs), manifest="kind: x")
+    assert text.index("default/late") < text.index("default/g-0")
+    assert "It would fit after 1 move: default/other-0 on n0 to n1" in text
+    assert "and 11 gangs more" in text
+    assert "Nothing is to be placed for it." in text
 
 
 async def test_b1_what_cannot_be_planned_is_a_sentence_and_the_text_stays() -> None:

@@ -61,7 +61,7 @@ async def test_b5_of_a_drawing_only_what_is_new_is_told() -> None:
     world.pod("late", "", "b1-r1-n3")
     event, text = read(await anext(news))
     assert event == "event: cells"
-    assert json.loads(text) == {"b4": [8, 0], "b6": [8, 0], "n16": [8, 0, ""]}
+    assert json.loads(text) == {"b4": [8, 0], "b6": [8, 0], "n16": [8, 0, "", 0]}
     world.node("another")
     assert read(await anext(news))[0] == "event: page"
     running.cancel()

@@ -71,12 +71,21 @@ class World:
         self.sets: Filled[Json] = Filled()
         self.views = Views(self.nodes, self.pods, self.groups, self.topologies, self.cluster_topologies, self.sets)
 
-    def node(self, name: str, *, gpus: int = 8, cordoned: bool = False, ready: bool = True, **labels: str) -> None:
+    def node(
+        self,
+        name: str,
+        *,
+        gpus: int = 8,
+        cordoned: bool = False,
+        ready: bool = True,
+        kind: str = GPU_RESOURCE,
+        **labels: str,
+    ) -> None:
         document = {
             "metadata": {"name": name, "uid": f"node-{name}", "labels": {HOSTNAME: name, **labels}},
             "spec": {"unschedulable": cordoned},
             "status": {
-                "allocatable": {"cpu": "64", "memory": "512Gi", "pods": "110", GPU_RESOURCE: str(gpus)},
+                "allocatable": {"cpu": "64", "memory": "512Gi", "pods": "110", kind: str(gpus)},
                 "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
             },
         }

@@ -153,7 +153,7 @@ async def test_a_password_is_sent_as_basic_authentication(tmp_path: Path) -> Non
             with_user(exec={"command": "x", "apiVersion": "client.authentication.k8s.io/v1"}),
             r"exec.interactiveMode: found None, expected Never or IfAvailable or Always",
         ),
-        ("just text", r"Expected `object`, got `str`"),
+        ("just text", r"config: found str, expected a kubeconfig with clusters, users and contexts"),
     ],
 )
 def test_a_refusal_names_file_field_and_what_is_allowed(tmp_path: Path, content: Any, words: str) -> None:
@@ -164,7 +164,13 @@ def test_a_refusal_names_file_field_and_what_is_allowed(tmp_path: Path, content:
 
 def test_what_is_no_yaml_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("a: [")
-    with pytest.raises(ConfigError, match="found no YAML"):
+    with pytest.raises(ConfigError, match="config:2: not YAML: "):
+        read_kubeconfig([tmp_path / "config"])
+
+
+def test_what_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(b"a: \xff")
+    with pytest.raises(ConfigError, match="config: is not UTF-8 text: invalid start byte at byte 3"):
         read_kubeconfig([tmp_path / "config"])
 
 

@@ -265,6 +265,57 @@ def test_errors_speak_of_services_to_who_wrote_services() -> None:
     assert any(each.startswith('spec.topologyConstraint.topologyProfile: Invalid value: "x"') for each in found)
 
 
+def test_d8_values_speak_of_profiles_to_who_wrote_profiles() -> None:
+    now, then = (deployment("d", component("w"), topologyConstraint=packed("rack", name)) for name in ("x", "y"))
+    shown = '{"packDomain":"rack","topologyProfile":"x"}'
+    assert errors(to_alpha(now), to_alpha(then)) == [f"spec.topologyConstraint: Invalid value: {shown}: {_FIXED}"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "path"),
+    [({}, ""), ({"extraPodSpec": {"mainContainer": {"args": ["a"]}}}, ".image")],
+    ids=["no container", "no image"],
+)
+def test_a_missing_image_is_named_where_the_old_version_has_it(pod: Json, path: str) -> None:
+    alpha = to_alpha(deployment("d", component("Decode")))
+    alpha["spec"]["services"]["Decode"] = {"componentType": "worker", **pod}
+    field = f"spec.services[Decode].extraPodSpec.mainContainer{path}"
+    assert errors(alpha) == [f"{field}: Required value: is required"]
+
+
+@pytest.mark.parametrize(
+    ("template", "path"),
+    [
+        ({"spec": {"containers": [{"name": "main", "image": "a", "args": "b"}]}}, "spec.containers[0].args"),
+        ({"spec": {"containers": [{"name": "main", "image": "a", "env": {"A": "b"}}]}}, "spec.containers[0].env"),
+        ({"spec": {"containers": [{"name": "main", "image": "a", "env": [{}]}]}}, "spec.containers[0].env[0].name"),
+        ({"spec": {"containers": [{"name": "main", "image": "a"}], "volumes": "b"}}, "spec.volumes"),
+        ({"metadata": "a", "spec": {"containers": [{"name": "main", "image": "a"}]}}, "metadata"),
+        ({"metadata": {"labels": ["a"]}, "spec": {"containers": [{"name": "main", "image": "a"}]}}, "metadata.labels"),
+        (
+            {
+                "spec": {
+                    "containers": [{"name": "main", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "b"}}}]
+                }
+            },
+            "spec.containers[0].resources.limits[nvidia.com/gpu]",
+        ),
+    ],
+)
+def test_d7_a_template_that_no_pod_can_be_made_of_is_refused(template: Json, path: str) -> None:
+    (found,) = errors(deployment("d", {"name": "w", "podTemplate": template}))
+    assert found.startswith(f"spec.components[0].podTemplate.{path}: ")
+
+
+def test_templates_are_named_as_in_the_old_version() -> None:
+    obj = deployment("d", component("w"))
+    obj["spec"]["components"][0]["podTemplate"]["spec"] |= {"tolerations": "a", "hostNetwork": "yes"}
+    obj["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0]["args"] = "b"
+    found = {each.split(": ")[0] for each in errors(to_alpha(obj))}
+    place = "spec.services[w].extraPodSpec"
+    assert found == {f"{place}.mainContainer.args", f"{place}.tolerations", f"{place}.hostNetwork"}
+
+
 def test_s2_no_topology_name_is_filled_in() -> None:
     obj = deployment("d", component("w"), topologyConstraint=packed("rack"))
     changed = RULES.mutate(request(obj), View()).object

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 
@@ -12,6 +13,7 @@ from spinney.drive.client.errors import ClientError
 from spinney.sim.world import World
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 from unit.dynamo.dynamo_world import in_world, manifest, told
+from unit.operator.operator_world import clique, podcliqueset
 from unit.operator.topologies import LEVELS, RACK, ZONE
 
 WIDE = component("Decode", gpus=8, line="python3 -m dynamo.sglang --tp 16", multinode={"nodeCount": 2}, replicas=2)
@@ -62,6 +64,25 @@ def test_scaling_a_component_keeps_the_topology_and_the_set() -> None:
         assert sorted((await domains(world, "llm-0-decode", RACK)).values()) == [2, 2, 2, 2]
 
     in_world(scenario)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_component_without_replicas_keeps_nobody_waiting(seed: int) -> None:
+    async def scenario(world: World) -> None:
+        idle = component("Idle", gpus=8, replicas=0, topologyConstraint=packed("rack"))
+        obj = deployment("llm", component("Frontend", "frontend"), idle, topologyConstraint=packed("zone"))
+        await world.apply(manifest(obj))
+        await world.settle()
+        assert (await told(world, "llm", "Ready"))[:2] == ("True", "all_resources_are_ready")
+        assert [each["metadata"]["labels"]["grove.io/podclique"] for each in await world.list("Pod")] == [
+            "llm-0-frontend"
+        ]
+        obj["spec"]["components"][1]["replicas"] = 2
+        await world.apply(manifest(obj))
+        await world.settle()
+        assert list((await domains(world, "llm-0-idle", RACK)).values()) == [2]
+
+    in_world(scenario, seed=seed)
 
 
 def test_no_room_is_a_capacity_problem_and_says_so() -> None:
@@ -130,6 +151,20 @@ def test_d13_a_set_that_is_refused_shows_on_the_deployment() -> None:
         await scenario(world)
 
     in_world(with_topology, operator=settings(None))
+
+
+def test_d13_a_set_of_somebody_else_is_left_alone_and_named() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(podcliqueset("llm", [clique("own")]))
+        await world.settle()
+        await world.apply(manifest(deployment("llm", component("w"))))
+        await asyncio.sleep(30)
+        status, reason, message = await told(world, "llm", "Ready")
+        assert (status, reason) == ("False", "failed_to_reconcile_the_resources")
+        assert message == "PodCliqueSet llm is there and does not belong to this deployment"
+        assert [each["metadata"]["name"] for each in await world.list("PodClique")] == ["llm-0-own"]
+
+    in_world(scenario)
 
 
 def test_a_refused_deployment_is_refused_by_the_server_in_the_words_of_its_version() -> None:

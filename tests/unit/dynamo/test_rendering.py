@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.core.expansion.dynamo import names
-from spinney.core.expansion.dynamo.framework import BadDeployment
+from spinney.core.expansion.dynamo.framework import BadDeployment, Observed
+from spinney.core.expansion.dynamo.grove import Grove
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
@@ -97,6 +99,22 @@ def test_a_fragment_replaces_the_topology_of_its_place() -> None:
     assert found == {"w-ldr": None, "w-wkr": {"pack": {"preferred": "rack"}}}
 
 
+@pytest.mark.parametrize("name", ["", "gb200"])
+def test_d5_b4_a_set_that_another_operator_made_keeps_the_spelling_of_its_topology(name: str) -> None:
+    wide = component("Decode", multinode={"nodeCount": 2}, topologyConstraint=packed("rack"))
+    obj = deployment("d", component("Front", "frontend"), wide, topologyConstraint=packed("block", name))
+    live = copy.deepcopy(podcliqueset_of(obj, SETTINGS))
+    template = live["spec"]["template"]
+    template.pop("clusterTopologyName", None)
+    template["topologyConstraint"] = {**({"topologyName": name} if name else {}), "pack": {"required": "block"}}
+    template["podCliqueScalingGroups"][0]["topologyConstraint"] = {"pack": {"required": "rack"}}
+    assert Grove().render(obj, Observed(SETTINGS, 0.0, live), {}) == live
+    template["topologyConstraint"]["pack"]["required"] = "zone"
+    assert Grove().render(obj, Observed(SETTINGS, 0.0, live), {})["spec"]["template"]["topologyConstraint"] == {
+        "packDomain": "block"
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "expected"),
     [
@@ -114,6 +132,22 @@ def test_a_leader_of_mpi_starts_after_its_workers() -> None:
     assert template["cliqueStartupType"] == "CliqueStartupTypeExplicit"
     leader = next(each for each in template["cliques"] if each["name"] == "prefill-ldr")
     assert leader["spec"]["startsAfter"] == ["prefill-wkr"]
+
+
+@pytest.mark.parametrize(
+    ("program", "annotations"),
+    [("dynamo.trtllm", {}), ("dynamo.vllm", {"nvidia.com/vllm-distributed-executor-backend": "ray"})],
+    ids=["mpi", "ray"],
+)
+def test_words_of_a_command_stay_words_where_a_shell_comes_between(program: str, annotations: dict[str, str]) -> None:
+    wide = component("w", gpus=8, multinode={"nodeCount": 2})
+    words = ["--tensor-parallel-size", "16", "--config", '{"it\'s": "a b"}']
+    wide["podTemplate"]["spec"]["containers"][0] |= {"command": ["python3", "-m", program], "args": words}
+    leader = podcliqueset_of(deployment("d", wide, annotations=annotations), SETTINGS)["spec"]["template"]["cliques"][0]
+    (line,) = leader["spec"]["podSpec"]["containers"][0]["args"]
+    read = shlex.split(line)
+    inner = shlex.split(read[-1]) if program == "dynamo.trtllm" else read[read.index("python3") :]
+    assert inner[:7] == ["python3", "-m", program, *words]
 
 
 def test_scaling_changes_nothing_but_replicas() -> None:

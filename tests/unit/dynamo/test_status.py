@@ -11,6 +11,7 @@ from spinney.api.changes import Create, Notify, Scale, SetStatus
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.meta import Condition
+from spinney.core.expansion.dynamo.containers import gpus_of
 from spinney.core.expansion.dynamo.deployment import expand
 from spinney.core.expansion.dynamo.framework import Observed
 from spinney.core.expansion.dynamo.settings import DynamoSettings
@@ -145,6 +146,21 @@ def test_several_reasons_are_mixed_and_each_component_says_its_own() -> None:
     assert found["reason"] == "mixed_not_ready_reasons"
     assert found["message"] == "Resources not ready: d: a: scheduled but ready=0/1; d: b: resource not found"
     assert found["observedGeneration"] == 1
+
+
+def test_d13_a_template_that_cannot_be_rendered_is_told_and_no_set_is_made() -> None:
+    bad = component("w", multinode={"nodeCount": 2}, line="python3 -m dynamo.vllm")
+    bad["podTemplate"]["spec"]["containers"][0]["env"] = [{"value": "a"}]
+    changes = expand(deployment("d", bad), Observed(DynamoSettings(), 5.0)).changes
+    assert not [each for each in changes if isinstance(each, Create)]
+    (status,) = [each.status for each in changes if isinstance(each, SetStatus)]
+    assert status["conditions"][0]["reason"] == "failed_to_reconcile_the_resources"
+    assert "no set can be made of a pod template" in status["conditions"][0]["message"]
+
+
+@pytest.mark.parametrize(("amount", "gpus"), [("8", 8), (4, 4), ("8000m", 8), ("1.5", 1), ("a", 0)])
+def test_gpus_are_counted_as_quantities(amount: Any, gpus: int) -> None:
+    assert gpus_of({"resources": {"limits": {"nvidia.com/gpu": amount}}}) == gpus
 
 
 def test_the_set_remembers_what_it_was_made_of() -> None:

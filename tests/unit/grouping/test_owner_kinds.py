@@ -133,6 +133,13 @@ def test_k2_a_job_set_that_starts_in_any_order_is_one_gang() -> None:
     assert (found.name, found.spec.min_member) == ("pg-w-uid-w", 7)
 
 
+def test_k2_jobs_of_a_set_that_depend_on_others_are_gangs_of_their_own() -> None:
+    dependent = jobset("AnyOrder")
+    dependent.body["spec"]["replicatedJobs"][1]["dependsOn"] = [{"name": "driver", "status": "Complete"}]
+    found = wanted(of_jobset("driver"), owner("batch/v1/Job", name="j"), dependent)
+    assert (found.name, found.spec.min_member) == ("pg-w-uid-w-driver", 1)
+
+
 def test_k2_a_pod_of_no_replicated_job_is_a_mistake() -> None:
     assert mistake(of_jobset("other"), jobset()) == (
         "Pod ns/p: metadata.labels[jobset.sigs.k8s.io/replicatedjob-name]: "

@@ -151,6 +151,10 @@ def test_k2_a_mistake_is_written_to_a_pod_once_and_never_over_its_gates() -> Non
     assert pod_condition(pod(status={"conditions": [gated]}), "wrong", 9.0) is None
 
 
+def test_k2_what_a_pod_with_a_node_is_told_later_does_not_take_its_node_from_it() -> None:
+    assert pod_condition(pod(spec={"nodeName": "n"}), "wrong", 0.0) is None
+
+
 def test_k2_a_group_says_from_its_first_mistake_on_whether_it_is_right() -> None:
     live = made(asked())
     assert podgroup_condition(live, "", 0.0) == ()

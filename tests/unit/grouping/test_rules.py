@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -289,6 +290,15 @@ def test_k2_a_pod_gang_becomes_a_group_with_its_tree() -> None:
         None,
         (RACK, ""),
     ]
+
+
+def test_b4_the_priority_class_of_a_pod_gang_comes_before_all_others_and_its_labels_before_those_of_the_set() -> None:
+    ranked = owner("grove.io/v1alpha1/PodCliqueSet", name="set", labels={"priorityClassName": "batch"})
+    assert wanted(pod("p"), ranked, gang=gang()).spec.priority_class_name == "batch"
+    urgent = gang(priorityClassName="urgent")
+    assert wanted(pod("p"), ranked, gang=urgent).spec.priority_class_name == "urgent"
+    labelled = replace(gang(), labels={"kai.scheduler/preemptibility": "non-preemptible"})
+    assert wanted(pod("p"), ranked, gang=labelled).spec.preemptibility == "non-preemptible"
 
 
 def test_k2_a_gang_that_does_not_name_its_topology_is_a_mistake() -> None:

@@ -226,6 +226,31 @@ def test_l6_drift_is_told_where_the_twin_is_not_ours() -> None:
     in_world(scenario, settings())
 
 
+@pytest.mark.parametrize(
+    ("levels", "why"),
+    [
+        ({"numa": "example.com/numa"}, "none of its levels is a node label"),
+        ({"zone": HOST, "rack": RACK}, f"{HOST} can only be the key of the narrowest level"),
+    ],
+    ids=["numa only", "hosts above racks"],
+)
+def test_l6_drift_is_told_where_the_scheduler_cannot_have_such_a_topology(levels: dict[str, str], why: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(topology("a", levels))
+        await world.settle()
+        found = await world.get("ClusterTopology", "a") or {}
+        assert condition(found, "SchedulerTopologyDrift") == ("True", "Drift")
+        (twin,) = found["status"]["schedulerTopologyStatuses"]
+        assert twin["message"] == f'KAI Topology "a" cannot be made: {why}'
+        assert [each["domain"] for each in found["status"]["levels"]] == list(levels)
+        assert ("Warning", "TopologyDriftDetected") in await events(world, "ClusterTopology")
+        await world.apply(topology("a", LEVELS))
+        await world.settle()
+        assert condition(await world.get("ClusterTopology", "a"), "SchedulerTopologyDrift") == ("False", "InSync")
+
+    in_world(scenario, settings())
+
+
 def test_l6_the_status_tells_what_the_nodes_make_of_each_level() -> None:
     async def scenario(world: World) -> None:
         await world.settle()

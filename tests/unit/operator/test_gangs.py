@@ -128,6 +128,27 @@ def test_g1_scaling_a_clique_keeps_the_gang_and_its_minimum() -> None:
     in_world(scenario)
 
 
+def test_g1_a_clique_that_is_scaled_to_none_is_missed_by_nobody() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(SET)
+        await world.settle()
+        before = {each["metadata"]["uid"] for each in await world.list("Pod")}
+        await _scale(world, "PodClique", "d-0-router", 0)
+        assert (await _gangs(world))["d-0"] == ["d-0-prefill-0-pw", "d-0-prefill-0-pl"]
+        assert {each["status"]["phase"] for each in await world.list("PodGang")} == {"Running"}
+        router = await world.get("PodClique", "d-0-router") or {}
+        assert condition(router, "MinAvailableBreached")[0] == "False"
+        whole = await world.get("PodCliqueSet", "d") or {}
+        assert whole["status"]["availableReplicas"] == 1
+        await _scale(world, "PodClique", "d-0-router", 1)
+        assert (await _gangs(world))["d-0"][0] == "d-0-router"
+        after = await world.list("Pod")
+        assert len(after) == 10
+        assert len({each["metadata"]["uid"] for each in after} & before) == 9
+
+    in_world(scenario)
+
+
 def test_g1_scaling_the_set_makes_and_removes_whole_replicas() -> None:
     async def scenario(world: World) -> None:
         await world.apply(SET)

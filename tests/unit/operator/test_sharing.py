@@ -95,3 +95,33 @@ def test_live1_claims_are_left_alone_when_all_is_well() -> None:
         return await writes_at_rest(world)
 
     assert in_world(scenario) == []
+
+
+def test_g1_a_pod_that_stays_keeps_its_claim_though_its_index_is_not_among_the_lowest() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(SET)
+        await world.settle()
+        (first,) = await world.list("Pod", labels="grove.io/podclique=d-0-a,grove.io/podclique-pod-index=0")
+        unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        await world.door.merge_patch(world.ref(first), unready, ANY, subresource="status")
+        found = await world.get("PodClique", "d-0-a") or {}
+        await world.door.scale(world.ref(found), 1, ANY)
+        await world.settle()
+        assert await _claims(world, "d-0-a") == [["d-0-a-1-net"]]
+        assert "d-0-a-1-net" in names(await world.list("ResourceClaim"))
+
+    in_world(scenario)
+
+
+def test_g1_the_labels_of_a_claim_are_put_right() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(SET)
+        await world.settle()
+        claim = await world.get("ResourceClaim", "d-all-net") or {}
+        wrong = {"metadata": {"labels": {"of": "me", "app.kubernetes.io/component": None, "mine": "stays"}}}
+        await world.door.merge_patch(world.ref(claim), wrong, ANY)
+        await world.settle()
+        after = await world.get("ResourceClaim", "d-all-net") or {}
+        assert after["metadata"]["labels"] == claim["metadata"]["labels"] | {"mine": "stays"}
+
+    in_world(scenario)

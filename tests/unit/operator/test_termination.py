@@ -104,6 +104,22 @@ def test_g1_a_group_below_its_minimum_takes_the_set_replica_down_once() -> None:
     in_world(scenario)
 
 
+def test_g1_what_the_operator_takes_down_itself_is_not_told_as_lost() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(WHOLE)
+        await world.settle()
+        await _starve(world, "d-0-a")
+        await asyncio.sleep(700)
+        found = await world.get("PodCliqueScalingGroup", "d-0-g")
+        assert condition(found, "GangTerminationInProgress") == ("True", "GangTerminationActive")
+        told = [(each["involvedObject"]["name"], each["reason"]) for each in await world.list("Event")]
+        assert ("d", "PodCliqueSetReplicaDeleteSuccessful") in told
+        assert ("d-0-a", "AllScheduledReplicasLost") in told
+        assert ("d-0-g", "AllScheduledReplicasLost") not in told
+
+    in_world(scenario)
+
+
 def test_g1_a_breach_that_heals_in_time_takes_nothing_down() -> None:
     async def scenario(world: World) -> None:
         await world.apply(WHOLE)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.drive.apply.write import ANY
+from spinney.drive.apply.write import ANY, Precondition
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, group, in_world, podcliqueset, writes_at_rest
 
@@ -283,3 +283,100 @@ def test_g1_scaling_in_gives_up_outdated_pods_first() -> None:
         assert await _images(world) == ["v2"]
 
     in_world(scenario)
+
+
+TWO_PLACES = """
+levels: [{name: host, count: 2}]
+capacity: {cpu: "1", pods: "10"}
+"""
+_ONE_CPU: Json = {"containers": [{"name": "main", "image": "serve", "resources": {"requests": {"cpu": "1"}}}]}
+
+
+def test_g1_a_broken_update_of_a_group_leaves_all_other_replicas_of_the_set_alone() -> None:
+    whole = podcliqueset("d", [clique("w")], [group("g", ["w"])], replicas=3)
+    broken = _with_image(whole, "v2")
+    broken["spec"]["template"]["cliques"][0]["annotations"] = {"spinney.dev/sim-fail": "image"}
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        await world.apply(broken)
+        await world.settle()
+        assert await _images(world) == ["serve", "serve", "v2"]
+        status = (await world.get("PodCliqueSet", "d") or {})["status"]
+        assert [each["replicaIndex"] for each in status["updateProgress"]["currentlyUpdating"]] == [0]
+        assert status["availableReplicas"] == 2
+        await world.apply(_with_image(whole, "v3"))
+        await world.settle()
+        assert await _images(world) == ["v3"] * 3
+
+    in_world(scenario)
+
+
+def test_g1_pods_without_a_node_do_not_hold_up_the_update_of_the_others() -> None:
+    whole = podcliqueset("d", [clique("w", 3, 1, podSpec=_ONE_CPU)])
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        assert (await world.get("PodClique", "d-0-w") or {})["status"]["readyReplicas"] == 2
+        await world.apply(_with_image(whole, "v2"))
+        await world.settle()
+        assert await _images(world) == ["v2"] * 3
+        assert (await world.get("PodCliqueSet", "d") or {})["status"]["updateProgress"]["updateEndedAt"]
+
+    in_world(scenario, nodes=TWO_PLACES)
+
+
+def test_g1_group_replicas_without_nodes_do_not_hold_up_the_update_of_the_others() -> None:
+    whole = podcliqueset("d", [clique("w", podSpec=_ONE_CPU)], [group("g", ["w"], replicas=3)])
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        assert (await world.get("PodCliqueScalingGroup", "d-0-g") or {})["status"]["availableReplicas"] == 2
+        await world.apply(_with_image(whole, "v2"))
+        await world.settle()
+        assert await _images(world) == ["v2"] * 3
+        assert (await world.get("PodCliqueSet", "d") or {})["status"]["updateProgress"]["updateEndedAt"]
+
+    in_world(scenario, nodes=TWO_PLACES)
+
+
+def test_g1_a_replica_without_nodes_does_not_hold_up_the_update_of_the_others() -> None:
+    whole = podcliqueset("d", [clique("w")], replicas=2)
+
+    async def bind_the_first_replica(world: World) -> None:
+        node = (await world.list("Node"))[0]["metadata"]["name"]
+        for pod in await world.list("Pod", labels="grove.io/podcliqueset-replica-index=0"):
+            if "nodeName" not in pod["spec"]:
+                await world.door.bind(world.ref(pod), node, Precondition(pod["metadata"]["uid"]))
+        await world.settle()
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        await bind_the_first_replica(world)
+        assert (await world.get("PodCliqueSet", "d") or {})["status"]["availableReplicas"] == 1
+        await world.apply(_with_image(whole, "v2"))
+        await world.settle()
+        await bind_the_first_replica(world)
+        assert await _images(world) == ["v2"] * 2
+        assert (await world.get("PodCliqueSet", "d") or {})["status"]["updatedReplicas"] == 2
+
+    in_world(scenario, binds=False)
+
+
+def test_g1_an_update_never_takes_more_than_one_ready_pod_though_others_have_no_node() -> None:
+    whole = podcliqueset("d", [clique("w", 3, 1, podSpec=_ONE_CPU)])
+    broken = _with_image(whole, "v2")
+    broken["spec"]["template"]["cliques"][0]["annotations"] = {"spinney.dev/sim-fail": "image"}
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        await world.apply(broken)
+        await world.settle()
+        assert (await world.get("PodClique", "d-0-w") or {})["status"]["readyReplicas"] == 1
+
+    in_world(scenario, nodes=TWO_PLACES)

@@ -102,6 +102,16 @@ def test_k15_a_shortage_of_the_whole_cluster_is_told_as_such() -> None:
     assert said.fits_if == (FitsWithCount(1),)
 
 
+def test_k15_a_pod_set_that_nobody_named_is_the_gang() -> None:
+    there = nodes({"b0/r0": [8, 8]})
+    alone = refusal(there, gang(pods=[pods("default", 3, 8)]))
+    assert alone.reason == f"the gang needs 3 pods; the cluster holds 2, short of 8 {GPU}"
+    kept_out = refusal(there, gang(pods=[pods("default", 3, 8, nodeSelector={"a": "b"})]))
+    assert kept_out.reason.startswith("the gang may use none of the 2 nodes")
+    beside_another = refusal(there, gang(pods=[pods("default", 3, 8), pods("other", 1, 1)]))
+    assert beside_another.reason.startswith("default needs 3 pods")
+
+
 def test_k15_scattered_room_is_short_of_what_single_nodes_lack() -> None:
     said = refusal(nodes({"b0/r0": [4, 5]}), gang(pods=[pods("w", 1, 8)]))
     assert said.reason == f"w needs 1 pod; the cluster holds 0, short of 3 {GPU}"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
+
+import pytest
 
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
+from unit.scheduler.preemption_world import CLASSES, ONE_RACK
 from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, said
 from unit.scheduler.watched_world import patch
 
@@ -135,6 +139,19 @@ def test_k8_who_has_nobody_to_be_near_to_waits_until_there_is_somebody() -> None
     in_world(scenario)
 
 
+def test_k8_somebody_whom_others_scheduled_ends_the_wait_as_well() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("web", "web", affinity=near(HOST, "cache")))
+        await world.settle()
+        assert await bound(world, "web") == {}
+        node = await first_node(world)
+        await world.apply(resident("cache", node, "cache"))
+        await world.settle()
+        assert (await bound(world, "web"))["web-0"] == node
+
+    in_world(scenario)
+
+
 def test_k8_a_pod_that_becomes_what_is_wanted_is_somebody_to_be_near_to() -> None:
     async def scenario(world: World) -> None:
         node = await first_node(world)
@@ -237,3 +254,61 @@ def test_k8_wishes_about_other_pods_are_left_out() -> None:
         assert len(await bound(world, "web")) == 1
 
     in_world(scenario)
+
+
+def test_k10_nobody_is_evicted_whom_the_gang_has_to_be_near_to() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, podgroup("cache", 2, priorityClassName="low")])
+        await world.apply([labelled(f"cache-{one}", "cache", "cache", 8) for one in range(2)])
+        await world.settle()
+        await world.apply(podgroup("web", 1, priorityClassName="high"))
+        await world.apply(labelled("web-0", "web", "web", 8, affinity=near(ZONE, "cache")))
+        await world.settle()
+        assert set(await bound(world)) == {"cache-0", "cache-1"}
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def _violations(pods: list[Json], labels: dict[str, dict[str, str]], departed: bool) -> list[str]:
+    """What pods with nodes say of each other and is not so. The first of its kind may be alone, and who was left."""
+    placed = [each for each in pods if each["spec"].get("nodeName")]
+    found = []
+    for one in placed:
+        for kind, terms in (one["spec"].get("affinity") or {}).items():
+            for said_of in terms[REQUIRED]:
+                key, app = said_of["topologyKey"], said_of["labelSelector"]["matchLabels"]["app"]
+                here = labels[one["spec"]["nodeName"]][key]
+                others = [each for each in placed if each is not one and each["metadata"]["labels"]["app"] == app]
+                beside = [each for each in others if labels[each["spec"]["nodeName"]][key] == here]
+                first = one["metadata"]["labels"]["app"] == app
+                alone = kind == "podAffinity" and not (beside or first or departed)
+                if alone or (beside and kind == "podAntiAffinity"):
+                    found.append(f"{one['metadata']['name']} {kind} {key} {app}")
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_k8_whatever_pods_say_of_each_other_holds_for_all_that_have_a_node(seed: int) -> None:
+    dice = Random(seed)
+
+    def wish() -> Json:
+        key, app = dice.choice([HOST, RACK, BLOCK, ZONE]), dice.choice("abc")
+        return dice.choice([{}, {}, apart(key, app), apart(key, app), near(key, app)])
+
+    async def scenario(world: World) -> None:
+        labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in await world.list("Node")}
+        departed = False
+        for number in range(24):
+            await world.apply(gang(f"g{number}", dice.choice("abc"), dice.randint(1, 3), 1, affinity=wish()))
+            if seed % 2 and number > 8 and dice.random() < 0.3:
+                departed = True
+                gone = dice.choice(sorted(await bound(world)))
+                await world.delete("Pod", gone)
+            if dice.random() < 0.5:
+                await world.settle()
+                assert _violations(await world.list("Pod"), labels, departed) == []
+        await world.settle()
+        assert _violations(await world.list("Pod"), labels, departed) == []
+        assert len(await bound(world)) > 8
+
+    in_world(scenario, seed=seed)

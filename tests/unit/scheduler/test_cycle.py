@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, group, podcliqueset, writes_at_rest
@@ -19,6 +21,7 @@ from unit.scheduler.scheduler_world import (
     pods,
     said,
 )
+from unit.scheduler.watched_world import patch
 
 ONE_RACK = """
 levels:
@@ -260,3 +263,19 @@ def test_live1_a_fresh_scheduler_writes_nothing_to_a_world_at_rest() -> None:
         assert await writes_at_rest(world) == []
 
     in_world(scenario)
+
+
+@pytest.mark.parametrize(("pool", "placed"), [("", {"b-0"}), ("blue", {"a-0"})])
+def test_k16_a_scheduler_takes_the_gangs_and_the_nodes_of_its_pool_and_no_others(pool: str, placed: set[str]) -> None:
+    async def scenario(world: World) -> None:
+        first = (await world.list("Node"))[0]["metadata"]["name"]
+        await patch(world, "Node", first, {"metadata": {"labels": {"kai.scheduler/node-pool": "blue"}}})
+        blue = podgroup("a")
+        blue["metadata"]["labels"] = {"kai.scheduler/node-pool": "blue"}
+        await world.apply([blue, podgroup("b"), *pods("a", 1), *pods("b", 1)])
+        await world.settle()
+        found = await bound(world)
+        assert set(found) == placed
+        assert (first in found.values()) == bool(pool)
+
+    in_world(scenario, settings=Settings(node_pool=pool))

@@ -55,3 +55,22 @@ def test_k16_children_that_ask_for_more_than_the_least_are_refused_where_the_que
         assert "Limit is 4 GPUs" in await said(world, "a")
 
     watched(scenario)
+
+
+def test_k15_k16_pods_beyond_the_minimum_that_the_queue_refuses_are_told_so() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([queue("team", 16), podgroup("a", 1, queue="team"), *pods("a", 3)])
+        await world.settle()
+        (late,) = [each for each in await world.list("Pod") if not each["spec"].get("nodeName")]
+        told = next(each for each in late["status"]["conditions"] if each["type"] == "PodScheduled")
+        why = (
+            "team quota has reached the allowable limit of GPUs. Limit is 16 GPUs, in use are 16 GPUs, "
+            "the workload asks for 8 GPUs"
+        )
+        name = late["metadata"]["name"]
+        assert told["message"] == f"Resources were not found for pod default/{name} due to: {why}"
+        group = await world.get("PodGroup", "a")
+        assert group is not None
+        assert f"1 pod beyond the minimum waits: {why}" in group["metadata"]["annotations"]["spinney.dev/explanation"]
+
+    watched(scenario)

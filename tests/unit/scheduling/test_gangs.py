@@ -35,6 +35,13 @@ def test_k14_the_minimum_of_a_leaf_is_at_least_one() -> None:
     assert reading({"minMember": 0}, members(2)).gang.root.pods[0].min == 1
 
 
+def test_k14_a_sub_group_may_say_that_it_can_be_empty() -> None:
+    spec = {"subGroups": [subgroup("head", 1), subgroup("pool", 0), subgroup("silent")]}
+    found = reading(spec, [*members(1, "head"), *members(2, "pool"), *members(1, "silent")])
+    assert {pods.name: pods.min for pods in found.gang.root.pods} == {"head": 1, "pool": 0, "silent": 1}
+    assert reading(spec, [*members(1, "head"), *members(1, "silent")]).ready
+
+
 def test_podgroups_of_one_name_in_two_namespaces_are_two_gangs() -> None:
     names = {reading({}, [], namespace=namespace).gang.name for namespace in ("a", "b")}
     assert names == {"a/gang", "b/gang"}

@@ -110,7 +110,7 @@ def test_k14_a_gang_that_did_not_start_is_held_as_long_as_a_leaf_it_needs_is_not
     fresh = [pod for pod in pods if not pod.spec.node_name]
     found = reading(spec, fresh, context(cluster()))
     assert found.ready == (not found.not_ready)
-    minima = {group["name"]: max(group.get("minMember", 0), 1) for group in spec["subGroups"]}
+    minima = {group["name"]: group.get("minMember", 1) for group in spec["subGroups"]}
     parents = {group["name"]: group.get("parent") for group in spec["subGroups"]}
 
     def complete(name: str | None) -> bool:

@@ -390,3 +390,19 @@ def test_an_eviction_says_who_needs_the_room() -> None:
         "evictor-pod-group-name": "big",
         "evictor-pod-group-namespace": "ns",
     }
+
+
+def test_k15_names_that_only_we_know_are_not_told() -> None:
+    why = Explanation('default/shape-0: persistentvolumeclaim "c" not found', group="default/shape-0")
+    found = report(reading(), Decision("ns/a", "infeasible", explanation=why), PodGroupSpec(), NOWHERE)
+    assert found.message == 'Unable to schedule podgroup: persistentvolumeclaim "c" not found.'
+    why = Explanation("default needs 4 pods; each of its 2 parts fits alone, but not together", group="default")
+    found = report(reading(), Decision("ns/a", "exhausted", explanation=why), PodGroupSpec(), NOWHERE)
+    assert found.message.startswith("Unable to schedule podgroup: the gang needs 4 pods; ")
+
+
+def test_k15_where_only_incomplete_parts_wait_their_reason_is_told() -> None:
+    late = Held("u", ("ns", "late"), "SubGroup b is not complete")
+    placed = Decision("ns/a", "placed", placements=(Placement("w", 0, "n0"), Placement("w", 1, "n1")))
+    found = report(reading(held=(late,)), placed, PodGroupSpec(), NOWHERE)
+    assert found.message == "1 pod beyond the minimum waits: SubGroup b is not complete"

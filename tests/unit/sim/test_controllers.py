@@ -385,5 +385,21 @@ class TestClaim:
         ]
         assert phases == ["Bound", "Bound"]
 
+    def test_a_claim_of_a_late_class_gets_its_volume_when_a_node_is_chosen_and_where_the_class_reaches(self) -> None:
+        topology = [{"matchLabelExpressions": [{"key": "rack", "values": ["r1"]}]}]
+        late = {"volumeBindingMode": "WaitForFirstConsumer", "allowedTopologies": topology}
+        claim = make("PersistentVolumeClaim", "v1", storageClassName="late")
+        assert claims.decide(claim, None, late) == Decision()
+        claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n"}
+        (create,) = claims.decide(claim, None, late).effects
+        assert isinstance(create, Create)
+        (term,) = create.body["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+        assert term == {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1"]}]}
+
+    def test_a_claim_waits_for_a_class_that_is_not_there_and_for_people_where_nobody_provisions(self) -> None:
+        claim = make("PersistentVolumeClaim", "v1", storageClassName="late")
+        assert claims.decide(claim, None) == Decision()
+        assert claims.decide(claim, None, {"provisioner": "kubernetes.io/no-provisioner"}) == Decision()
+
     def test_a_claim_without_a_class_is_left_to_people(self) -> None:
         assert claims.decide(make("PersistentVolumeClaim", "v1", storageClassName=""), None) == Decision()

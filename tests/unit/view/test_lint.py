@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import HOSTNAME, ZONE
 from spinney.core.expansion.clustertopology import level_statuses
+from spinney.core.view.discovery import discover
 from spinney.core.view.lint import ERROR, NOTE, WARNING, Lint, Problem, lint
 from unit.view.clusters import BLOCK, RACK, cluster_topology, hall, kai_topology, labelled, lingjun, node
 
@@ -91,6 +94,14 @@ def test_b2_domains_with_a_single_host_are_named_with_it() -> None:
     problem = one(lint(nodes, [cluster_topology()], None), "single-host")
     assert (problem.level, problem.nodes, problem.domains) == ("rack", ("lone",), ("b1/b1-r9",))
     assert "1 of 5 racks has a single host: b1/b1-r9 (lone)" in problem.text
+
+
+def test_b2_what_is_discovered_on_a_single_node_is_clean() -> None:
+    known = {f"topology.kubernetes.io/{domain}": "a" for domain in ("zone", "block", "rack")}
+    alone = [labelled("alone", known)]
+    proposed = [msgspec.convert(each.manifest, ClusterTopology) for each in discover(alone).proposals]
+    assert proposed
+    assert lint(alone, proposed, None).problems == ()
 
 
 def test_b2_a_level_that_says_no_more_than_the_host_is_a_problem() -> None:

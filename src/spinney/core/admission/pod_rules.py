@@ -12,7 +12,7 @@ from spinney.api.field_errors import OMITTED, FieldError, duplicate, invalid, re
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.names import dns_label, env_name
 from spinney.core.admission.findings import Findings
-from spinney.core.admission.pod_fields import amount_errors, unknown_fields
+from spinney.core.admission.pod_fields import amount_errors, type_errors, unknown_fields
 from spinney.core.admission.reading import items, text
 
 _NOT_OURS_TO_TAKE = ("topologySpreadConstraints", "nodeName")
@@ -28,6 +28,7 @@ def check_pods(podcliqueset: PodCliqueSet, found: Findings) -> None:
             found.warn(f"{path}.restartPolicy: restartPolicy will be ignored, it will be set to Always")
         for warning in unknown_fields(path, spec):
             found.warn(warning)
+        found.refuse_all(type_errors(path, spec))
         found.refuse_all(_containers(path, spec))
         found.refuse_all(amount_errors(path, spec))
 
@@ -39,12 +40,9 @@ def _containers(path: str, spec: dict[str, Any]) -> Iterable[FieldError]:
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(items(spec.get(kind))):
             where = f"{path}.{kind}[{index}]"
-            if not isinstance(container, dict):
-                yield invalid(where, OMITTED, "must be an object with at least a name")
-                continue
-            name = container.get("name")
-            yield from _container_name(f"{where}.name", name, names)
-            yield from _env(f"{where}.env", container.get("env"))
+            if isinstance(container, dict):
+                yield from _container_name(f"{where}.name", container.get("name"), names)
+                yield from _env(f"{where}.env", container.get("env"))
 
 
 def _container_name(path: str, name: Any, names: set[str]) -> Iterator[FieldError]:

@@ -93,6 +93,6 @@ def _check_reference(
     if {name for _, name in named(podcliqueset)} == {name for _, name in named(old)}:
         return
     check_topology(podcliqueset, settings, lookup, found)
-    refusal = reference_change(podcliqueset, old)
+    refusal = reference_change(podcliqueset, old, settings.default_topology)
     if refusal is not None and has_scheduled_pods(lookup, old.metadata.namespace, old.metadata.name):
         found.refuse(refusal)

@@ -89,7 +89,7 @@ def _is_leaving(request: AdmissionRequest) -> bool:
     old, obj = request.old_object, request.object
     if not part(old, "metadata").get("deletionTimestamp"):
         return False
-    return (old or {}).get("spec") == (obj or {}).get("spec")
+    return part(old).get("spec") == part(obj).get("spec")
 
 
 _UNDEFAULTED = "the object has not been defaulted: the mutating webhook could not be asked, try again"

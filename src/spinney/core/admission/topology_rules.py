@@ -14,6 +14,7 @@ from spinney.core.admission.constraints import (
     Place,
     clique_places,
     constrained,
+    effective_topology,
     group_places,
     named,
     reference,
@@ -147,10 +148,14 @@ def _shown(place: Place) -> str:
     return f'required="{place.required}" preferred="{place.preferred}"'
 
 
-def reference_change(podcliqueset: PodCliqueSet, old: PodCliqueSet) -> FieldError | None:
-    """P5, once a pod is scheduled: the refusal of another reference, or None where it is the same."""
+def reference_change(podcliqueset: PodCliqueSet, old: PodCliqueSet, default: str) -> FieldError | None:
+    """P5, once a pod is scheduled: the refusal of another reference, or None where it is the same.
+
+    A topologyName (P10) may be added where it names the topology that is used already.
+    """
     (path, name), (_, before) = reference(podcliqueset), reference(old)
-    if name == before:
+    added = not before and path != NAME_PATH
+    if name == before or (added and name == effective_topology(old, default)):
         return None
     field = path.rpartition(".")[2]
     return forbidden(path, f'{field} cannot be changed from "{before}" to "{name}" once pods are scheduled')

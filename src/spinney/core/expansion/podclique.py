@@ -28,7 +28,7 @@ from spinney.core.expansion import access, rolling, sharing, startup
 from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions
 from spinney.core.expansion.objects import amend, delete, report, with_finalizer, without_finalizer
 from spinney.core.expansion.pod_state import Pod, has_failed, is_gone, is_ready, is_scheduled, is_started, leaves
-from spinney.core.expansion.pods import Recipe, free_indices, pod
+from spinney.core.expansion.pods import Recipe, free_indices, pod, taken_indices
 from spinney.core.expansion.resources import PODCLIQUES, PODS
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.settings import Settings
@@ -79,7 +79,7 @@ def expand(clique: PodClique, observed: Observed) -> Expansion:
     changes: list[Change] = [
         *with_finalizer(PODCLIQUES, clique.metadata, FINALIZER_PODCLIQUE),
         *_remove([*unfit, *finished]),
-        *_claims(clique, observed),
+        *_claims(clique, here, observed),
         *_scale(clique, staying, observed, keys),
         *_ungate(clique, staying, observed),
         *_status(clique, here, observed, update.progress),
@@ -94,11 +94,13 @@ def leave(clique: PodClique, pods: Sequence[Pod]) -> tuple[Change, ...]:
     return (*gone, *without_finalizer(PODCLIQUES, clique.metadata, FINALIZER_PODCLIQUE))
 
 
-def _claims(clique: PodClique, observed: Observed) -> list[Change]:
+def _claims(clique: PodClique, here: Sequence[Pod], observed: Observed) -> list[Change]:
+    """One for each index that a pod has or will have: those that stay after scaling in need not be the lowest."""
     entries = observed.member.template.resource_sharing
+    indices = sorted({*range(clique.spec.replicas), *taken_indices(here)})
     owner = (PODCLIQUES, clique.metadata)
     live, template = observed.claims
-    return sharing.expand(observed.podcliqueset, entries, owner, clique.spec.replicas, live, template)
+    return sharing.expand(observed.podcliqueset, entries, owner, indices, live, template)
 
 
 def _remove(pods: Sequence[Pod]) -> tuple[Delete, ...]:
@@ -163,7 +165,7 @@ def _status(
         "scheduledReplicas": len(scheduled),
         "conditions": conditions(
             before.conditions,
-            _findings(clique, scheduled, observed.member.min_available, progress.running),
+            _findings(clique, scheduled, _least(clique, observed.member), progress.running),
             observed.now_s,
             clique.metadata.generation,
         ),
@@ -193,6 +195,11 @@ def all_lost(
     return (Notify(resource.of(metadata), metadata.uid, "AllScheduledReplicasLost", message, occasion, warning=True),)
 
 
+def _least(clique: PodClique, member: Member) -> int:
+    """How many pods are missed where there are fewer; of a clique that was scaled to none, none."""
+    return member.min_available if clique.spec.replicas else 0
+
+
 def _findings(clique: PodClique, scheduled: Sequence[Pod], least: int, updating: bool) -> list[Finding]:
     count = len(scheduled)
     enough = count >= least
@@ -200,7 +207,7 @@ def _findings(clique: PodClique, scheduled: Sequence[Pod], least: int, updating:
     reason = "SufficientScheduledPods" if enough else "InsufficientScheduledPods"
     found = [Finding(SCHEDULED, TRUE if enough else FALSE, reason, said), _breach(scheduled, least, updating)]
     first = condition(clique.status.conditions, FIRST_SCHEDULED)
-    if enough and first is None:
+    if enough and count and first is None:
         found.append(Finding(FIRST_SCHEDULED, TRUE, "SufficientScheduledPods", "the clique has had its nodes"))
     return found
 

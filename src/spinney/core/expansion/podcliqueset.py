@@ -58,7 +58,7 @@ from spinney.core.expansion.resources import PODCLIQUES, PODCLIQUESETS, PODGANGS
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.rolling import is_updating, waits_for_user
 from spinney.core.expansion.settings import Settings
-from spinney.core.expansion.shape import Group, gangs_of, groups_of, index_label, standalone_members
+from spinney.core.expansion.shape import Group, awake, gangs_of, groups_of, index_label, standalone_members
 from spinney.core.expansion.translation import (
     TOPOLOGY_LEVELS_UNAVAILABLE,
     Translation,
@@ -134,7 +134,7 @@ def _claims(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
     entries = podcliqueset.spec.template.resource_sharing
     owner = (PODCLIQUESETS, podcliqueset.metadata)
     live, template = observed.claims
-    return sharing.expand(podcliqueset, entries, owner, podcliqueset.spec.replicas, live, template)
+    return sharing.expand(podcliqueset, entries, owner, range(podcliqueset.spec.replicas), live, template)
 
 
 def _own_metadata(podcliqueset: PodCliqueSet, settings: Settings, topology: str) -> tuple[Change, ...]:
@@ -249,7 +249,8 @@ def _gangs(podcliqueset: PodCliqueSet, observed: Observed, translation: Translat
     scaled: list[Change] = []
     for replica in range(podcliqueset.spec.replicas):
         for gang in gangs_of(podcliqueset, replica, live_groups(podcliqueset, observed.groups, replica)):
-            spec = podgang.spec_of(podcliqueset, gang, translation, by_name, observed.pods)
+            members = awake(gang, {name: each.spec.replicas for name, each in by_name.items()})
+            spec = podgang.spec_of(podcliqueset, members, translation, by_name, observed.pods)
             live = own.pop(gang.name, None)
             changes = scaled if gang.group is not None else base
             if live is None:
@@ -346,12 +347,12 @@ def _summary(gang: PodGang) -> Json:
 
 
 def _is_available(podcliqueset: PodCliqueSet, observed: Observed, replica: int) -> bool:
-    """Every standalone clique has its minimum ready, and every group its minimum of replicas."""
+    """Every standalone clique has its minimum ready unless it was scaled to none; so has every group its replicas."""
     by_name = {each.metadata.name: each for each in observed.cliques}
     groups = {each.metadata.name: each for each in observed.groups}
     for member in standalone_members(podcliqueset, replica):
         live = by_name.get(member.name)
-        if live is None or live.status.ready_replicas < member.min_available:
+        if live is None or (live.spec.replicas and live.status.ready_replicas < member.min_available):
             return False
     for group in live_groups(podcliqueset, observed.groups, replica):
         known = groups.get(group.name)

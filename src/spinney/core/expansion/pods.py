@@ -74,9 +74,13 @@ def pod(recipe: Recipe, index: int, name: str) -> Create:
     return create
 
 
+def taken_indices(pods: Iterable[Pod]) -> set[int]:
+    return {int(text) for each in pods if (text := each.metadata.labels.get(POD_INDEX, "")).isdecimal()}
+
+
 def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
     """The lowest indices that none of these pods has."""
-    taken = {int(text) for each in pods if (text := each.metadata.labels.get(POD_INDEX, "")).isdecimal()}
+    taken = taken_indices(pods)
     found: list[int] = []
     index = 0
     while len(found) < count:

@@ -68,8 +68,7 @@ def pods_to_replace(
     remove: frozenset[str] = frozenset()
     turn = bool(old) and member.group is None and is_updating(podcliqueset, member.replica) and not by_hand
     if turn:
-        enough = ready >= min(member.min_available, clique.spec.replicas)
-        remove = _due(old, enough and fresh >= replaced)
+        remove = _due(old, ready >= member.min_available and fresh >= replaced)
     serving = next((each.metadata.name for each in old if each.metadata.name in remove and is_ready(each)), "")
     if serving and serving != _chosen(clique, target):
         remove = frozenset()

@@ -112,7 +112,7 @@ def _claims(group: PodCliqueScalingGroup, observed: Observed) -> list[Change]:
     entries = observed.group.config.resource_sharing
     owner = (SCALING_GROUPS, group.metadata)
     live, template = observed.claims
-    return sharing.expand(observed.podcliqueset, entries, owner, group.spec.replicas, live, template)
+    return sharing.expand(observed.podcliqueset, entries, owner, range(group.spec.replicas), live, template)
 
 
 def _delete(found: Sequence[PodClique]) -> tuple[Change, ...]:
@@ -235,7 +235,8 @@ def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence
             findings.append(Finding(termination.FIRST_AVAILABLE, TRUE, reason, message))
     gone = [termination.TERMINATING] if healthy and not _is_going_down(group, observed) else []
     status["conditions"] = conditions(before.conditions, findings, observed.now_s, group.metadata.generation, gone)
-    lost = before.scheduled_replicas if replicas and not status["scheduledReplicas"] and not running else 0
+    taken = running or condition(before.conditions, termination.TERMINATING) is not None
+    lost = before.scheduled_replicas if replicas and not status["scheduledReplicas"] and not taken else 0
     return (
         *all_lost(SCALING_GROUPS, group.metadata, before.conditions, lost, "replicas"),
         *report(SCALING_GROUPS, group.metadata, before, status),
@@ -269,7 +270,7 @@ def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequen
         follows: Json = {"updateProgress": builtins(known) | _counts(observed, replicas)} if known else {}
         return {"currentPodCliqueSetGenerationHash": whole} | follows, False
     chosen = _turn(group, observed, replicas)
-    done = all(replica.updated for replica in replicas) and not rolls and _is_through(chosen, replicas)
+    done = all(replica.updated for replica in replicas) and not rolls and _are_replaced(chosen, replicas)
     by_hand = waits_for_user(observed.podcliqueset)
     if not (_may_replace(observed) or done or by_hand):
         return {}, False
@@ -299,24 +300,26 @@ def _counts(observed: Observed, replicas: Sequence[Replica]) -> Json:
 def _turn(
     group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]
 ) -> ReplicaIndicesSelectedToUpdate | None:
-    """The serving replica whose turn it is, and those that had theirs. The next one waits until the one before it
-    serves again; replicas that had no nodes to begin with keep nobody waiting."""
+    """The serving replica whose turn it is, and those that had theirs."""
     chosen = _chosen(group, observed)
     old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
     serving = [replica for replica in old if replica.available]
-    if not old or len(serving) < len(old) or not _can_spare(group, replicas) or not _is_through(chosen, replicas):
+    told = chosen is not None and any(replica.index == chosen.current for replica in serving)
+    if told or not old or len(serving) < len(old):
+        return chosen
+    if not _can_spare(group, replicas) or not _are_replaced(chosen, replicas):
         return chosen
     had = (*chosen.completed, chosen.current) if chosen is not None else ()
     current = serving[0].index
     return ReplicaIndicesSelectedToUpdate(current, tuple(index for index in had if index != current))
 
 
-def _is_through(chosen: ReplicaIndicesSelectedToUpdate | None, replicas: Sequence[Replica]) -> bool:
-    """Whether the replica whose turn it was serves again; one that was scaled away need not."""
-    if chosen is None or chosen.current >= len(replicas):
-        return True
-    replica = replicas[chosen.current]
-    return replica.updated and replica.available
+def _are_replaced(chosen: ReplicaIndicesSelectedToUpdate | None, replicas: Sequence[Replica]) -> bool:
+    """Whether as many new replicas serve as have been given up: the group never has more than one serving replica less
+    than it began with, and replicas that had no nodes to begin with keep nobody waiting."""
+    given_up = len(chosen.completed) + 1 if chosen is not None else 0
+    fresh = sum(replica.updated and replica.available for replica in replicas)
+    return fresh >= min(given_up, len(replicas))
 
 
 def _selector(podcliqueset: str, group: str) -> str:

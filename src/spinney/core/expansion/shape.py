@@ -5,8 +5,8 @@ Names are made here and compared, never taken apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from spinney.api import naming
 from spinney.api.kinds.podclique import PodClique
@@ -62,6 +62,15 @@ class Gang:
     groups: tuple[Group, ...] = ()
     group: Group | None = None
     group_replica: int = 0
+
+
+def awake(gang: Gang, replicas: Mapping[str, int]) -> Gang:
+    """The gang without members that were scaled to no pods, as long as others are left: nobody waits for them.
+
+    `replicas`: of those PodCliques that exist, by name.
+    """
+    members = tuple(member for member in gang.members if replicas.get(member.name, 1))
+    return replace(gang, members=members or gang.members)
 
 
 LiveReplicas = Callable[[str, PodCliqueScalingGroupConfig], int]

@@ -5,14 +5,14 @@ The spec of a claim never changes; a claim of a replica goes with its replica.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from spinney.api import naming
 from spinney.api.changes import Change, Json, Notify, Resource
 from spinney.api.kinds.podcliqueset import PodCliqueSet, ResourceSharing
 from spinney.api.labels import COMPONENT_RESOURCE_CLAIM
 from spinney.api.meta import ObjectMeta, PartialObject
-from spinney.core.expansion.objects import delete, managed_labels, new_object, owner_reference
+from spinney.core.expansion.objects import amend, delete, kept, managed_labels, new_object, owner_reference
 from spinney.core.expansion.resources import CLAIMS
 from spinney.core.expansion.shape import Member
 
@@ -43,23 +43,30 @@ def expand(
     podcliqueset: PodCliqueSet,
     entries: Sequence[ResourceSharing],
     owner: tuple[Resource, ObjectMeta],
-    replicas: int,
+    replicas: Collection[int],
     live: Sequence[PartialObject],
     template: FindTemplate,
 ) -> list[Change]:
-    """The claims of one owner: what is missing is made, what belongs to no replica any more goes."""
+    """The claims of one owner, by the indices of its replicas: what is missing is made, labels are put right, what
+    belongs to no replica any more goes."""
     known = {each.metadata.name: each for each in live}
     changes: list[Change] = []
     for name, entry in _wanted(owner[1].name, entries, replicas):
-        if known.pop(name, None) is None:
-            changes.append(_claim(podcliqueset, owner, name, entry, template))
+        found = known.pop(name, None)
+        spec = _template(podcliqueset, owner[1], entry, template)
+        if found is None:
+            changes.append(_claim(podcliqueset, owner, name, entry, spec))
+        elif labels := kept(found.metadata.labels, _labels(podcliqueset, name, spec or {})):
+            changes += amend(CLAIMS, found.metadata, {"metadata": {"labels": labels}})
     surplus = [change for each in known.values() for change in delete(CLAIMS, each.metadata)]
     return [*surplus, *changes]
 
 
-def _wanted(owner: str, entries: Sequence[ResourceSharing], replicas: int) -> Iterator[tuple[str, ResourceSharing]]:
+def _wanted(
+    owner: str, entries: Sequence[ResourceSharing], replicas: Collection[int]
+) -> Iterator[tuple[str, ResourceSharing]]:
     for entry in entries:
-        for replica in range(1 if entry.scope == _ALL else replicas):
+        for replica in (0,) if entry.scope == _ALL else replicas:
             yield _name(owner, replica, entry), entry
 
 
@@ -76,23 +83,31 @@ def _is_for(entry: ResourceSharing, member: Member) -> bool:
     return member.template.name in entry.filter.child_clique_names or group in entry.filter.child_scaling_group_names
 
 
+def _template(
+    podcliqueset: PodCliqueSet, owner: ObjectMeta, entry: ResourceSharing, template: FindTemplate
+) -> Json | None:
+    """Of the set itself, else of an object."""
+    inner = podcliqueset.spec.template.resource_claim_templates
+    found = next((each.template_spec for each in inner if each.name == entry.name), None)
+    return found if found is not None else template(entry.namespace or owner.namespace, entry.name)
+
+
 def _claim(
     podcliqueset: PodCliqueSet,
     owner: tuple[Resource, ObjectMeta],
     name: str,
     entry: ResourceSharing,
-    template: FindTemplate,
+    found: Json | None,
 ) -> Change:
     resource, metadata = owner
-    inner = podcliqueset.spec.template.resource_claim_templates
-    found = next((each.template_spec for each in inner if each.name == entry.name), None)
-    if found is None:
-        found = template(entry.namespace or metadata.namespace, entry.name)
     if found is None:
         place = entry.namespace or metadata.namespace
         message = f"ResourceClaimTemplate {place}/{entry.name} not found: ResourceClaim {name} cannot be made"
         return Notify(resource.of(metadata), metadata.uid, "ResourceClaimCreateFailed", message, "", warning=True)
-    labels = (found.get("metadata") or {}).get("labels") or {}
-    labels = {**labels, **managed_labels(podcliqueset.metadata.name, name[:63].rstrip("-."), COMPONENT_RESOURCE_CLAIM)}
-    target = CLAIMS.at(name, metadata.namespace)
+    target, labels = CLAIMS.at(name, metadata.namespace), _labels(podcliqueset, name, found)
     return new_object(target, labels=labels, owner=owner_reference(resource, metadata), spec=found.get("spec") or {})
+
+
+def _labels(podcliqueset: PodCliqueSet, name: str, template: Json) -> dict[str, str]:
+    theirs = (template.get("metadata") or {}).get("labels") or {}
+    return {**theirs, **managed_labels(podcliqueset.metadata.name, name[:63].rstrip("-."), COMPONENT_RESOURCE_CLAIM)}

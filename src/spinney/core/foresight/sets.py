@@ -23,7 +23,7 @@ from spinney.core.expansion.pods import Recipe, pod
 from spinney.core.expansion.resources import PODCLIQUESETS
 from spinney.core.expansion.revision import Revisions, revisions_of
 from spinney.core.expansion.settings import Settings
-from spinney.core.expansion.shape import Gang, Member, gangs_of, groups_of, pod_count
+from spinney.core.expansion.shape import Gang, Member, awake, gangs_of, groups_of, pod_count
 from spinney.core.expansion.translation import Translation, effective_name, translate
 from spinney.core.foresight.brood import MOST_PODS, BadTemplate, Brood, Registry
 
@@ -102,7 +102,7 @@ class _Set:
         )
 
     def _gang(self, gang: Gang) -> Json:
-        spec = podgang.spec_of(self._set, gang, self._translation, {}, {})
+        spec = podgang.spec_of(self._set, awake(gang, self._there.replicas), self._translation, {}, {})
         created = podgang.create(self._set, gang, spec, self._translation, self._backend)
         assert isinstance(created, Create)
         return self._registry.adopt(created.body)

@@ -1,6 +1,6 @@
 """Whose share a group uses and how important it is: queue, PriorityClass, preemptibility (K16).
 
-What the top owner says comes before what the pod says.
+What a PodGang says comes before what the top owner says, and that before what the pod says.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def _priority_class(
     chain: Chain, shape: Shape, lookups: Lookups, settings: GrouperSettings
 ) -> tuple[str, bool, tuple[str, ...]]:
     """The first class that is named and exists; a class that does not exist is told and passed over."""
-    labels = (RAY_PRIORITY_CLASS_NAME, PRIORITY_CLASS_NAME)
-    candidates = [(label(key), *_said(chain, key)) for key in labels]
+    own = chain.gang.word("spec", "priorityClassName") if chain.gang is not None else ""
+    candidates = [("spec.priorityClassName", own, False)]
+    candidates += [(label(key), *_said(chain, key)) for key in (RAY_PRIORITY_CLASS_NAME, PRIORITY_CLASS_NAME)]
     candidates.append(("spec.priorityClassName", chain.pod.spec.priority_class_name, True))
     warnings: list[str] = []
     default = settings.default_classes.get(chain.top.kind, shape.default_class)
@@ -84,6 +85,7 @@ def _preemptibility(chain: Chain) -> tuple[str, bool]:
 
 def _said(chain: Chain, key: str) -> tuple[str, bool]:
     """What a label says, and whether only the pod carries it."""
-    if found := chain.top.labels.get(key):
+    above = (chain.gang, chain.top) if chain.gang is not None else (chain.top,)
+    if found := next((owner.labels[key] for owner in above if owner.labels.get(key)), ""):
         return found, False
     return chain.pod.metadata.labels.get(key, ""), True

@@ -35,7 +35,9 @@ def told_to_podgroup(podgroup: PodGroup, sentence: str) -> Notify:
 
 
 def pod_condition(pod: Pod, sentence: str, now: float) -> Json | None:
-    """The condition that says why the pod waits; None where it is there, or the pod waits for its gates."""
+    """The condition that says why the pod waits; None where it is there, or the pod has a node or waits for gates."""
+    if pod.spec.node_name:
+        return None
     found = pod.condition(SCHEDULED)
     if found is not None and found.reason == _GATED:
         return None

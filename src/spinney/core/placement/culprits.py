@@ -18,11 +18,15 @@ MOST_KINDS = 8
 
 
 class Culprit(NamedTuple):
-    """A part of the gang, itself as a gang (`case`), and how many children it has that fit alone, 0: not each does."""
+    """A part of the gang, itself as a gang (`case`), and how many children it has that fit alone, 0: not each does.
+
+    `is_sole`: the gang has no other pod set.
+    """
 
     part: Part
     case: Case
     fitting: int
+    is_sole: bool = False
 
     @property
     def level(self) -> Level | None:
@@ -53,7 +57,7 @@ def find_culprit(case: Case) -> Culprit:
             break
         part = failing[0]
     found = case if part.index == 0 else case.of(case.outline.alone(part))
-    return Culprit(part, found, _fitting(tried, part))
+    return Culprit(part, found, _fitting(tried, part), len(case.parts.leaves) == 1)
 
 
 class _Tried:

@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from spinney.api.placement.problem import Gang, Group, PodSet, Topology
 
+UNNAMED = "default"
+"""What the only pod set of a gang is called for which nobody gave a name."""
+
 
 class Invalid(ValueError):
     """The gang contradicts itself or names what does not exist; the text says what and where."""

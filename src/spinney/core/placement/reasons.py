@@ -13,7 +13,7 @@ from spinney.core.inventory.tiers import NOWHERE
 from spinney.core.placement.case import Case
 from spinney.core.placement.culprits import Culprit
 from spinney.core.placement.nearest import shortfall
-from spinney.core.placement.parts import Part
+from spinney.core.placement.parts import UNNAMED, Part
 from spinney.core.placement.wording import amounts, enumerated, many, place
 
 
@@ -30,7 +30,12 @@ def reason(culprit: Culprit, considered: int, best: tuple[Shortfall, ...], block
 
 
 def _name(culprit: Culprit) -> str:
-    return culprit.part.path or "the gang"
+    return _titled(culprit, culprit.part.path)
+
+
+def _titled(culprit: Culprit, path: str) -> str:
+    """A name that nobody gave says nothing to anybody."""
+    return "the gang" if not path or (culprit.is_sole and path == UNNAMED) else path
 
 
 def _nowhere(culprit: Culprit) -> str:
@@ -134,8 +139,8 @@ def _causes(blocked: Blocked) -> str:
 def _path(culprit: Culprit, leaf: Part) -> str:
     """The path of a pod set of the case in the whole gang."""
     if culprit.part.pods is not None:
-        return culprit.part.path
-    return f"{culprit.part.path}/{leaf.path}" if culprit.part.path else leaf.path
+        return _titled(culprit, culprit.part.path)
+    return f"{culprit.part.path}/{leaf.path}" if culprit.part.path else _titled(culprit, leaf.path)
 
 
 def _tie(case: Case) -> str:

@@ -98,7 +98,8 @@ def social_labels(pod: Pod) -> list[str | None]:
 
 
 def has_terms(pod: Pod) -> bool:
-    return any(True for _ in _terms(pod))
+    """Whether it says anything about other pods that has to hold."""
+    return pod.spec.affinity is not None and any(True for _ in _terms(pod))
 
 
 def _terms(pod: Pod) -> Iterator[PodAffinityTerm]:

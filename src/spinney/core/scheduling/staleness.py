@@ -1,17 +1,18 @@
 """Gangs that run with fewer members than they need together (K14).
 
-Counts members that have a node; whoever succeeded has done its part. Never says what is to be done about it.
+Counts members that have a node; whoever succeeded has done its part. A gang lacks what it has lost, not what it is
+asked to grow to: how many members it has had is noted on its PodGroup. Never says what is to be done about it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import KAI_SUBGROUP_NAME
+from spinney.api.labels import KAI_SUBGROUP_NAME, MEMBERS
 from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, read_tree
 
 PODGANG = "PodGang"
@@ -33,16 +34,25 @@ def shortage(podgroup: PodGroup, pods: Sequence[Pod], has_node: Callable[[str], 
     except Mistake:
         return None
     running, done = _count(pods, has_node)
-    active = sum(running[leaf.name] for leaf in tree.leaves())
-    if not active or _is_met(tree, running + done):
+    active, had = sum(running[leaf.name] for leaf in tree.leaves()), _had(podgroup)
+    if not active or _is_met(tree, running + done, had):
         return None
     short = [
         (leaf.name, leaf.min_member, running[leaf.name])
         for leaf in tree.leaves()
-        if podgroup.spec.sub_groups and not _is_met(leaf, running + done)
+        if podgroup.spec.sub_groups and not _is_met(leaf, running + done, had)
     ]
     minimum = podgroup.spec.min_member or sum(leaf.min_member for leaf in tree.leaves())
     return Shortage(active, minimum, tuple(short))
+
+
+def members_noted(podgroup: PodGroup, pods: Sequence[Pod], coming: Container[str]) -> str:
+    """The most members that each leaf has had since the gang started, with those who get their nodes now (by uid)."""
+    running, done = _count(pods, lambda name: True)
+    before = _had(podgroup) if running else None
+    running.update(_leaf(pod) for pod in pods if pod.metadata.uid in coming)
+    most = running + done | (before or Counter())
+    return ",".join(f"{leaf}={most[leaf]}" for leaf in sorted(most))
 
 
 def is_owned_by_podgang(podgroup: PodGroup) -> bool:
@@ -56,7 +66,7 @@ def _count(pods: Sequence[Pod], has_node: Callable[[str], bool]) -> tuple[Counte
     for pod in pods:
         if pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed":
             continue
-        leaf = pod.metadata.labels.get(KAI_SUBGROUP_NAME) or DEFAULT_LEAF
+        leaf = _leaf(pod)
         if pod.status.phase == "Succeeded":
             done[leaf] += 1
         elif pod.spec.node_name and has_node(pod.spec.node_name):
@@ -64,8 +74,21 @@ def _count(pods: Sequence[Pod], has_node: Callable[[str], bool]) -> tuple[Counte
     return running, done
 
 
-def _is_met(branch: Branch, members: Counter[str]) -> bool:
+def _leaf(pod: Pod) -> str:
+    return pod.metadata.labels.get(KAI_SUBGROUP_NAME) or DEFAULT_LEAF
+
+
+def _had(podgroup: PodGroup) -> Counter[str] | None:
+    """None: nobody has noted it, or not so that it can be read."""
+    parts = [part.rpartition("=") for part in podgroup.metadata.annotations.get(MEMBERS, "").split(",")]
+    if not all(leaf and most.isdecimal() for leaf, _, most in parts):
+        return None
+    return Counter({leaf: int(most) for leaf, _, most in parts})
+
+
+def _is_met(branch: Branch, members: Counter[str], had: Counter[str] | None) -> bool:
     if not branch.kids:
-        return members[branch.name] >= branch.min_member
-    met = sum(_is_met(kid, members) for kid in branch.kids)
+        needed = branch.min_member if had is None else min(branch.min_member, had[branch.name])
+        return members[branch.name] >= needed
+    met = sum(_is_met(kid, members, had) for kid in branch.kids)
     return met >= (len(branch.kids) if branch.min_groups is None else branch.min_groups)

@@ -12,8 +12,9 @@ import msgspec
 
 from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint, SubGroup
 from spinney.api.placement.problem import Topology
+from spinney.core.placement.parts import UNNAMED
 
-DEFAULT_LEAF = "default"
+DEFAULT_LEAF = UNNAMED
 DEEPEST = 64
 
 
@@ -30,7 +31,10 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A sub-group; the root has the empty name. A leaf has no `kids` and wants `min_member` pods together."""
+    """A sub-group; the root has the empty name. A leaf has no `kids` and wants `min_member` pods together.
+
+    0 is a leaf that may be empty, such as a group of workers that an autoscaler fills later.
+    """
 
     name: str
     path: str
@@ -143,7 +147,7 @@ def _branch(group: SubGroup, below: Mapping[str | None, list[SubGroup]], prefix:
         name=group.name,
         path=path,
         constraint=_constraint(group.topology_constraint, who(group.name)),
-        min_member=max(group.min_member or 0, 1),
+        min_member=1 if group.min_member is None else max(group.min_member, 0),
         min_groups=group.min_sub_group,
         kids=kids,
     )

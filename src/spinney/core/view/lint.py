@@ -222,7 +222,12 @@ class _Look:
         return self._problem(WARNING, "equal-names", level.name, text, hint, nodes, tuple(values))
 
     def _single_hosts(self, strays: Set[str]) -> Iterator[Problem]:
-        """Domains above the host that hold one node: packing into them is packing onto the host. Strays are told."""
+        """Domains above the host that hold one node: packing into them is packing onto the host. Strays are told.
+
+        Of a topology with one node no level can hold more: that says nothing about its labels.
+        """
+        if len(self._inside) == 1:
+            return
         for depth, level in enumerate(self._subject.levels, start=1):
             if level.key == HOSTNAME or level.domain == HOST:
                 continue

@@ -15,6 +15,7 @@ from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint
 from spinney.api.labels import (
     DOMAIN,
     EXPLANATION,
+    KAI_STALE_TIMESTAMP,
     KAI_SUBGROUP_NAME,
     NUMA_ZONE,
     PLACEMENT_SCORE,
@@ -138,16 +139,17 @@ def gang_story(
     topology = group.spec.topology_constraint.topology or next(iter(_constraints(group).values()), _NONE).topology
     here = levels.get(topology, Levels())
     members = tuple(_member(pod, nodes, here, lines) for pod in live)
+    places = tuple(_places(group, members, here))
     return GangStory(
         name=f"{group.metadata.namespace}/{group.metadata.name}",
         state=state,
         waits=any(not member.node for member in members) or not (members or ended),
-        lines=lines,
+        lines=(*lines, *_staleness(group), *_broken(places, here)),
         queue=group.spec.queue,
         topology=topology,
         score=_score(group),
         explanation=told,
-        places=tuple(_places(group, members, here)),
+        places=places,
         members=members,
         short=here.short,
     )
@@ -190,6 +192,21 @@ def _state(group: PodGroup, pods: Sequence[Pod], told: Json) -> tuple[str, tuple
     if gated:
         return State.NOT_READY.value, (f"{gated} of its {len(pods)} pods are gated",)
     return (UNTOLD, (_UNTOLD,)) if pods else (State.NOT_READY.value, ("it has no pods yet",))
+
+
+def _staleness(group: PodGroup) -> tuple[str, ...]:
+    since = group.metadata.annotations.get(KAI_STALE_TIMESTAMP)
+    return (f"it is stale: it runs with fewer pods than it needs together, since {since}",) if since else ()
+
+
+def _broken(places: Sequence[Place], levels: Levels) -> tuple[str, ...]:
+    """Groups that were placed as they asked, before labels of nodes changed."""
+    return tuple(
+        f"{place.group or 'the gang'} asks for one {place.required}, but its pods run in more than one: labels of "
+        "nodes have changed"
+        for place in places
+        if place.domain and place.required in levels.keys and len(place.domain) <= levels.keys.index(place.required)
+    )
 
 
 def _score(group: PodGroup) -> float | None:

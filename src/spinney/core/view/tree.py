@@ -6,7 +6,7 @@ Values only, for text and for pictures alike. A domain is its path: its own name
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -138,6 +138,11 @@ class Tree(Struct, frozen=True):
         """Of the resource that the tree is told by."""
         return domain.rooms[self.resource]
 
+    def own_resource(self, rooms: Rooms) -> int:
+        """What a domain with this room is told by: as the tree where it has some of that, else what it has most of."""
+        room = rooms[self.resource]
+        return self.resource if room.capacity or room.used else most_of(rooms)
+
 
 class Gang(Struct, frozen=True):
     """A PodGroup, or what pods say is one: pods with and without a node, and the topology that it asks for."""
@@ -160,6 +165,22 @@ class View(Struct, frozen=True):
 
     def resource(self, tree: Tree) -> str:
         return self.resources[tree.resource]
+
+
+def most_of(rooms: Rooms) -> int:
+    """The accelerator that there is most of; the last resource is the cpu."""
+    best = max(range(len(rooms) - 1), key=lambda at: (rooms[at].capacity, -at), default=len(rooms) - 1)
+    return best if rooms[best].capacity else len(rooms) - 1
+
+
+def sum_of(parts: Sequence[Domain | Host], resources: int) -> Rooms:
+    """The room of several together, one for each of so many resources."""
+    found = []
+    for at in range(resources):
+        rooms = [part.rooms[at] for part in parts]
+        sums = (sum([r.capacity for r in rooms]), sum([r.used for r in rooms]), sum([r.free for r in rooms]))
+        found.append(Room(*sums))
+    return tuple(found)
 
 
 def is_accelerator(resource: str) -> bool:

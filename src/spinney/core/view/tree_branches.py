@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from spinney.core.view.tree import Domain, Host, Level, Outside, Room, Rooms, Tree, natural
+from spinney.core.view.tree import Domain, Host, Level, Outside, Tree, most_of, natural, sum_of
 
 
 class _Branch:
@@ -78,7 +78,7 @@ class Growth:
         root = _told(self._root, hosts, resources)
         outside = [Outside(hosts[name], misses) for name, misses in self._misses.items()]
         outside.sort(key=lambda one: natural(one.host.name))
-        return Tree(self._name, self._levels, root, _main(root.rooms), tuple(outside), self._kinds)
+        return Tree(self._name, self._levels, root, most_of(root.rooms), tuple(outside), self._kinds)
 
 
 def _told(branch: _Branch, hosts: Mapping[str, Host], resources: int) -> Domain:
@@ -88,7 +88,7 @@ def _told(branch: _Branch, hosts: Mapping[str, Host], resources: int) -> Domain:
         parts: Sequence[Domain | Host] = below or here
         branch.value = Domain(
             path=branch.path,
-            rooms=parts[0].rooms if len(parts) == 1 else _sums(parts, resources),
+            rooms=parts[0].rooms if len(parts) == 1 else sum_of(parts, resources),
             nodes=sum(one.nodes for one in below) + len(here),
             unusable=sum(one.unusable for one in below) + sum(bool(host.state) for host in here),
             gangs=parts[0].gangs if len(parts) == 1 else _gangs(parts),
@@ -99,27 +99,12 @@ def _told(branch: _Branch, hosts: Mapping[str, Host], resources: int) -> Domain:
     return branch.value
 
 
-def _sums(parts: Sequence[Domain | Host], resources: int) -> Rooms:
-    found = []
-    for at in range(resources):
-        rooms = [part.rooms[at] for part in parts]
-        sums = (sum([r.capacity for r in rooms]), sum([r.used for r in rooms]), sum([r.free for r in rooms]))
-        found.append(Room(*sums))
-    return tuple(found)
-
-
 def _gangs(parts: Sequence[Domain | Host]) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in parts:
         for name, count in part.gangs.items():
             found[name] = found.get(name, 0) + count
     return dict(sorted(found.items()))
-
-
-def _main(rooms: Rooms) -> int:
-    """The accelerator that there is most of; the last resource is the cpu."""
-    best = max(range(len(rooms) - 1), key=lambda at: (rooms[at].capacity, -at), default=len(rooms) - 1)
-    return best if rooms[best].capacity else len(rooms) - 1
 
 
 def _in_order(names: Collection[str]) -> list[str]:

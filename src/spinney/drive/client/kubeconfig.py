@@ -171,11 +171,20 @@ def connection_of(config: Kubeconfig, clock: Clock, context: str | None = None) 
 
 def _read(path: Path) -> _File:
     try:
-        found = yaml.load(path.read_bytes(), Loader=_LOADER)  # noqa: S506  the loader is a safe one
+        found = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  the loader is a safe one
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: found no YAML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"{path}:{line}: not YAML: {error.problem}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: not YAML: {str(error).partition(chr(10))[0]}") from error
+    if not isinstance(found, dict | None):
+        raise ConfigError(
+            f"{path}: found {type(found).__name__}, expected a kubeconfig with clusters, users and contexts"
+        )
     try:
         return msgspec.convert(found if found is not None else {}, type=_File)
     except msgspec.ValidationError as error:

@@ -51,6 +51,8 @@ def application(desk: Desk, streams: Streams, doors: Doors) -> ASGIApp:
         Route("/plan", site.plan, methods=["GET", "POST"]),
         Mount("/static", _Kept(directory=STATIC)),
     ]
+    if desk.questions.metrics is not None:
+        routes.append(Route("/metrics", _page_of(desk.questions.metrics)))
     app = Starlette(routes=routes, exception_handlers={HTTPException: site.refused, 500: site.failed})
     return Guarded(app, doors, lambda wrong: render("enter.html", {"wrong": wrong}))
 
@@ -127,6 +129,13 @@ class _Site:
             "trouble": self._desk.questions.trouble(),
         }
         return HTMLResponse(await asyncio.to_thread(render, "page.html", values), shown.status)
+
+
+def _page_of(metrics: Callable[[], str]) -> Answer:
+    async def answer(request: Request) -> Response:
+        return PlainTextResponse(metrics())
+
+    return answer
 
 
 def _asked(request: Request) -> Asked:

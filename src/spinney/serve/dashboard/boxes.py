@@ -6,20 +6,20 @@ topologies stay, so do the numbers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spinney.api.builtin.pod import Pod
-from spinney.core.inventory.state import Inventory
-from spinney.core.scheduling.shapes import shapes_on
-from spinney.core.view.tree import CPU, Domain, Host, Path, Tree, View
+from spinney.core.scheduling.shapes import requests
+from spinney.core.view.tree import CPU, Domain, Host, Path, Rooms, Tree, View, sum_of
 
 _COLUMNS = ((3, 3), (8, 4), (9, 3), (16, 4), (20, 6), (42, 6), (80, 8))
 _MOST_COLUMNS = 12
 _MILLI = 1000
 
-Held = Mapping[str, int]
-"""What the chosen gang holds, by node."""
+Held = Mapping[str, Mapping[str, int]]
+"""What pods of the chosen gang hold, by node and resource in base units; `pods` is how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,10 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A node: its size, what is used of it, and what of that by the chosen gang. `state`: why it takes no pods."""
+    """A node: its size, what is used of it, and what of that by the chosen gang, which has so many `pods` there.
+
+    `state`: why it takes no pods. `unit`: what is counted, where that is not what the drawing counts.
+    """
 
     id: str
     name: str
@@ -51,11 +54,13 @@ class Cell:
     used: int
     gang: int = 0
     state: str = ""
+    pods: int = 0
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A domain with those below it, or with its cells."""
+    """A domain with those below it, or with its cells; figures as those of a cell."""
 
     id: str
     level: str
@@ -65,6 +70,8 @@ class Box:
     total: int
     used: int
     gang: int
+    pods: int
+    unit: str
     kids: tuple[Box, ...] = ()
     cells: tuple[Cell, ...] = ()
 
@@ -77,16 +84,11 @@ def unit_of(view: View, tree: Tree) -> Unit:
     return Unit(view.resource(tree))
 
 
-def held_by(pods: Iterable[Pod], inventory: Inventory, unit: Unit) -> dict[str, int]:
-    """What these pods hold of the unit, in base units."""
-    if unit.resource not in inventory.resources:
-        return {}
-    at = inventory.resources.index(unit.resource)
-    shapes = shapes_on(inventory.resources)
-    held: dict[str, int] = {}
+def held_by(pods: Iterable[Pod]) -> Held:
+    held: dict[str, Counter[str]] = {}
     for pod in pods:
         if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
-            held[pod.spec.node_name] = held.get(pod.spec.node_name, 0) + shapes.of(pod).request[at]
+            held.setdefault(pod.spec.node_name, Counter()).update(requests(pod))
     return held
 
 
@@ -96,8 +98,8 @@ class Drawing:
     Good for one structure: as long as nodes and topologies stay as they are.
     """
 
-    def __init__(self, tree: Tree, unit: Unit) -> None:
-        self._unit = unit
+    def __init__(self, tree: Tree, resources: Sequence[str]) -> None:
+        self._units = [Unit(resource) for resource in resources]
         self._deepest = _deepest(tree)
         self._drawn: dict[Path, _Drawn] = {}
         self._tree = tree
@@ -112,7 +114,8 @@ class Drawing:
         found = [self._box(domain, 1) for domain in tree.root.domains]
         if tree.outside:
             hosts = [one.host for one in tree.outside]
-            found.append(self._leaf("not in this topology", "", 1, hosts))
+            rooms = sum_of(hosts, len(self._units))
+            found.append(self._leaf("not in this topology", "", 1, hosts, rooms))
         return tuple(found)
 
     def _box(self, domain: Domain, depth: int) -> Box:
@@ -129,26 +132,44 @@ class Drawing:
     def _branch(self, domain: Domain, depth: int) -> Box:
         level = self._tree.levels[depth - 1].name
         if depth >= self._deepest:
-            return self._leaf(domain.name, level, depth, list(domain.all_hosts()))
+            return self._leaf(domain.name, level, depth, list(domain.all_hosts()), domain.rooms)
         number = self._number()
         kids = tuple([self._box(below, depth + 1) for below in domain.domains])
-        return Box(number, level, domain.name, depth, domain.nodes, *_sums(kids), kids=kids)
+        return Box(number, level, domain.name, depth, domain.nodes, *self._figures(domain.rooms, kids), kids=kids)
 
-    def _leaf(self, name: str, level: str, depth: int, hosts: list[Host]) -> Box:
+    def _leaf(self, name: str, level: str, depth: int, hosts: list[Host], rooms: Rooms) -> Box:
         number = self._number()
         cells = tuple([self._cell(host) for host in hosts])
-        return Box(number, level, name, depth, len(cells), *_sums(cells), cells=cells)
+        return Box(number, level, name, depth, len(cells), *self._figures(rooms, cells), cells=cells)
+
+    def _figures(self, rooms: Rooms, parts: Sequence[Box | Cell]) -> tuple[int, int, int, int, str]:
+        """Size, use, the share of the chosen gang, its pods, and the unit. Shares in other units are not added up."""
+        at = self._tree.own_resource(rooms)
+        room, unit, word = rooms[at], self._units[at], self._word(at)
+        gang = sum([part.gang for part in parts if part.unit == word])
+        used = unit.shown(min(room.used, room.capacity))
+        return unit.shown(room.capacity), used, gang, sum([part.pods for part in parts]), word
+
+    def _word(self, resource: int) -> str:
+        """Empty for what the drawing counts; a name that tells it from that for anything else."""
+        if resource == self._tree.resource:
+            return ""
+        own, main = self._units[resource], self._units[self._tree.resource]
+        return own.word if own.word != main.word else own.resource
 
     def _cell(self, host: Host) -> Cell:
-        room, parts = self._tree.room(host), self._unit.parts
+        at = self._tree.own_resource(host.rooms)
+        room, unit, held = host.rooms[at], self._units[at], self._held.get(host.name, {})
         self._cells += 1
         return Cell(
             f"n{self._cells}",
             host.name,
-            room.capacity // parts,
-            min(room.used, room.capacity) // parts,
-            self._held.get(host.name, 0) // parts,
+            unit.shown(room.capacity),
+            unit.shown(min(room.used, room.capacity)),
+            unit.shown(held.get(unit.resource, 0)),
             host.state,
+            held.get("pods", 0),
+            self._word(at),
         )
 
     def _number(self) -> str:
@@ -166,10 +187,6 @@ class _Drawn:
     cells: int
 
 
-def _sums(parts: Sequence[Box | Cell]) -> tuple[int, int, int]:
-    return sum([one.total for one in parts]), sum([one.used for one in parts]), sum([one.gang for one in parts])
-
-
 def _deepest(tree: Tree) -> int:
     """The level whose boxes have cells: the last one, unless each domain of it is one node."""
     last = len(tree.levels)
@@ -177,17 +194,19 @@ def _deepest(tree: Tree) -> int:
 
 
 def filling(found: Iterable[Box]) -> Iterator[tuple[str, tuple[int | str, ...]]]:
-    """What may change while boxes stay as they are: of a box what is used and held, of a cell its state as well."""
+    """What may change while boxes stay as they are: of a box what is used and held; of a cell also its state, and how
+    many pods of the chosen gang are there.
+    """
     for box in found:
         yield box.id, (box.used, box.gang)
         for cell in box.cells:
-            yield cell.id, (cell.used, cell.gang, cell.state)
+            yield cell.id, (cell.used, cell.gang, cell.state, cell.pods)
         yield from filling(box.kids)
 
 
 def pruned(found: Iterable[Box]) -> tuple[Box, ...]:
     """Only where the chosen gang is; the neighbours of its nodes stay."""
-    return tuple([replace(box, kids=pruned(box.kids)) for box in found if box.gang])
+    return tuple([replace(box, kids=pruned(box.kids)) for box in found if box.pods])
 
 
 def cells(found: Iterable[Box]) -> int:

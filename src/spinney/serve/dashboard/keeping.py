@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spinney.core.view.lint import Lint, lint
 from spinney.core.view.tree import Tree, View
-from spinney.serve.dashboard.boxes import Box, Drawing, held_by, unit_of
+from spinney.serve.dashboard.boxes import Box, Drawing, held_by
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.seeing import Key
 
@@ -20,14 +20,13 @@ class Kept:
         self._lint: tuple[int, Lint] | None = None
 
     def boxes(self, view: View, tree: Tree, gang: Key | None) -> tuple[Box, ...]:
-        unit = unit_of(view, tree)
         wanted = (self._model.structure, tree.name, gang)
-        drawing = self._drawings.pop(wanted, None) or Drawing(tree, unit)
+        drawing = self._drawings.pop(wanted, None) or Drawing(tree, view.resources)
         self._drawings[wanted] = drawing
         while len(self._drawings) > _MOST_DRAWINGS:
             del self._drawings[next(iter(self._drawings))]
         pods = self._model.pods_of(gang) if gang is not None else []
-        return drawing.boxes(tree, held_by(pods, self._model.cluster.inventory, unit))
+        return drawing.boxes(tree, held_by(pods))
 
     def lint(self) -> Lint:
         if self._lint is None or self._lint[0] != self._model.structure:

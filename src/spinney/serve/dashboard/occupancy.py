@@ -1,4 +1,4 @@
-"""How full every node is, as arrays over all nodes: of the accelerator that there is most of, else of processors.
+"""How full every node is, as arrays over all nodes: of each accelerator that there is, else of processors.
 
 As of one moment; nothing in here changes the inventory it is read from.
 """
@@ -36,25 +36,23 @@ class Occupancy:
         return found
 
 
-def occupancy(inventory: Inventory) -> Occupancy:
+def occupancies(inventory: Inventory) -> list[Occupancy]:
+    """One at least; of the accelerator that there is most of first."""
     slots = sorted(slot for slot in inventory.slots() if inventory.home(slot) == slot)
     nodes = [inventory.node(slot) for slot in slots]
-    offered = np.array([node.allocatable for node in nodes], np.int64).reshape(len(nodes), len(inventory.resources))
-    at = _most(inventory.resources, offered)
-    total = offered[:, at]
-    idle = np.array([inventory.idle[slot][at] for slot in slots], np.int64)
-    return Occupancy(
-        Unit(inventory.resources[at]),
-        total,
-        total - idle,
-        np.array([inventory.releasing[slot][at] for slot in slots], np.int64),
-        np.array([node.ready for node in nodes], np.bool_),
-        np.array([node.ready and not node.unschedulable for node in nodes], np.bool_),
-    )
+    ready = np.array([node.ready for node in nodes], np.bool_)
+    sound = np.array([node.ready and not node.unschedulable for node in nodes], np.bool_)
+    found = []
+    for at in accelerators(inventory.resources, [node.allocatable for node in nodes]):
+        total = np.array([node.allocatable[at] for node in nodes], np.int64)
+        idle = np.array([inventory.idle[slot][at] for slot in slots], np.int64)
+        leaving = np.array([inventory.releasing[slot][at] for slot in slots], np.int64)
+        found.append(Occupancy(Unit(inventory.resources[at]), total, total - idle, leaving, ready, sound))
+    return found
 
 
-def _most(resources: Sequence[str], offered: Amounts) -> int:
-    """The accelerator that there is most of; of equals the first by name."""
-    sums = offered.sum(axis=0).tolist()
-    kinds = [at for at, name in enumerate(resources) if is_accelerator(name) and sums[at]]
-    return min(kinds, key=lambda at: (-sums[at], resources[at]), default=resources.index(CPU))
+def accelerators(resources: Sequence[str], offered: Sequence[Sequence[int]]) -> list[int]:
+    """Those that nodes offer, most of all first, equals by name; processors where there are none."""
+    sums = {at: sum([each[at] for each in offered]) for at, name in enumerate(resources) if is_accelerator(name)}
+    kinds = sorted((at for at in sums if sums[at]), key=lambda at: (-sums[at], resources[at]))
+    return kinds or [resources.index(CPU)]

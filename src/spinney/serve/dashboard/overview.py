@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spinney.api.placement.problem import NodeFilter, Toleration
@@ -13,7 +13,7 @@ from spinney.core.inventory.trees import Tree
 from spinney.core.view.story import Levels
 from spinney.serve.dashboard.boxes import Unit
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.occupancy import Occupancy, occupancy
+from spinney.serve.dashboard.occupancy import Occupancy, accelerators, occupancies
 from spinney.serve.dashboard.rows import Row, urgency
 
 MOST_PENDING = 25
@@ -47,16 +47,20 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class Reaches:
-    """One topology. `sizes`: what the pods of `gangs` ask for."""
+    """One topology. `sizes`: how many units the pods of `gangs` ask for."""
 
     topology: str
+    unit: Unit
     sizes: tuple[int, ...]
     levels: tuple[Reach, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
+    """`others`: of the accelerators that there are less of."""
+
     capacity: Capacity
+    others: tuple[Capacity, ...]
     reaches: tuple[Reaches, ...]
     gangs: int
     waiting: int
@@ -65,12 +69,13 @@ class Overview:
 
 def overview(model: Model) -> Overview:
     inventory = model.cluster.inventory
-    seen = occupancy(inventory)
+    seen, *others = occupancies(inventory)
     rows = model.rows()
     waiting = sorted((row for row in rows if row.waits), key=urgency)
     return Overview(
         capacity(seen),
-        reaches(inventory, seen, model.levels()),
+        tuple(map(capacity, others)),
+        reaches(inventory, model.levels()),
         len(rows),
         len(waiting),
         tuple(waiting[:MOST_PENDING]),
@@ -94,15 +99,16 @@ def capacity(seen: Occupancy) -> Capacity:
     )
 
 
-def reaches(inventory: Inventory, seen: Occupancy, levels: Mapping[str, Levels]) -> tuple[Reaches, ...]:
+def reaches(inventory: Inventory, levels: Mapping[str, Levels]) -> tuple[Reaches, ...]:
     """Pods of one unit, and pods that take the largest node whole, as far as they ask for nothing else."""
-    unit = seen.unit
-    takes = NodeFilter(tolerations=(Toleration(unit.resource, "Exists"),))
-    at = inventory.resources.index(unit.resource)
-    room = inventory.room(frozenset({takes}), (at,))
     found = []
     for name, tree in sorted(inventory.trees.items()):
-        sizes = _sizes(inventory, tree, at, unit.parts)
+        offered = _offered(inventory, tree)
+        at = accelerators(inventory.resources, offered)[0]
+        unit = Unit(inventory.resources[at])
+        takes = NodeFilter(tolerations=(Toleration(unit.resource, "Exists"),))
+        room = inventory.room(frozenset({takes}), (at,))
+        sizes = _sizes(max((each[at] for each in offered), default=0), unit.parts)
         shapes = [Shape(_request(inventory, unit.resource, size), takes) for size in sizes]
         short = levels.get(name, Levels()).short
         rows = []
@@ -111,15 +117,19 @@ def reaches(inventory: Inventory, seen: Occupancy, levels: Mapping[str, Levels])
             best = int(room.at(name, depth, at).max(initial=0))
             counts = [int(inventory.counts(shape).at(name, depth).max(initial=0)) for shape in shapes]
             rows.append(Reach(short.get(key) or key.rpartition("/")[2], key, live, unit.shown(best), tuple(counts)))
-        found.append(Reaches(name, tuple(map(unit.shown, sizes)), tuple(rows)))
+        found.append(Reaches(name, unit, tuple(map(unit.shown, sizes)), tuple(rows)))
     return tuple(found)
 
 
-def _sizes(inventory: Inventory, tree: Tree, resource: int, least: int) -> list[int]:
-    """One unit, and what the largest node of a topology has."""
+def _offered(inventory: Inventory, tree: Tree) -> list[Sequence[int]]:
+    """What the nodes of a topology have."""
     seated = tree.domain_of(1)
     nodes = [slot for slot in inventory.slots() if inventory.home(slot) == slot and seated[slot] != NOWHERE]
-    largest = max((inventory.node(slot).allocatable[resource] for slot in nodes), default=0)
+    return [inventory.node(slot).allocatable for slot in nodes]
+
+
+def _sizes(largest: int, least: int) -> list[int]:
+    """One unit, and what the largest node has."""
     return sorted({least, largest}) if largest >= least else []
 
 

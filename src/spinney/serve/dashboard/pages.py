@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import Any
 
 from spinney.api.labels import POD_GROUP_NAME
-from spinney.serve.dashboard.boxes import Box, cells, filling, unit_of
+from spinney.serve.dashboard.boxes import Box, Cell, cells, filling, unit_of
 from spinney.serve.dashboard.gang_page import MOST_PODS, gang_page, tree_for
 from spinney.serve.dashboard.keeping import Kept
 from spinney.serve.dashboard.model import Model
@@ -138,14 +138,18 @@ def tree_cells(desk: Desk, asked: Asked) -> dict[str, Any]:
 
     def add(box: Box, parent: int) -> None:
         at = len(flat)
-        flat.append([box.id, parent, box.level, box.name, box.nodes, box.total, box.used, box.gang])
-        nodes.extend([[cell.id, at, cell.name, cell.total, cell.used, cell.gang, cell.state] for cell in box.cells])
+        flat.append([box.id, parent, box.level, box.name, box.nodes, box.total, box.used, box.gang, box.unit])
+        nodes.extend([_flat(cell, at) for cell in box.cells])
         for kid in box.kids:
             add(kid, at)
 
     for box in desk.kept.boxes(view, chosen, gang_key(asked.get("gang", ""))):
         add(box, -1)
     return {"unit": unit_of(view, chosen).word, "boxes": flat, "cells": nodes}
+
+
+def _flat(cell: Cell, box: int) -> list[object]:
+    return [cell.id, box, cell.name, cell.total, cell.used, cell.gang, cell.state, cell.pods, cell.unit]
 
 
 def missing(kind: str, name: str) -> Shown:

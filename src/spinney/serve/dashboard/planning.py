@@ -13,12 +13,20 @@ from spinney.serve.dashboard.showing import Shown
 
 MOST_BYTES = 256 * 1024
 """Of a manifest as it is sent."""
+MOST_GANGS = 50
+"""Of one workload; those that do not fit are shown first."""
 
 
 def form(desk: Desk, text: str = "", answer: Forecast | Refused | None = None, status: int = 200) -> Shown:
     refused = answer.sentence if isinstance(answer, Refused) else ""
     forecast = answer if isinstance(answer, Forecast) else None
-    values = {"text": text, "refused": refused, "forecast": forecast, "can_plan": desk.questions.plan is not None}
+    values = {
+        "text": text,
+        "refused": refused,
+        "forecast": forecast,
+        "can_plan": desk.questions.plan is not None,
+        "most_gangs": MOST_GANGS,
+    }
     return Shown("Plan", "plan.html", lambda: values, status=status)
 
 

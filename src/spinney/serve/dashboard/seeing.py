@@ -104,9 +104,11 @@ class Questions:
     """What is asked when somebody wants to know. `plan` None: this page cannot plan.
 
     `events`: those about a gang and its pods, newest first. `trouble`: why what is shown may be old; empty: it is not.
+    `metrics`: those of the scheduler beside which the pages run; None: it runs elsewhere.
     """
 
     events: Callable[[Key, Sequence[str]], Awaitable[Sequence[Happening]]] = _no_events
     uses: Callable[[], Sequence[Use]] = _no_uses
     plan: Callable[[str], Awaitable[Forecast | Refused]] | None = None
     trouble: Callable[[], str] = field(default=lambda: "")
+    metrics: Callable[[], str] | None = None

@@ -1,26 +1,33 @@
-"""Persistent volume claims: each gets a volume of its own size, at once.
+"""Persistent volume claims: each gets a volume of its own size, at once or when its first pod has a node.
 
 Pure. Claims that name a volume, or a class of their own making ("" is one), are left to whoever makes volumes by hand.
 """
 
 from __future__ import annotations
 
+from spinney.api.labels import PVC_SELECTED_NODE
 from spinney.sim.controllers.effects import Amend, Create, Decision, ref_of, state_of
 from spinney.sim.resources import CLAIMS, VOLUMES
 from spinney.sim.words import Json
 
 BOUND = "pv.kubernetes.io/bind-completed"
+BY_HAND = "kubernetes.io/no-provisioner"
+LATE = "WaitForFirstConsumer"
 
 
-def decide(claim: Json, volume: Json | None) -> Decision:
-    """`volume`: the one made for this claim, or named by it, if it exists."""
+def decide(claim: Json, volume: Json | None, storage_class: Json | None = None) -> Decision:
+    """`volume`: the one made for this claim, or named by it, if it exists; `storage_class`: likewise."""
     if claim["metadata"].get("deletionTimestamp") or (claim.get("status") or {}).get("phase") == "Bound":
         return Decision()
     named = claim["spec"].get("volumeName")
     if not named and claim["spec"].get("storageClassName") == "":
         return Decision()
     if volume is None:
-        return Decision() if named else Decision((_create(claim),))
+        return (
+            Decision((_create(claim, storage_class or {}),))
+            if not named and _is_due(claim, storage_class)
+            else Decision()
+        )
     if not named:
         patch = {"metadata": {"annotations": {BOUND: "yes"}}, "spec": {"volumeName": volume["metadata"]["name"]}}
         return Decision((Amend(ref_of(CLAIMS, claim), patch, state_of(claim)),))
@@ -39,7 +46,30 @@ def volume_name(claim: Json) -> str:
     return claim["spec"].get("volumeName") or f"pvc-{claim['metadata']['uid']}"
 
 
-def _create(claim: Json) -> Create:
+def class_name(claim: Json) -> str:
+    return claim["spec"].get("storageClassName") or ""
+
+
+def _is_due(claim: Json, storage_class: Json | None) -> bool:
+    """Whether a volume is to be made now. A class that is named has to be there."""
+    if storage_class is None:
+        return not class_name(claim)
+    if storage_class.get("provisioner") == BY_HAND:
+        return False
+    late = storage_class.get("volumeBindingMode") == LATE
+    return not late or PVC_SELECTED_NODE in (claim["metadata"].get("annotations") or {})
+
+
+def _reach(storage_class: Json) -> Json:
+    """From which nodes a volume of the class can be used."""
+    terms = [
+        {"matchExpressions": [{**each, "operator": "In"} for each in term["matchLabelExpressions"]]}
+        for term in storage_class.get("allowedTopologies") or ()
+    ]
+    return {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}
+
+
+def _create(claim: Json, storage_class: Json) -> Create:
     metadata, spec = claim["metadata"], claim["spec"]
     body: Json = {
         "apiVersion": "v1",
@@ -58,6 +88,7 @@ def _create(claim: Json) -> Create:
             "hostPath": {"path": f"/simulated/{metadata['uid']}"},
             "persistentVolumeReclaimPolicy": "Delete",
             "volumeMode": spec.get("volumeMode") or "Filesystem",
+            **_reach(storage_class),
         },
     }
     if spec.get("storageClassName"):

@@ -28,6 +28,7 @@ from spinney.sim.resources import (
     REPLICASETS,
     SERVICE_ACCOUNTS,
     STATEFULSETS,
+    STORAGE_CLASSES,
     VOLUMES,
 )
 from spinney.sim.views import Views
@@ -177,17 +178,29 @@ class Controllers:
 
     def _claims(self) -> Controller[Key]:
         known, volumes = self._views.of(CLAIMS), self._views.of(VOLUMES)
+        classes = self._views.of(STORAGE_CLASSES)
 
         def decide(key: Key) -> Decision:
             found = known.get(key)
-            return Decision() if found is None else claims.decide(found, volumes.get(("", claims.volume_name(found))))
+            if found is None:
+                return Decision()
+            volume = volumes.get(("", claims.volume_name(found)))
+            return claims.decide(found, volume, classes.get(("", claims.class_name(found))))
 
         def of_volume(change: Change[Json]) -> Iterable[Key]:
             volume = change.new or change.old or {}
             claim = volume["spec"].get("claimRef")
             return [(claim["namespace"], claim["name"])] if claim else []
 
-        return self._controller("claim", [Source(known, _itself), Source(volumes, of_volume)], [], decide)
+        def of_class(change: Change[Json]) -> Iterable[Key]:
+            return [
+                (each["metadata"]["namespace"], each["metadata"]["name"])
+                for each in known
+                if claims.class_name(each) == change.key[1]
+            ]
+
+        sources = [Source(known, _itself), Source(volumes, of_volume), Source(classes, of_class)]
+        return self._controller("claim", sources, [], decide)
 
     def _service_accounts(self) -> Controller[Key]:
         """Every namespace has an account called default."""

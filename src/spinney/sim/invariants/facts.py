@@ -173,7 +173,7 @@ def _part(spec: Json, parent: str) -> Part:
         parent=parent,
         topology=asked.get("topology", ""),
         required=asked.get("requiredTopologyLevel", ""),
-        least=max(1, spec.get("minMember") or 1),
+        least=max(0, spec.get("minMember", 1)),
         some=spec.get("minSubGroup"),
     )
 

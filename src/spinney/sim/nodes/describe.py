@@ -46,8 +46,10 @@ def load_nodes(source: FilePath | str | None = None) -> list[dict[str, Any]]:
         return parse_nodes(source, "text")
     try:
         text = source.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NodesError(f"{source}: cannot be read: {error}") from error
+    except OSError as error:
+        raise NodesError(f"{source}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise NodesError(f"{source}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
     return parse_nodes(text, str(source))
 
 

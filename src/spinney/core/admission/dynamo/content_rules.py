@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from spinney.api.admission import Object
-from spinney.api.field_errors import FieldError, forbidden, invalid, not_supported, required
+from spinney.api.field_errors import OMITTED, FieldError, forbidden, invalid, not_supported, required
 from spinney.core.admission.dynamo.defaults import CLIQUE, GROVE, SET, provider_of, target_of
-from spinney.core.admission.reading import items, part
+from spinney.core.admission.pod_fields import amount_errors, type_errors
+from spinney.core.admission.reading import items, part, text
 from spinney.core.expansion.dynamo import names
 from spinney.core.expansion.dynamo.roles import is_group
 
@@ -24,6 +25,7 @@ def content_errors(obj: Object) -> Iterator[FieldError]:
     if not on_grove and part(spec, "experimental").get("kvTransferPolicy"):
         yield forbidden("spec.experimental.kvTransferPolicy", ONLY_GROVE)
     yield from _override_errors(spec, "spec", SET, "spec.template")
+    yield from _unnamed("spec.env", spec.get("env"))
     for index, component in enumerate(items(spec.get("components"))):
         path = f"spec.components[{index}]"
         yield from _component_errors(component, path, on_grove)
@@ -54,9 +56,33 @@ def _component_errors(component: dict[str, Any], path: str, on_grove: bool) -> I
         yield invalid(
             f"{path}.minAvailable", least, "minAvailable must be less than or equal to replicas unless replicas is 0"
         )
+    yield from _pod_errors(component, f"{path}.podTemplate")
     yield from _override_errors(component, path, target_of(component))
     for role in ("leader", "worker"):
         yield from _override_errors(part(component, "multinode", role), f"{path}.multinode.{role}", CLIQUE)
+
+
+def _pod_errors(component: dict[str, Any], path: str) -> Iterator[FieldError]:
+    """What no pod could be made of; the schema keeps whatever it finds in a template."""
+    metadata = part(component, "podTemplate").get("metadata")
+    for where, value in ((f"{path}.metadata", metadata), *_maps(f"{path}.metadata", metadata)):
+        if value is not None and not isinstance(value, dict):
+            yield invalid(where, text(value) or OMITTED, "must be an object")
+    spec = part(component, "podTemplate", "spec")
+    yield from type_errors(f"{path}.spec", spec)
+    for index, container in enumerate(items(spec.get("containers"))):
+        yield from _unnamed(f"{path}.spec.containers[{index}].env", part(container).get("env"))
+    yield from amount_errors(f"{path}.spec", spec)
+
+
+def _unnamed(path: str, env: Any) -> Iterator[FieldError]:
+    for index, variable in enumerate(items(env)):
+        if isinstance(variable, dict) and not variable.get("name"):
+            yield required(f"{path}[{index}].name", "must name the variable")
+
+
+def _maps(path: str, metadata: Any) -> list[tuple[str, Any]]:
+    return [(f"{path}.{key}", part(metadata).get(key)) for key in ("labels", "annotations")]
 
 
 def _override_errors(holder: dict[str, Any], path: str, target: str, under: str = "") -> Iterator[FieldError]:

@@ -18,6 +18,7 @@ from spinney.api.kinds.podgang import GangTopologyConstraint, PodGang
 from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint, SubGroup
 from spinney.api.labels import (
     DEFAULT_QUEUE,
+    HOSTNAME,
     KAI_QUEUE,
     KAI_SKIP_PODGROUPER,
     KAI_SUBGROUP_NAME,
@@ -78,7 +79,10 @@ class Kai:
     def twin_of(self, topology: ClusterTopology, find: Find) -> Twin | None:
         name = naming.kai_topology(topology.metadata.name)
         live = find(KAI_TOPOLOGIES, "", name)
-        wanted = [{"nodeLabel": key} for key in topology_keys(topology)]
+        keys = topology_keys(topology)
+        wanted = [{"nodeLabel": key} for key in keys]
+        if self.manages_topologies and (unfit := _unfit(keys)):
+            return Twin(name, False, f'KAI Topology "{name}" cannot be made: {unfit}')
         fresh = (_topology(topology, name, wanted),) if self.manages_topologies else ()
         if live is None:
             return Twin(name, False, f'KAI Topology "{name}" not found', changes=fresh)
@@ -99,6 +103,15 @@ def foreign_topology(name: str) -> str:
         f"KAI Topology {name} is not owned by ClusterTopology {name}. It is required that KAI Topology by this name is "
         "created by Grove operator and has ClusterTopology set as its owner"
     )
+
+
+def _unfit(keys: list[str]) -> str:
+    """What KAI refuses about these levels; empty where they are good."""
+    if not keys:
+        return "none of its levels is a node label"
+    if HOSTNAME in keys[:-1]:
+        return f"{HOSTNAME} can only be the key of the narrowest level"
+    return ""
 
 
 def topology_keys(topology: ClusterTopology) -> list[str]:

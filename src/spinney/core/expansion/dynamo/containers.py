@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spinney.api import labels as known
+from spinney.api import quantity
 from spinney.api.changes import Json
 from spinney.core.expansion.dynamo import marks
 from spinney.core.expansion.dynamo.roles import is_worker
@@ -82,8 +83,16 @@ def gpus_of(container: Mapping[str, Any]) -> int:
     for part in ("limits", "requests"):
         amount = (resources.get(part) or {}).get(known.GPU_RESOURCE)
         if amount is not None:
-            return int(amount)
+            return _whole(amount)
     return 0
+
+
+def _whole(amount: Any) -> int:
+    """What cannot be read counts as nothing: the set is refused for it."""
+    try:
+        return quantity.base_units(amount, False)
+    except quantity.QuantityError:
+        return 0
 
 
 def _mounts(component: Json) -> list[Json]:

@@ -30,6 +30,8 @@ from spinney.core.expansion.objects import difference, owner_reference
 DEPLOYMENTS = resource_of(DynamoGraphDeployment)
 GROVE: Framework = Grove()
 _UNSUPPORTED = "unsupported_workload_provider"
+_MISSHAPEN = (AttributeError, TypeError, KeyError, ValueError, IndexError)
+"""What templates come to that admission has not seen; templates are opaque."""
 _TWO_SCHEDULERS = "kai-scheduler and volcano scheduler integrations cannot both be enabled for Grove"
 
 
@@ -51,6 +53,8 @@ def expand(deployment: Json, observed: Observed, framework: Framework = GROVE) -
             changes += framework.scale(deployment, observed)
         except (BadDeployment, Mismatch, topology.BadOverride) as error:
             failure = Failure(FAILED, str(error))
+        except _MISSHAPEN as error:
+            failure = Failure(FAILED, f"no set can be made of a pod template of this deployment: {error!r}")
     if failure is None and observed.refusal:
         failure = Failure(FAILED, observed.refusal)
     told = framework.topology(observed) if topology.is_constrained(deployment) else None

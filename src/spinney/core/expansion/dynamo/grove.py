@@ -11,7 +11,7 @@ from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.labels import DYNAMO_COMPONENT, DYNAMO_RESTART_AT
 from spinney.api.meta import Condition
-from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo import names, topology
 from spinney.core.expansion.dynamo.framework import Observed, Told
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
 from spinney.core.expansion.dynamo.readiness import Progress, progress_of
@@ -31,7 +31,9 @@ class Grove:
         return names.podcliqueset(deployment["metadata"]["name"], _components(deployment))
 
     def render(self, deployment: Json, observed: Observed, restarts: Mapping[str, str]) -> Json:
-        return podcliqueset_of(deployment, observed.settings, _replicas_in(observed.workload), restarts)
+        made = podcliqueset_of(deployment, observed.settings, _replicas_in(observed.workload), restarts)
+        topology.respell(made["spec"]["template"], _template(observed.workload))
+        return made
 
     def scale(self, deployment: Json, observed: Observed) -> list[Change]:
         """Replicas of what exists change where it is scaled, never in the set."""

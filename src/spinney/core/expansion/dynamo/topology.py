@@ -60,6 +60,40 @@ def lay_over(template: Json, deployment: Json) -> None:
         destination["topologyConstraint"] = found["topologyConstraint"]
 
 
+def respell(template: Json, live: Json) -> None:
+    """Constraints of a set that exists keep the spelling they have where they mean the same: they cannot be changed.
+
+    Another operator may have made the set, in upstream's newer words (P10).
+    """
+    if _named_in(template) == _named_in(live) and "clusterTopologyName" not in live:
+        template.pop("clusterTopologyName", None)
+    pairs = [(template, live)]
+    for kind in ("cliques", "podCliqueScalingGroups"):
+        before = {entry["name"]: entry for entry in live.get(kind) or ()}
+        pairs += [(entry, before[entry["name"]]) for entry in template.get(kind, ()) if entry["name"] in before]
+    for wanted, known in pairs:
+        constraint = known.get("topologyConstraint")
+        if constraint and _meaning(wanted) == _meaning(known):
+            wanted["topologyConstraint"] = constraint
+
+
+def _named_in(template: Json) -> str:
+    """The topology that a template names, in either spelling."""
+    holders = (template, *(template.get("cliques") or ()), *(template.get("podCliqueScalingGroups") or ()))
+    constraints = [one.get("topologyConstraint") for one in holders]
+    spelled = [one.get("topologyName") for one in constraints if isinstance(one, dict)]
+    return next((name for name in (template.get("clusterTopologyName"), *spelled) if name), "")
+
+
+def _meaning(holder: Json) -> tuple[str, str]:
+    """What is required and what is preferred."""
+    constraint = holder.get("topologyConstraint")
+    if not isinstance(constraint, dict):
+        return "", ""
+    pack = constraint.get("pack") or {}
+    return constraint.get("packDomain") or pack.get("required") or "", pack.get("preferred") or ""
+
+
 def _fragment_of(fragment: Json, path: tuple[str, ...]) -> Json:
     value = fragment.get("value") or {}
     if path == ("spec", "template"):

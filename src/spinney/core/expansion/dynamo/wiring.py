@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 from spinney.api import labels as known
 from spinney.api.changes import Json
 from spinney.core.expansion.dynamo import marks
-from spinney.core.expansion.dynamo.commands import backend_of, has_flag, inject, number_after, words_of
+from spinney.core.expansion.dynamo.commands import backend_of, has_flag, inject, number_after
 from spinney.core.expansion.dynamo.containers import MAIN, PROBES, containers_of, gpus_of
 from spinney.core.expansion.dynamo.roles import Role, is_worker, node_count
 from spinney.core.expansion.dynamo.settings import DynamoSettings
@@ -173,11 +174,9 @@ def _all_hosts(component: Json, nodes: int) -> list[str]:
 
 
 def _as_line(container: Json) -> str:
-    """The command as one line for a shell."""
-    command = [str(word) for word in container.get("command") or ()]
-    if command[-1:] == ["-c"]:
-        return " ".join(str(word) for word in container.get("args") or ())
-    return words_of(container)
+    """The command as one line for a shell; words that no shell has read yet are none of its business."""
+    command, args = ([str(word) for word in container.get(key) or ()] for key in ("command", "args"))
+    return " ".join(args) if command[-1:] == ["-c"] else shlex.join([*command, *args])
 
 
 def _speaks_mp(deployment: Json) -> bool:

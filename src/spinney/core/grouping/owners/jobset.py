@@ -1,4 +1,7 @@
-"""JobSets: one gang, or one for each replicated job where those start one after the other."""
+"""JobSets: one gang, or one for each replicated job where those start one after the other.
+
+They do so in order, or where one of them depends on another: its pods are not made before the other has come so far.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def shape(chain: Chain, lookups: Lookups) -> Shape:
     top = chain.top
     sizes = {str(job.get("name", "")): _size(top, job, index) for index, job in enumerate(_jobs(top))}
     order = top.word("spec", "startupPolicy", "startupPolicyOrder") or IN_ORDER
-    if order != IN_ORDER:
+    if order != IN_ORDER and not any(job.get("dependsOn") for job in _jobs(top)):
         return whole_owner(chain, max(sum(sizes.values()), 1))
     name = chain.pod.metadata.labels.get(JOBSET_REPLICATED_JOB)
     if name is None or name not in sizes:

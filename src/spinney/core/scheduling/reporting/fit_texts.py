@@ -5,6 +5,8 @@ Says nothing that the explanation does not hold; what upstream has no words for 
 
 from __future__ import annotations
 
+import re
+
 from spinney.api.kinds.podgroup import PodGroupSpec
 from spinney.api.labels import GPU_RESOURCE
 from spinney.api.placement.problem import Gang, Group, PodSet
@@ -12,7 +14,7 @@ from spinney.api.placement.result import Decision, Explanation
 from spinney.core.placement.wording import place
 from spinney.core.scheduling.reporting.report import Reading, Scene
 from spinney.core.scheduling.reporting.texts import UNABLE_GROUP
-from spinney.core.scheduling.tree import unknown_level, who
+from spinney.core.scheduling.tree import DEFAULT_LEAF, unknown_level, who
 
 _WHOLE_CLUSTER = ", but the whole cluster holds "
 _INSUFFICIENT = "insufficient "
@@ -20,6 +22,8 @@ _RESOURCES = {GPU_RESOURCE: "GPUs", "cpu": "CPU cores"}
 _CONDITIONS = {"unschedulable": "node is unschedulable", "not ready": "node has NotReady condition"}
 _CLUSTER_SHORT = "not enough resources in the cluster to allocate the job"
 _BETWEEN = ". \n"
+_UNNAMED = f"{DEFAULT_LEAF} "
+_SHAPE = re.compile(r"/shape-\d+\b")
 _NO_NODES = "no nodes with enough resources were found"
 
 
@@ -40,7 +44,13 @@ def fit_lines(reading: Reading, decision: Decision, spec: PodGroupSpec, scene: S
 
 
 def unable(why: str) -> str:
-    return f"{UNABLE_GROUP}: {why}."
+    return f"{UNABLE_GROUP}: {known(why)}."
+
+
+def known(text: str) -> str:
+    """Without names of ours: pods of one leaf that differ are cut into shapes, and a gang without leaves has one."""
+    told = _SHAPE.sub("", text).removeprefix(f"{DEFAULT_LEAF}: ")
+    return f"the gang {told.removeprefix(_UNNAMED)}" if told.startswith(_UNNAMED) else told
 
 
 def beyond_minimum(pod: tuple[str, str], fit: str = f"{_NO_NODES}.") -> str:

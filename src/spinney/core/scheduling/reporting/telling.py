@@ -16,7 +16,7 @@ from spinney.api.placement.result import Decision, Explanation
 from spinney.core.placement.wording import enumerated, many, sentence
 from spinney.core.scheduling.reporting import texts
 from spinney.core.scheduling.reporting.conditions import UNSCHEDULABLE_ON_NODE_POOL
-from spinney.core.scheduling.reporting.fit_texts import beyond_minimum, fit_lines
+from spinney.core.scheduling.reporting.fit_texts import beyond_minimum, fit_lines, known
 from spinney.core.scheduling.reporting.record import record
 from spinney.core.scheduling.reporting.report import (
     NORMAL,
@@ -40,8 +40,13 @@ _BACKS_OFF = 1
 _WOULD_FIT = "; it would fit "
 
 
-def report(reading: Reading, verdict: Decision | QueueRefusal | None, spec: PodGroupSpec, scene: Scene) -> Report:
-    """`verdict` None: nothing was decided, for the gang has a mistake or is not complete."""
+def report(
+    reading: Reading, verdict: Decision | QueueRefusal | None, spec: PodGroupSpec, scene: Scene, denied: str = ""
+) -> Report:
+    """`verdict` None: nothing was decided, for the gang has a mistake or is not complete.
+
+    `denied`: why the queue will not have more pods than the minimum.
+    """
     if reading.mistake:
         told = record(State.MISTAKE.value, [reading.mistake], reason=reading.mistake)
         reasons = _reasons(_MISTAKE, reading.mistake)
@@ -51,7 +56,7 @@ def report(reading: Reading, verdict: Decision | QueueRefusal | None, spec: PodG
     if not isinstance(verdict, Decision):
         return _over_queue(reading, verdict, spec, scene)
     if verdict.outcome == "placed":
-        return _placed(reading, verdict, spec, scene)
+        return _placed(reading, verdict, spec, denied)
     return _unplaced(reading, verdict, spec, scene)
 
 
@@ -140,26 +145,28 @@ def _refused(
     )
 
 
-def _placed(reading: Reading, decision: Decision, spec: PodGroupSpec, scene: Scene) -> Report:
+def _placed(reading: Reading, decision: Decision, spec: PodGroupSpec, denied: str) -> Report:
     if decision.waits:
         return _pipelined(reading, decision)
     left, held = list(_left(reading, decision)), tuple(_held(reading, spec))
     if not left and not held:
         return Report(State.SCHEDULED, "", clears=True, score=decision.score)
     late = len(left) + len(held)
-    line = f"{many(late, 'pod')} beyond the minimum {'waits' if late == 1 else 'wait'} for room beside the others"
+    beyond = f"{many(late, 'pod')} beyond the minimum {'waits' if late == 1 else 'wait'}"
+    why = denied or (reading.held[0].reason if not left else "")
+    line = _cut(f"{beyond}: {why}") if why else f"{beyond} for room beside the others"
     return Report(
         State.PARTLY,
         line,
         clears=True,
-        pods=(*(_beyond(pod, _marks(spec)) for pod in left), *held),
+        pods=(*(_beyond(pod, _marks(spec), denied) for pod in left), *held),
         explanation=record(State.PARTLY.value, [line], reason=line),
         score=decision.score,
     )
 
 
-def _beyond(pod: Member, marks: bool) -> PodReport:
-    message = beyond_minimum(pod.key)
+def _beyond(pod: Member, marks: bool, denied: str) -> PodReport:
+    message = _cut(beyond_minimum(pod.key, denied) if denied else beyond_minimum(pod.key))
     event = Event(WARNING, texts.UNSCHEDULABLE, message)
     return PodReport(pod.uid, pod.key, (texts.UNSCHEDULABLE, message) if marks else None, event)
 
@@ -199,8 +206,8 @@ def _left(reading: Reading, decision: Decision) -> Iterator[Member]:
 
 def _ours(found: Explanation, first: str) -> list[str]:
     """The reason, unless the first line is made of it, and what would help."""
-    why, _, ways = sentence(found).partition(_WOULD_FIT)
-    lines = [] if found.reason in first else [f"The{why[3:]}." if why.startswith("the ") else f"{why}."]
+    why, _, ways = known(sentence(found)).partition(_WOULD_FIT)
+    lines = [] if known(found.reason) in first else [f"The{why[3:]}." if why.startswith("the ") else f"{why}."]
     return [*lines, f"It would fit {ways}."] if ways else lines
 
 

@@ -66,7 +66,7 @@ class Views:
         name = names.podcliqueset(metadata["name"], deployment["spec"].get("components", []))
         live = self.sets.get((namespace, name))
         if live is not None and not _is_owned(live, uid):
-            live, refusal = None, refusal or f"PodCliqueSet {name} is there and does not belong to this deployment"
+            live, refusal = None, f"PodCliqueSet {name} is there and does not belong to this deployment"
         part = f"{namespace}/{name}"
         queue = queue_of(deployment, self._settings)
         return Observed(

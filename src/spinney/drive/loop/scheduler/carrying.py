@@ -6,7 +6,7 @@ Nothing is done that is not recorded. Wherever it is interrupted, whoever finds 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import structlog
@@ -51,12 +51,16 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A plan to carry out: `keys` are its pods that are there, by uid; `given_up` are seats nobody may take."""
+    """A plan to carry out: `keys` are its pods that are there, by uid; `given_up` are seats nobody may take.
+
+    `notes`: annotations that are written with the record and stay.
+    """
 
     group: ObjectMeta
     plan: Plan
     keys: Mapping[str, Key]
     given_up: frozenset[str] = frozenset()
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Carrier:
@@ -74,7 +78,7 @@ class Carrier:
 
     async def begin(self, errand: Errand, step_back: StepBack = at_once) -> Carried:
         """A plan that was just made: record it, then act. `step_back` is awaited before the record is dropped."""
-        outcome = await record(self._door, errand.group, errand.plan)
+        outcome = await record(self._door, errand.group, errand.plan, errand.notes)
         if isinstance(outcome, Written):
             return await self._act(errand, outcome.version, step_back)
         return Carried(await self._ended(outcome, errand.group))
@@ -85,7 +89,7 @@ class Carrier:
 
     async def nominate(self, errand: Errand, targets: Sequence[Target]) -> Carried:
         """A plan that was just made and has to wait: record it, then ask others to leave."""
-        outcome = await record(self._door, errand.group, errand.plan)
+        outcome = await record(self._door, errand.group, errand.plan, errand.notes)
         if isinstance(outcome, Written):
             return await self._pursue(errand, targets, outcome.version)
         return Carried(await self._ended(outcome, errand.group))

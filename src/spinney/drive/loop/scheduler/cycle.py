@@ -16,7 +16,7 @@ import structlog
 from spinney.api.builtin.pod import Pod
 from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import EXPLANATION, PLAN
+from spinney.api.labels import EXPLANATION, KAI_NODE_POOL, PLAN
 from spinney.api.placement.problem import Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cluster import Cluster
@@ -25,6 +25,7 @@ from spinney.core.scheduling.gangs import Context
 from spinney.core.scheduling.plan import Plan, PlanError, decode
 from spinney.core.scheduling.reporting import Report, Scene, awaiting_volumes, report
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
+from spinney.core.scheduling.staleness import is_owned_by_podgang
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.election import LeadershipLost
 from spinney.drive.loop.scheduler.acts import Act, Begin, Resume, Step
@@ -91,7 +92,7 @@ class Cycle:
         self._look_after = look_after
         self._decider = Decider(cluster, settings.strategy, settings.budget)
         self._ordering = Ordering(views.queues)
-        self._seating = Seating(views, cluster, epoch, lambda key: look_after(key, 0.0))
+        self._seating = Seating(views, cluster, epoch, clock, lambda key: look_after(key, 0.0))
         self._muster = Muster(views, cluster, book, self._decider, context)
         self._havens = Havens(cluster, clock, look_after)
         self._hunter = Hunter(views.budgets, cluster, self._decider, self._decider.options, self._muster.stander)
@@ -184,6 +185,9 @@ class Cycle:
             self._leave(entry)
             self._strays.look(entry, pods)
             return None
+        if group.metadata.labels.get(KAI_NODE_POOL, "") != self._settings.node_pool:
+            self._leave(entry)
+            return None
         entry.unsettled = not self._views.is_fresh(entry.key)
         if entry.unsettled:
             self._book.due.pop(entry.key, None)
@@ -217,7 +221,7 @@ class Cycle:
         return True
 
     def _leave(self, entry: Entry) -> None:
-        """There is no such group (any more)."""
+        """There is no such group (any more), or it is of another node pool."""
         self._seating.release(entry)
         self._book.rest(entry)
         self._book.tie(entry, "")
@@ -259,8 +263,8 @@ class Cycle:
             return None
         if not reading.ready:
             self._book.rest(entry)
-            overdue = any(reading.held) or any(reading.waiting.values()) if self._patience.is_over(entry) else False
-            if overdue:
+            is_gated = reading.gated and not is_owned_by_podgang(group)  # the gates of those are their operator's
+            if self._patience.is_over(entry) and (any(reading.held) or any(reading.waiting.values()) or is_gated):
                 self._tell(entry, report(reading, None, group.spec, self._scene()))
             return None
         if reading.gated and not reading.gang.running and not self._patience.is_over(entry):
@@ -358,8 +362,10 @@ class Cycle:
         assert reading is not None
         given = Counter(place.pods for place in places)
         left = Counter({path: len(pods) - given[path] for path, pods in reading.waiting.items()})
-        allowed = self._ordering.allowance(reading, left)
-        if allowed:
+        allowed, denied = self._ordering.allowance(reading, left), ""
+        if not allowed:
+            denied = self._ordering.denial(reading, left)
+        else:
             planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
             more = self._decider.extras(self._muster.among(entry).gang, planned)
             if more.outcome == "placed" and not more.waits:
@@ -368,7 +374,7 @@ class Cycle:
                 self._seating.reserve(entry, places[len(draft.places) :])
         if places:
             return self._begin(entry, decision, places)
-        return self._refuse(entry, self._placed_report(entry, decision, places))
+        return self._refuse(entry, self._placed_report(entry, decision, places, denied))
 
     def _begin(self, entry: Entry, decision: Decision, places: list[Placement]) -> Act:
         assert entry.group is not None and entry.reading is not None
@@ -403,11 +409,13 @@ class Cycle:
         entry.state = told.state.value
         self._reports.put(entry.key, told)
 
-    def _placed_report(self, entry: Entry, decision: Decision | None, places: list[Placement]) -> Report:
+    def _placed_report(
+        self, entry: Entry, decision: Decision | None, places: list[Placement], denied: str = ""
+    ) -> Report:
         assert entry.group is not None and entry.reading is not None
         score = decision.score if decision is not None else None
         whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
-        return report(entry.reading, whole, entry.group.spec, self._scene())
+        return report(entry.reading, whole, entry.group.spec, self._scene(), denied)
 
     def _scene(self) -> Scene:
         pool = self._settings.node_pool or DEFAULT_NODE_POOL

@@ -14,6 +14,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
 from spinney.api.kinds.topology import Topology
 from spinney.core.scheduling.budgets import read_budget
 from spinney.core.scheduling.cluster import Cluster
@@ -52,7 +53,8 @@ class Folding:
         views.budgets.subscribe(self._budget)
         views.podgroups.subscribe(self._podgroup)
         views.pods.subscribe(self._pod)
-        for cache in (views.claims, views.volumes, views.storage_classes, views.queues, views.resource_claims):
+        views.queues.subscribe(self._queue)
+        for cache in (views.claims, views.volumes, views.storage_classes, views.resource_claims):
             cache.subscribe(self._lookup)
 
     def _node(self, change: Change[Node]) -> None:
@@ -141,6 +143,11 @@ class Folding:
         if self._book.pending and _is_laxer(change):
             self._cluster.touch()
             self._wake()
+
+    def _queue(self, change: Change[Queue]) -> None:
+        """What a queue says of its use is our own word."""
+        if change.old is None or change.new is None or change.old.spec != change.new.spec:
+            self._lookup(change)
 
     def _lookup(self, change: Change[Any]) -> None:
         """Something that pending gangs may be waiting for."""

@@ -81,11 +81,19 @@ class Ordering:
             allowed[path] = bisect(range(1, most + 1), False, key=exceeds)
         return +allowed
 
+    def denial(self, reading: GangReading, left: Counter[str]) -> str:
+        """Why the queue will not have these pods beyond the minimum; empty: it would."""
+        refused = self._verdict(reading, left) if left else None
+        return "" if refused is None else refused.message
+
     def _exceeds(self, reading: GangReading, allowed: dict[str, int], path: str, count: int) -> bool:
         return not self._admits(reading, Counter({**allowed, path: count}))
 
     def _admits(self, reading: GangReading, pods: Counter[str]) -> bool:
-        return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible) is None
+        return self._verdict(reading, pods) is None
+
+    def _verdict(self, reading: GangReading, pods: Counter[str]) -> Refusal | None:
+        return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
 
     def sort(self, book: Book, keys: Iterable[Key]) -> list[Entry]:
         entries = [book.entries[key] for key in keys]

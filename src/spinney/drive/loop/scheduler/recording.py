@@ -5,6 +5,8 @@ Both are one compare-and-swap on the very PodGroup that was looked at. Never dec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from spinney.api.labels import CONSOLIDATE, EPOCH, EXPLANATION, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, encode
@@ -14,12 +16,13 @@ from spinney.drive.apply.write import Precondition
 from spinney.drive.loop.scheduler.views import PODGROUPS
 
 
-async def record(door: Door, group: ObjectMeta, plan: Plan) -> Outcome:
-    """From now on anybody can carry the plan out. The epoch stays when the plan goes."""
+async def record(door: Door, group: ObjectMeta, plan: Plan, notes: Mapping[str, str]) -> Outcome:
+    """From now on anybody can carry the plan out. The epoch and the notes stay when the plan goes."""
     annotations: dict[str, str | None] = {
         PLAN: encode(plan),
         EPOCH: str(plan.epoch),
         PLACEMENT_SCORE: f"{plan.score:.4f}",
+        **notes,
     }
     annotations.update({name: None for name in (EXPLANATION, CONSOLIDATE) if name in group.annotations})
     return await _annotate(door, group, group.resource_version, annotations)

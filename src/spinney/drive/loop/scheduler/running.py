@@ -29,6 +29,7 @@ from spinney.drive.loop.scheduler.cycle import Cycle
 from spinney.drive.loop.scheduler.fencing import fence
 from spinney.drive.loop.scheduler.folding import Folding
 from spinney.drive.loop.scheduler.metrics import Metrics
+from spinney.drive.loop.scheduler.queue_telling import QueueTelling
 from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.turns import Turn, Turns
@@ -110,7 +111,11 @@ class Scheduler:
             )
             if self._epoch:
                 await fence(self._door, work.doubts, views, self._dice, epoch)
+            queues = QueueTelling(
+                views, self._settings.names, folding.priorities, self._door, work.doubts.settle, self._turns.quiet
+            )
             group.create_task(work.run(), name="scheduler-events")
+            group.create_task(queues.run(), name="scheduler-queues")
             self.ready.set()
             self._wake.set()
             await self._go_on(cycle, views, work, group)

@@ -9,15 +9,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import RANK
+from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
 from spinney.api.placement.problem import Group
 from spinney.api.placement.result import Decision, Placement
+from spinney.core.expansion.objects import stamp
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import GangReading
 from spinney.core.scheduling.leaves import Waiting
 from spinney.core.scheduling.plan import Plan, Seat, Shift
 from spinney.core.scheduling.ranks import ranks
+from spinney.core.scheduling.staleness import is_owned_by_podgang, members_noted
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Entry
 from spinney.drive.loop.scheduler.carrying import Errand
@@ -27,8 +30,9 @@ from spinney.drive.loop.scheduler.views import Views, group_of
 class Seating:
     """Over one cluster, for one epoch. `look`: a gang stands otherwise than it did."""
 
-    def __init__(self, views: Views, cluster: Cluster, epoch: int, look: Callable[[Key], None]) -> None:
+    def __init__(self, views: Views, cluster: Cluster, epoch: int, clock: Clock, look: Callable[[Key], None]) -> None:
         self._views = views
+        self._clock = clock
         self._cluster = cluster
         self._epoch = epoch
         self._look = look
@@ -91,7 +95,8 @@ class Seating:
             victims=victims,
             moves=moves,
         )
-        return Errand(group.metadata, plan, {pod.uid: pod.key for pod, _ in seats})
+        keys = {pod.uid: pod.key for pod, _ in seats}
+        return Errand(group.metadata, plan, keys, notes=self._notes(entry.key, group, reading, keys))
 
     def resume(
         self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod], *, give_up: bool = False
@@ -114,12 +119,19 @@ class Seating:
         keys = {uid: _key(pod) for uid, pod in there.items()}
         return Errand(group.metadata, plan, keys, frozenset(bad))
 
+    def _notes(self, key: Key, group: PodGroup, reading: GangReading, coming: Mapping[str, Key]) -> dict[str, str]:
+        """When it starts, and how many members it has had: not where an operator of PodGangs sees to their end."""
+        notes = {} if reading.gang.running else {KAI_LAST_START_TIMESTAMP: stamp(self._clock.now())}
+        if not is_owned_by_podgang(group):
+            notes[MEMBERS] = members_noted(group, self._views.pods_of(key), coming)
+        return notes
+
     def _ranks(self, key: Key, reading: GangReading, seats: list[tuple[str, str]]) -> dict[str, int]:
         """New pods take their numbers beside those that members have."""
         if not reading.gang.running:
             return ranks(self._cluster.inventory, _topology(reading.gang.root), seats, blocks=reading.blocks)
         seated = {uid for uid, _ in seats}
-        standing = [pod for pod in self._views.pods_of(key) if pod.spec.node_name and pod.metadata.uid not in seated]
+        standing = [pod for pod in self._views.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
         kept = {pod.metadata.uid: int(rank) for pod in standing if (rank := _rank(pod)).isdecimal()}
         known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
         return ranks(
@@ -140,6 +152,11 @@ def _who(reading: GangReading, place: Placement) -> Waiting:
 def _waits(pod: Pod) -> bool:
     over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
     return not (over or pod.spec.node_name)
+
+
+def _holds_rank(pod: Pod) -> bool:
+    """A pod that leaves or has failed passes its number on to its replacement; one that succeeded has none."""
+    return bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed"
 
 
 def _key(pod: Pod) -> Key:

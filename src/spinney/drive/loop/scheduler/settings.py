@@ -10,7 +10,7 @@ from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`names`: whose pods it takes. `node_pool`: whose nodes; empty: nodes without a pool.
+    """`names`: whose pods it takes. `node_pool`: whose nodes and PodGroups; empty: those without a pool.
 
     `gather_s`: changes of so short a time are taken together. `patience_s`: so long a gang may be incomplete, or a pod
     without its PodGroup, before that is told. `volumes_s`: so long a gang keeps its places while its volumes are made.

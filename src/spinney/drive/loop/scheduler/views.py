@@ -87,6 +87,7 @@ class Views:
         self.pods.subscribe(lambda change: _tick_off(self.pods, change))
         self.podgroups.subscribe(lambda change: _tick_off(self.podgroups, change))
         self.claims.subscribe(lambda change: _tick_off(self.claims, change))
+        self.queues.subscribe(lambda change: _tick_off(self.queues, change))
 
     @property
     def all(self) -> list[Cache[Any]]:

@@ -48,7 +48,7 @@ class Work:
         def stands(node: str) -> bool:
             return cluster.inventory.find(node) is not None
 
-        self.doubts = doubts = Doubts(client, (views.pods, views.podgroups, views.claims), dice)
+        self.doubts = doubts = Doubts(client, (views.pods, views.podgroups, views.claims, views.queues), dice)
         binder = Binder(door, doubts, views.pods, stands, clock, dice, metrics, settings)
         self._views = views
         self._metrics = metrics

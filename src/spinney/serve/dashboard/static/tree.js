@@ -14,8 +14,9 @@
     }
   }
 
-  function words(name, used, total, unit, gang, state) {
-    const chosen = gang ? `, ${gang} by the chosen gang` : "";
+  function words(name, used, total, unit, gang, state, pods) {
+    const there = pods ? `, ${pods} pod${pods === 1 ? "" : "s"} of the chosen gang` : "";
+    const chosen = gang ? `, ${gang} by the chosen gang` : there;
     return `${name}: ${used} of ${total} ${unit} used${chosen}${state ? `, ${state}` : ""}`;
   }
 
@@ -24,11 +25,12 @@
       const element = document.getElementById(id);
       if (!element) continue;
       if (element.classList.contains("cell")) {
-        const [used, gang, state] = news;
+        const [used, gang, state, pods] = news;
         fill(element, used, gang, WIDE);
         element.classList.toggle("off", state !== "");
+        element.classList.toggle("here", pods > 0 && !gang);
         const unit = element.closest("[data-unit]").dataset.unit;
-        element.setAttribute("aria-label", words(element.dataset.name, used, element.dataset.total, unit, gang, state));
+        element.setAttribute("aria-label", words(element.dataset.name, used, element.dataset.total, unit, gang, state, pods));
       } else {
         fill(element, news[0], news[1], 100);
         const sum = element.querySelector(":scope > .head .u, :scope .u");
@@ -103,10 +105,10 @@
     constructor(canvas, found) {
       this.canvas = canvas;
       this.unit = found.unit;
-      this.boxes = found.boxes.map(([id, parent, level, name, nodes, total, used, gang]) =>
-        ({ id, parent, level, name, nodes, total, used, gang, kids: [], cells: [] }));
-      this.cells = found.cells.map(([id, box, name, total, used, gang, state]) =>
-        ({ id, box, name, total, used, gang, state }));
+      this.boxes = found.boxes.map(([id, parent, level, name, nodes, total, used, gang, unit]) =>
+        ({ id, parent, level, name, nodes, total, used, gang, unit, kids: [], cells: [] }));
+      this.cells = found.cells.map(([id, box, name, total, used, gang, state, pods, unit]) =>
+        ({ id, box, name, total, used, gang, state, pods, unit }));
       this.boxes.forEach((box) => { if (box.parent >= 0) this.boxes[box.parent].kids.push(box); });
       this.cells.forEach((cell) => this.boxes[cell.box].cells.push(cell));
       this.roots = this.boxes.filter((box) => box.parent < 0);
@@ -205,7 +207,7 @@
       pen.font = "600 10px system-ui, sans-serif";
       pen.fillStyle = this.ink.ink;
       pen.fillText(box.name, box.x + 5, box.y + 12);
-      const sum = `${box.used}/${box.total}`;
+      const sum = `${box.used}/${box.total} ${box.unit}`.trim();
       const room = box.w - 12 - pen.measureText(box.name).width;
       pen.font = "10px system-ui, sans-serif";
       if (pen.measureText(sum).width < room) {
@@ -229,6 +231,10 @@
         pen.fillStyle = this.ink[ink];
         if (high) pen.fillRect(cell.x, cell.y + side - high, side, high);
       }
+      if (cell.pods && !cell.gang) {
+        pen.strokeStyle = this.ink.gang;
+        pen.strokeRect(cell.x + 0.5, cell.y + 0.5, side - 1, side - 1);
+      }
       if (cell.state) {
         pen.strokeStyle = this.ink.quiet;
         pen.strokeRect(cell.x + 0.5, cell.y + 0.5, side - 1, side - 1);
@@ -245,10 +251,11 @@
       for (const [id, news] of Object.entries(cells)) {
         const one = this.known.get(id);
         if (!one) continue;
-        const isCell = news.length === 3;
-        if (one.used === news[0] && one.gang === news[1] && (!isCell || one.state === news[2])) continue;
+        const isCell = news.length > 2;
+        const same = one.used === news[0] && one.gang === news[1];
+        if (same && (!isCell || (one.state === news[2] && one.pods === news[3]))) continue;
         [one.used, one.gang] = news;
-        if (isCell) { one.state = news[2]; this.cell(one); } else this.head(one);
+        if (isCell) { [one.state, one.pods] = news.slice(2); this.cell(one); } else this.head(one);
       }
     }
 
@@ -261,7 +268,7 @@
       this.cell(cell);
       const where = [];
       for (let box = this.boxes[cell.box]; box; box = this.boxes[box.parent]) where.unshift(`${box.level} ${box.name}`.trim());
-      const said = words(cell.name, cell.used, cell.total, this.unit, cell.gang, cell.state);
+      const said = words(cell.name, cell.used, cell.total, cell.unit || this.unit, cell.gang, cell.state, cell.pods);
       document.getElementById("at").textContent = `${said} (${where.join(", ")})`;
     }
 

@@ -1,0 +1,66 @@
+"""What a queue says of its use, as a user sees it, the same on the embedded and on a real API server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from contract.scheduler_stages import GPU, STAGES, Hall, scheduled, tree
+from stack_kit.stage import Stage
+from unit.scheduler.scheduler_world import podgroup, pods
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=STAGES)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with scheduled(request.param, tmp_path_factory.mktemp("scheduler-queues")) as found:
+        yield found
+
+
+@pytest.fixture
+def hall(stage: Stage, unique: str) -> Iterator[Hall]:
+    found = Hall(stage, unique)
+    yield found
+    found.close()
+
+
+def queue(name: str, parent: str = "") -> Json:
+    free = {"quota": -1, "limit": -1}
+    spec = {"parentQueue": parent, "resources": {"gpu": free, "cpu": free, "memory": free}}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def says(hall: Hall, name: str, wanted: Json) -> None:
+    """Wait until kubectl shows this of its status."""
+
+    def check() -> bool:
+        found = json.loads(hall.kubectl("get", "queue", name, "-o", "json")).get("status") or {}
+        assert {field: found.get(field) for field in wanted} == wanted
+        return True
+
+    hall.eventually(check, f"queue {name} says {wanted}")
+
+
+def amounts(gpus: int) -> Json:
+    return {GPU: str(gpus), "cpu": "0", "memory": "0"}
+
+
+def test_k16_a_queue_says_what_its_gangs_ask_for_and_hold_and_its_parent_adds_up(hall: Hall) -> None:
+    hall.build(tree(hosts=3))
+    root, one, two = (f"{hall.namespace}-{name}" for name in ("root", "one", "two"))
+    hall.make(queue(root), queue(one, root), queue(two, root))
+    hall.make(podgroup("a", 2, queue=one, preemptibility="non-preemptible"), *pods("a", 2))
+    hall.make(podgroup("b", 2, queue=two), *pods("b", 2))
+    hall.running("a", 2)
+    says(hall, one, {name: amounts(16) for name in ("requested", "allocated", "allocatedNonPreemptible")})
+    says(hall, two, {"requested": amounts(16), "childQueues": None})
+    says(hall, root, {"requested": amounts(32), "allocated": amounts(16), "childQueues": [one, two]})
+    hall.remove("pods", *hall.bound())
+    hall.running("b", 2)
+    says(hall, root, {"requested": amounts(16), "allocated": amounts(16), "allocatedNonPreemptible": amounts(0)})
+    hall.remove("pods", *hall.bound())
+    says(hall, root, {"requested": amounts(0), "allocated": amounts(0)})
