@@ -25,8 +25,8 @@ KINDS = [
 ELECTION = {
     "leaderElection": {
         "enabled": True,
-        "leaseDuration": "3s",
-        "renewDeadline": "2s",
+        "leaseDuration": "8s",
+        "renewDeadline": "6s",
         "retryPeriod": "100ms",
         "resourceNamespace": NAMESPACE,
     }
@@ -39,7 +39,7 @@ levels:
 capacity: {cpu: 8, memory: 64Gi, pods: 110}
 """
 )
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 def configured(**more: Any) -> OperatorConfiguration:
