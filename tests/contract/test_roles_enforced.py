@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -16,8 +15,8 @@ from cluster_kit.loops import running
 from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
-from spinney.api.operator_configuration import load_configuration
-from spinney.api.roles import NAMESPACE, ROLES
+from contract.role_stages import ELECTION, KINDS, configured
+from spinney.api.roles import ROLES
 from spinney.cli.roles import Told
 from spinney.cli.run_operator import OperatorRole
 from spinney.drive.client.connect import connect, find_connection
@@ -29,25 +28,7 @@ from unit.operator.operator_world import clique, podcliqueset
 
 Json = dict[str, Any]
 ROLE = "spinney-operator"
-CONFIGURATION = load_configuration(
-    json.dumps(
-        {
-            "leaderElection": {
-                "enabled": True,
-                "resourceNamespace": NAMESPACE,
-                "leaseDuration": "3s",
-                "renewDeadline": "2s",
-                "retryPeriod": "100ms",
-            },
-            "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
-            "topologyAwareScheduling": {"enabled": True, "levels": [{"domain": "zone", "key": "example.com/zone"}]},
-        }
-    )
-)
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
-]
+CONFIGURATION = configured(**ELECTION)
 Start = Callable[[], OperatorRole]
 
 
