@@ -144,6 +144,7 @@ def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promi
             crew.lose(leader)
             eventually(lambda: crew.filled() and _all_bound(space), f"round {number}: everybody has a node", 120)
             if fate == "stop":
+                eventually(crew.leader, "somebody else leads", 120)
                 leader.send(signal.SIGCONT)
                 assert leader.end() == 1
     finally:

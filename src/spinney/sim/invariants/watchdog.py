@@ -11,7 +11,7 @@ from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.plan import Plan
 from spinney.serve.apiserver.store import Event, Record
 from spinney.sim.invariants import promises
-from spinney.sim.invariants.facts import GangFacts, Key, PodFacts, read_amounts, read_gang, read_pod
+from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, PodFacts, read_amounts, read_gang, read_pod
 from spinney.sim.invariants.ground import Ground, NodeFacts
 from spinney.sim.words import Json, condition
 from spinney.sim.world import World
@@ -55,6 +55,7 @@ class Watchdog:
         self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
         self._lost: Counter[Key] = Counter()
         self._whole: set[Key] = set()
+        self._fell: dict[Key, float] = {}  # when the last of a gang that stood was lost
         self._looks: dict[str, Callable[[Key, Json | None], None]] = {
             PODS: self._look_at_pod,
             PODGROUPS: self._look_at_gang,
@@ -136,10 +137,13 @@ class Watchdog:
         gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
         return gang is not None and gang.plan is not None and any(seat.uid == pod.uid for seat in gang.plan.seats)
 
-    def _begin_anew(self, gang: Key) -> None:
-        """Nothing of it stands any more: it is judged like one that never did."""
-        self._lost.pop(gang, None)
-        self._whole.discard(gang)
+    def _begin_anew(self, key: Key) -> None:
+        """Nothing of it stands any more: it is judged like one that never did, after the plan that is carried out."""
+        gang = self.ground.gangs.get(key)
+        self._whole.discard(key)
+        self._fell[key] = self._now()
+        if gang is None or gang.plan is None:
+            self._lost.pop(key, None)
 
     def _bound(self, pod: PodFacts, was: PodFacts) -> None:
         self.binds += 1
@@ -173,6 +177,7 @@ class Watchdog:
         since_s = self._now() - self._late_s
         self._note(promises.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
         self._lost[gang.key] += sum(seat.uid in self._left for seat in plan.seats)
+        self._lost[gang.key] += self._fell.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan)
         self._note(promises.inv7_lawful_plan(self.ground, gang, plan))
         if plan.state != "bind":
             return
@@ -182,6 +187,12 @@ class Watchdog:
             for node in sorted({seat.node for seat in plan.seats}):
                 self._note(promises.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
 
+    def _repairs(self, gang: GangFacts, plan: Plan) -> bool:
+        """Whether the seats are too few for a gang of which nothing stands: its maker still saw others standing."""
+        uids = {seat.uid for seat in plan.seats}
+        seated = Counter(pod.leaf or LONE_LEAF for pod in self.ground.members(gang.key) if pod.uid in uids)
+        return not gang.is_whole(gang.root, seated)
+
     def _dropped(self, gang: GangFacts, plan: Plan) -> None:
         """A plan is over. Seats on nodes that changed meanwhile were lost, not forgotten."""
         since_s = self._since[gang.key] - self._late_s
@@ -189,6 +200,8 @@ class Watchdog:
         left = [seat for seat in plan.seats if seat.uid in waiting]
         self._lost[gang.key] += sum(len(list(self.ground.nodes[seat.node].since(since_s))) > 1 for seat in left)
         self._note(self._half_bound(gang))
+        if not any(pod.node and pod.is_live for pod in self.ground.members(gang.key)):
+            self._lost.pop(gang.key, None)
 
     def _half_bound(self, gang: GangFacts) -> list[str]:
         """Asked when no plan is open. A gang that lost members, or was whole when it asked for less, is repaired."""
