@@ -110,6 +110,42 @@ def test_inv2_a_gang_that_lost_a_member_is_repaired_and_one_that_lost_all_begins
     assert record.broken == ["INV2"]
 
 
+def test_inv2_a_repair_may_have_been_planned_when_others_still_stood() -> None:
+    for late_s, broken in ((0.0, ["INV2"]), (60.0, [])):
+        record = Record(late_s)
+        record.bind("a", ("a-0", "n0"), ("a-1", "n1"))
+        record.pod("a-0", "a", gone=True)
+        record.pod("a-1", "a", gone=True)
+        record.bind("a", ("a-2", "n0"))
+        assert record.broken == broken
+
+
+def test_inv2_a_gang_that_fell_and_is_planned_whole_is_bound_whole() -> None:
+    record = Record(late_s=60.0)
+    record.bind("a", ("a-0", "n0"), ("a-1", "n1"))
+    for old in ("a-0", "a-1"):
+        record.pod(old, "a", gone=True)
+    for new in ("a-2", "a-3"):
+        record.pod(new, "a")
+    record.gang("a", ("a-2", "n0"), ("a-3", "n1"))
+    record.pod("a-2", "a", "n0")
+    record.gang("a")
+    assert record.broken == ["INV2", "INV5"]
+
+
+def test_inv2_a_member_that_is_lost_while_the_plan_is_carried_out_is_no_broken_promise() -> None:
+    record = Record()
+    record.gang("a")
+    for name in ("a-0", "a-1"):
+        record.pod(name, "a")
+    record.gang("a", ("a-0", "n0"), ("a-1", "n1"))
+    record.pod("a-1", "a", "n1")
+    record.pod("a-1", "a", gone=True)
+    record.pod("a-0", "a", "n0")
+    record.gang("a")
+    assert record.broken == []
+
+
 def test_inv3_a_late_member_stays_in_the_domain_of_the_others() -> None:
     for node, broken in (("n1", []), ("n2", ["INV3"])):
         record = Record()
