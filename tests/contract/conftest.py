@@ -11,7 +11,9 @@ from cluster_kit.server import Server
 from cluster_kit.space import Space
 from cluster_kit.webhook import Webhooks, WebhookServer
 from contract.role_stages import KINDS as ROLE_KINDS
+from contract.scheduler_stages import STAGES, Hall, scheduled
 from stack_kit.bare import bare_server
+from stack_kit.stage import Stage
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +36,21 @@ def role_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serv
     """With our kinds and the rights of our roles, and nobody at work."""
     with bare_server(request.param, tmp_path) as found:
         yield found
+
+
+@pytest.fixture(scope="module", params=STAGES)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A server where the scheduler is at work; a module that needs another one has its own."""
+    with scheduled(request.param, tmp_path_factory.mktemp("scheduler")) as found:
+        yield found
+
+
+@pytest.fixture
+def hall(stage: Stage, unique: str) -> Iterator[Hall]:
+    """A namespace of the test's own on the stage of its module."""
+    found = Hall(stage, unique)
+    yield found
+    found.close()
 
 
 DIFFERENCES = {

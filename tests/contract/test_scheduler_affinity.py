@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from contract.operator_stages import HOST, RACK
-from contract.scheduler_stages import STAGES, Hall, scheduled, tree
-from stack_kit.stage import Stage
+from contract.scheduler_stages import Hall, tree
 from unit.scheduler.scheduler_world import pod, podgroup
 
 Json = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-@pytest.fixture(scope="module", params=STAGES)
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with scheduled(request.param, tmp_path_factory.mktemp("scheduler-affinity")) as found:
-        yield found
-
-
-@pytest.fixture
-def hall(stage: Stage, unique: str) -> Iterator[Hall]:
-    found = Hall(stage, unique)
-    yield found
-    found.close()
 
 
 def gang(name: str, app: str, count: int = 1, gpus: int = 1, **affinity: Any) -> list[Json]:

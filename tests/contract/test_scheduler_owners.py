@@ -41,13 +41,6 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield found
 
 
-@pytest.fixture
-def hall(stage: Stage, unique: str) -> Iterator[Hall]:
-    found = Hall(stage, unique)
-    yield found
-    found.close()
-
-
 def within(required: str = "", preferred: str = "", **more: str) -> Json:
     """Annotations of a workload."""
     levels = {REQUIRED: required, PREFERRED: preferred}

@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from contract.scheduler_stages import GPU, STAGES, Hall, scheduled, tree
-from stack_kit.stage import Stage
+from contract.scheduler_stages import GPU, Hall, tree
 from unit.scheduler.scheduler_world import podgroup, pods
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module", params=STAGES)
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with scheduled(request.param, tmp_path_factory.mktemp("scheduler-queues")) as found:
-        yield found
-
-
-@pytest.fixture
-def hall(stage: Stage, unique: str) -> Iterator[Hall]:
-    found = Hall(stage, unique)
-    yield found
-    found.close()
 
 
 def queue(name: str, parent: str = "") -> Json:

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from contract.operator_stages import BLOCK, GB200, H100_RACK, HOST, RACK, ZONE, topology
-from contract.scheduler_stages import GPU, GROUPS, QUEUES, SETS, STAGES, Hall, scheduled, tree
-from stack_kit.stage import Stage
+from contract.scheduler_stages import GPU, GROUPS, QUEUES, SETS, Hall, tree
 from unit.operator.operator_world import clique, group, podcliqueset
 from unit.scheduler.scheduler_world import constraint, pod, podgroup, pods
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module", params=STAGES)
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with scheduled(request.param, tmp_path_factory.mktemp("scheduler-scenarios")) as found:
-        yield found
-
-
-@pytest.fixture
-def hall(stage: Stage, unique: str) -> Iterator[Hall]:
-    found = Hall(stage, unique)
-    yield found
-    found.close()
 
 
 def packed(domain: str) -> Json:
