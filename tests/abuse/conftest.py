@@ -47,7 +47,7 @@ class Target:
 
     def ask(self, method: str, path: str, body: bytes | None = None, content_type: str = "") -> tuple[int, bytes]:
         """One request on a connection of its own; anything but an answer in HTTP fails."""
-        connection = http.client.HTTPConnection(*self.address, timeout=15)
+        connection = http.client.HTTPConnection(*self.address, timeout=60)
         try:
             headers = {"Content-Type": content_type} if content_type else {}
             connection.request(method, path, body, headers)

@@ -17,8 +17,8 @@ import pytest
 from abuse.conftest import Target
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-UNHARMED_S = 1.5
-"""The worst answer to the good client; most of it is this machine's other work."""
+UNHARMED_S = 10.0
+"""Who has to wait longer than this for an answer is blocked; less is the machine's other work."""
 
 
 def requests(head: str, *headers: str) -> bytes:

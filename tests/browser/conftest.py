@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from browser.scene import GB200, H100, NODES, WORKLOADS, text
 from browser.visiting import Visit
 from stack_kit.spinney import Spinney, eventually, spinney
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
+PATIENCE_S = 90
+expect.set_options(timeout=PATIENCE_S * 1000)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,7 @@ def stack(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     arguments = ["--nodes", str(directory / "nodes.yaml"), "--dashboard-port", "0", *files]
     with spinney(directory / "up", *arguments) as up:
         up.ready()
-        eventually(lambda: _is_told(up), "every gang is placed or told why not", 60.0)
+        eventually(lambda: _is_told(up), "every gang is placed or told why not")
         yield up
 
 
@@ -62,7 +64,7 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
 
     def start(site: str, **settings: Any) -> Visit:
         context = browser.new_context(base_url=site, **settings)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE_S * 1000)
         visits.append(Visit(site, context.new_page()))
         return visits[-1]
 

@@ -15,7 +15,7 @@ from cluster_kit.server import eventually
 from cluster_kit.space import Space
 
 OPERATOR = Path(__file__).with_name("operator_for_kopf.py")
-START_S = 30.0
+START_S = 120.0
 
 
 @pytest.fixture

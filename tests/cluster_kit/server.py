@@ -19,7 +19,7 @@ import pytest
 import urllib3
 import yaml
 
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 PATCH_TYPES = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
@@ -141,7 +141,7 @@ class Server:
 
     def __post_init__(self) -> None:
         trust = {"ca_certs": str(self.authority)} if self.authority else {}
-        self._pool = urllib3.PoolManager(maxsize=8, retries=False, timeout=urllib3.Timeout(5, 30), **trust)
+        self._pool = urllib3.PoolManager(maxsize=8, retries=False, timeout=urllib3.Timeout(30, 90), **trust)
 
     def token(self, user: str) -> str:
         return self.tokens[user]
@@ -179,7 +179,7 @@ class Server:
             self._address(path, query),
             headers=self._headers(headers, user),
             preload_content=False,
-            timeout=urllib3.Timeout(5, DEADLINE_S),
+            timeout=urllib3.Timeout(30, DEADLINE_S),
         )
         try:
             yield Watch(answer)
@@ -194,7 +194,7 @@ class Server:
         check: bool = True,
         user: str = "admin",
         environ: Mapping[str, str] | None = None,
-        timeout: float = 60,
+        timeout: float = 180,
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl with a home of its own; the test is skipped where there is none."""
         if self.kubectl_program is None:

@@ -19,7 +19,7 @@ from stack_kit.spinney import SPINNEY, Spinney, eventually, spinney
 
 Json = dict[str, Any]
 
-DEADLINE_S = 90.0
+DEADLINE_S = 150.0
 ROOT = Path(__file__).parents[2]
 LEVELS = {
     "zone": "topology.kubernetes.io/zone",
@@ -61,7 +61,7 @@ class Graphs:
         """What kubectl says to a manifest that must be refused."""
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         command = self.stack.kubectl_command("apply", "-f", "-")
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=180, check=False)
         assert done.returncode != 0, done.stdout
         return done.stderr
 

@@ -39,7 +39,7 @@ levels:
 capacity: {cpu: 8, memory: 64Gi, pods: 110}
 """
 )
-DEADLINE_S = 120.0
+DEADLINE_S = 150.0
 
 
 def configured(**more: Any) -> OperatorConfiguration:

@@ -121,7 +121,7 @@ class Hall:
         """What `spinney explain` says for programs."""
         command = [sys.executable, "-m", "spinney.cli.main", "explain", f"{self.namespace}/{name}", "-o", "json"]
         options = ["--kubeconfig", str(self.server.kubeconfig)]
-        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=180, check=True)
         told: Json = json.loads(done.stdout)
         return told
 

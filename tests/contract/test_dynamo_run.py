@@ -56,6 +56,6 @@ def test_it_leads_renders_tells_and_stops(server: Server, tmp_path: Path) -> Non
             assert Space(server, NAMESPACE).exists("leases", "spinney-dynamo")
         finally:
             process.send_signal(signal.SIGTERM)
-            status = process.wait(30)
+            status = process.wait(120)
     assert status == 0, log.read_text()
     assert "Traceback" not in log.read_text()

@@ -27,7 +27,7 @@ GROUPS = "scheduling.run.ai/v2alpha2/podgroups"
 QUEUES = "scheduling.run.ai/v2/queues"
 ZONE, RACK = "topology.kubernetes.io/zone", "nvidia.com/gpu.clique"
 LEADER_WORKER = "leaderworkerset.sigs.k8s.io"
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ levels:
 capacity: {cpu: 64, memory: 64Gi, pods: 110}
 """
 RACK = {"packDomain": "rack"}
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.real)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import socket
@@ -21,6 +20,7 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
 from spinney.serve import tls
+from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server
 from stack_kit.spinney import SPINNEY
 from unit.operator.operator_world import clique, podcliqueset
@@ -34,14 +34,6 @@ RACK = {"domain": "rack", "key": "example.com/rack"}
 def own(tmp_path: Path) -> Iterator[Server]:
     with bare_server("embedded", tmp_path) as server:
         yield server
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        taken = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in taken]
 
 
 class Process:
@@ -64,7 +56,7 @@ class Process:
 
     def get(self, port: int, path: str) -> tuple[int, str]:
         try:
-            answer = urllib3.request("GET", f"http://127.0.0.1:{port}{path}", retries=False, timeout=2)
+            answer = urllib3.request("GET", f"http://127.0.0.1:{port}{path}", retries=False, timeout=20)
             return answer.status, answer.data.decode()
         except urllib3.exceptions.HTTPError:
             return 0, ""
@@ -78,7 +70,7 @@ class Process:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
 
 @contextmanager
@@ -89,7 +81,7 @@ def spinney_run(server: Server, directory: Path, *words: str, **configuration: A
     finally:
         if started.process.poll() is None:
             started.process.kill()
-            started.process.wait(10)
+            started.process.wait(60)
 
 
 def with_levels(*levels: Json) -> Json:

@@ -32,6 +32,7 @@ from spinney.cli.run_webhook import WebhookRole
 from spinney.drive.client.connect import connect, find_connection
 from spinney.drive.loop.clock import SystemClock
 from spinney.serve.webhook.authorities import Schedule
+from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server, kubeconfig_of_role
 
 Json = dict[str, Any]
@@ -62,10 +63,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def ports() -> list[int]:
     """Of two replicas; the configurations name the first."""
-    with socket.socket() as one, socket.socket() as two:
-        for each in (one, two):
-            each.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1], two.getsockname()[1]]
+    return free_ports(2)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ FENCE = "```"
 ANYTHING = "..."
 INTERRUPT = "^C"
 FIRST_TERMINAL = "make up"
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 BETWEEN_LOOKS_S = 0.05
 
 _LOOKS = re.compile(r"(kubectl (get|describe|events|logs)|spinney explain)\b(?!.* (-w|--raw)\b)")
@@ -150,7 +150,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=180,
         )
         return tuple(done.stdout.splitlines())
 

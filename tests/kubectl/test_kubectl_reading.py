@@ -222,7 +222,7 @@ def test_wait(space: Space, kubectl: Any, refused: Any) -> None:
     space.create("pods", pod("p")).ok(201)
     assert "timed out waiting" in refused("wait", "pod/p", "--for=condition=Ready", "--timeout=1s")
     command = space.server.kubectl_command(
-        "-n", space.namespace, "wait", "pod/p", "--for=condition=Ready", "--timeout=20s"
+        "-n", space.namespace, "wait", "pod/p", "--for=condition=Ready", "--timeout=120s"
     )
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={"HOME": str(space.server.scratch)}
@@ -231,20 +231,20 @@ def test_wait(space: Space, kubectl: Any, refused: Any) -> None:
         space.patch(
             "pods", "p", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "strategic", "status"
         ).ok()
-        out, _ = waiting.communicate(timeout=20)
+        out, _ = waiting.communicate(timeout=120)
     assert out == "pod/p condition met\n"
     assert kubectl("wait", "pod/p", "--for=jsonpath={.status.phase}=Pending") == "pod/p condition met\n"
 
 
 def test_wait_for_deletion(space: Space) -> None:
     space.create("configmaps", config("a")).ok(201)
-    command = space.server.kubectl_command("-n", space.namespace, "wait", "cm/a", "--for=delete", "--timeout=20s")
+    command = space.server.kubectl_command("-n", space.namespace, "wait", "cm/a", "--for=delete", "--timeout=120s")
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={"HOME": str(space.server.scratch)}
     ) as waiting:
         time.sleep(0.3)
         space.delete("configmaps", "a").ok(200)
-        out, _ = waiting.communicate(timeout=20)
+        out, _ = waiting.communicate(timeout=120)
     assert waiting.returncode == 0
     assert out in ("configmap/a condition met\n", "")
 

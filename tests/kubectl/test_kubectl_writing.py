@@ -307,7 +307,7 @@ def test_rollout(space: Space, kubectl: Any) -> None:
     assert "kubectl.kubernetes.io/restartedAt" in annotations
     done = {"observedGeneration": 9, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
     space.patch("deployments", "d", {"status": done}, sub="status").ok(200)
-    assert 'deployment "d" successfully rolled out' in kubectl("rollout", "status", "deployment/d", "--timeout=10s")
+    assert 'deployment "d" successfully rolled out' in kubectl("rollout", "status", "deployment/d", "--timeout=120s")
 
 
 def test_delete(space: Space, kubectl: Any, refused: Any) -> None:
@@ -361,7 +361,7 @@ def test_a_whole_namespace_is_taken_down(cluster: Space, unique: str, kubectl: A
     name = f"{unique}-gone"
     kubectl("create", "namespace", name)
     Space(cluster.server, name).create("configmaps", config("a")).ok(201)
-    kubectl("delete", "namespace", name, "--timeout=90s", timeout=120)
+    kubectl("delete", "namespace", name, "--timeout=150s", timeout=180)
     assert not cluster.exists("namespaces", name)
 
 
@@ -369,7 +369,7 @@ def test_definitions_by_kubectl(space: Space, cluster: Space, unique: str, kubec
     group = f"{unique}.example.com"
     name = f"crd/widgets.{group}"
     kubectl("apply", "-f", "-", input=manifest(crd(group)))
-    assert kubectl("wait", "--for=condition=Established", name, "--timeout=10s").endswith("condition met\n")
+    assert kubectl("wait", "--for=condition=Established", name, "--timeout=120s").endswith("condition met\n")
     eventually(
         lambda: space.server.kubectl("-n", space.namespace, "get", f"widgets.{group}", check=False).returncode == 0
     )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import urllib3
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from simulation.witness import Witness
+from spinney.sim.kubernetes.processes import free_ports
 from spinney.sim.nodes.describe import load_nodes
 from stack_kit.bare import bare_server
 from stack_kit.spinney import SPINNEY
@@ -35,11 +34,7 @@ class Process:
     """One `spinney run scheduler`, with ports of its own."""
 
     def __init__(self, server: Server, directory: Path, number: int) -> None:
-        with ExitStack() as held:
-            taken = [held.enter_context(socket.socket()) for _ in range(2)]
-            for each in taken:
-                each.bind(("127.0.0.1", 0))
-            probes, self._metrics = (each.getsockname()[1] for each in taken)
+        probes, self._metrics = free_ports(2)
         ports = {"healthProbes": {"port": probes}, "metrics": {"port": self._metrics}}
         config, self._log = directory / f"config-{number}.yaml", directory / f"log-{number}"
         config.write_text(json.dumps({"server": ports, "leaderElection": ELECTION}))
@@ -67,7 +62,7 @@ class Process:
 
     def kill(self) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
 
 
 class Crew:

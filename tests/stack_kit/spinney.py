@@ -21,7 +21,7 @@ from typing import Any
 import urllib3
 import yaml
 
-START_DEADLINE_S = 60.0
+START_DEADLINE_S = 180.0
 SPINNEY = [sys.executable, "-m", "spinney.cli.main"]
 
 
@@ -51,6 +51,11 @@ class Spinney:
     @property
     def stderr(self) -> str:
         return self._err.read_text()
+
+    @property
+    def faults(self) -> list[str]:
+        """What it said on standard error, but for warnings: a busy machine may give reason for them."""
+        return [line for line in self.stderr.splitlines() if '"level": "warning"' not in line]
 
     @property
     def url(self) -> str:
@@ -89,15 +94,15 @@ class Spinney:
         """Exit status, and how long it took."""
         begun = time.monotonic()
         self.process.send_signal(how)
-        return self.process.wait(60), time.monotonic() - begun
+        return self.process.wait(180), time.monotonic() - begun
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def kubectl(self, *arguments: str, input: str | None = None, check: bool = True) -> str:
         done = subprocess.run(
-            self.kubectl_command(*arguments), input=input, capture_output=True, text=True, check=False, timeout=60
+            self.kubectl_command(*arguments), input=input, capture_output=True, text=True, check=False, timeout=180
         )
         assert not check or done.returncode == 0, f"kubectl {arguments}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -113,7 +118,7 @@ class Spinney:
         """One request with the kubeconfig's trust; JSON in and out."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         raw = json.dumps(body).encode() if body is not None else None
-        with urllib3.PoolManager(retries=False, timeout=20, **self._trust()) as pool:
+        with urllib3.PoolManager(retries=False, timeout=90, **self._trust()) as pool:
             answer = pool.request(method, f"{self.url}{path}", body=raw, headers=headers, **options)
             return answer.status, json.loads(answer.data) if answer.data[:1] == b"{" else answer.data
 
@@ -142,12 +147,12 @@ def spinney(
         if started.process.poll() is None:
             started.process.terminate()
             try:
-                started.process.wait(30)
+                started.process.wait(120)
             except subprocess.TimeoutExpired:
                 started.kill()
 
 
-def eventually(check: Callable[[], Any], what: str, deadline_s: float = 20.0) -> Any:
+def eventually(check: Callable[[], Any], what: str, deadline_s: float = 120.0) -> Any:
     until = time.monotonic() + deadline_s
     while not (found := check()):
         assert time.monotonic() < until, f"not within {deadline_s} s: {what}"

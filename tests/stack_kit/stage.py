@@ -53,7 +53,7 @@ from spinney.sim.stack import Parts, Stack
 
 Json = dict[str, Any]
 
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 OPERATOR = user_of("operator")
 COLLECTIONS = {
     "ClusterTopology": "grove.io/v1alpha1/clustertopologies",

@@ -121,13 +121,13 @@ def test_b1_kept_it_can_be_looked_at_until_it_is_told_to_stop(directory: Path) -
     assert page is not None
     kubeconfig = Path(told[1])
     assert kubeconfig == (directory / ".spinney" / "demo.kubeconfig").resolve()
-    with urllib3.PoolManager(timeout=20) as pool:
+    with urllib3.PoolManager(timeout=90) as pool:
         assert pool.request("GET", page[1]).status == 200
     asked = ["topology", "show", "--kubeconfig", str(kubeconfig), "--gang", "default/chat-0"]
-    shown = subprocess.run([*SPINNEY, *asked], capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run([*SPINNEY, *asked], capture_output=True, text=True, check=True, timeout=180)
     assert "default/chat-0: 8 of 8 pods placed, 8 of them in rack h100-b0" in shown.stdout
     explained = [*SPINNEY, "explain", "default/giant", "--kubeconfig", str(kubeconfig)]
-    story = subprocess.run(explained, capture_output=True, text=True, check=True, timeout=60)
+    story = subprocess.run(explained, capture_output=True, text=True, check=True, timeout=180)
     assert "PodCliqueSet default/giant waits" in story.stdout
     demo.process.send_signal(signal.SIGINT)
     assert (ended(demo), demo.stderr) == (0, "")
@@ -153,7 +153,7 @@ def test_b1_what_is_not_as_it_should_be_is_one_sentence_and_status_1(directory: 
     code = "import sys; from pathlib import Path; from spinney.cli import demo_stage as stage, demo_script as script; "
     code += f"from spinney.cli.demo_running import run; stage.PATIENCE_S = 5; {planted}; "
     code += "sys.exit(run(keep=False, kubeconfig=Path('unused')))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=280)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert words in done.stderr

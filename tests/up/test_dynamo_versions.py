@@ -95,7 +95,7 @@ def test_server_side_apply_owns_fields_in_the_version_it_was_given(running: Spin
 
 def test_lists_tables_and_watches_speak_the_version_asked_for(running: Spinney, apply: Apply) -> None:
     apply(alpha("listed"))
-    running.kubectl("wait", ALPHA, "listed", "--for=condition=Ready", "--timeout=60s")
+    running.kubectl("wait", ALPHA, "listed", "--for=condition=Ready", "--timeout=150s")
     assert {one["apiVersion"] for one in running.get(ALPHA)["items"]} == {"nvidia.com/v1alpha1"}
     assert {one["apiVersion"] for one in running.get(BETA)["items"]} == {"nvidia.com/v1beta1"}
     assert "vllm" in running.kubectl("get", ALPHA, "listed")

@@ -68,17 +68,17 @@ def test_loopback_needs_a_token_too_when_others_can_reach_it(up: Up) -> None:
     port = running.url.rpartition(":")[2]
     trust = running._trust()["ssl_context"]
     with pytest.raises(HTTPError, match="401"):
-        urllib.request.urlopen(f"https://127.0.0.1:{port}/api/v1/nodes", context=trust, timeout=10)
+        urllib.request.urlopen(f"https://127.0.0.1:{port}/api/v1/nodes", context=trust, timeout=60)
     wanted = urllib.request.Request(
         f"https://localhost:{port}/api/v1/nodes", headers={"Authorization": f"Bearer {running.token}"}
     )
-    with urllib.request.urlopen(wanted, context=trust, timeout=10) as answer:
+    with urllib.request.urlopen(wanted, context=trust, timeout=60) as answer:
         assert len(json.load(answer)["items"]) == 16
 
 
 def test_nothing_is_served_without_tls(open_stack: Spinney) -> None:
     host, _, port = open_stack.url.removeprefix("https://").rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as plain:
+    with socket.create_connection((host, int(port)), timeout=60) as plain:
         plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
         with contextlib.suppress(ConnectionResetError):
             assert b"HTTP/1.1" not in plain.recv(4096)
@@ -90,7 +90,7 @@ def test_old_tls_is_refused(open_stack: Spinney) -> None:
     context = open_stack._trust()["ssl_context"]
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
     context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with socket.create_connection((host, int(port)), timeout=10) as plain, pytest.raises((ssl.SSLError, OSError)):
+    with socket.create_connection((host, int(port)), timeout=60) as plain, pytest.raises((ssl.SSLError, OSError)):
         context.wrap_socket(plain, server_hostname=host)
 
 

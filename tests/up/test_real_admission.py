@@ -61,7 +61,7 @@ def told(stack: Spinney, manifest: Json) -> tuple[str, str]:
     """What kubectl says about a manifest, and what is stored then."""
     command = stack.kubectl_command("apply", "-f", "-")
     done = subprocess.run(
-        command, input=yaml.safe_dump(manifest), capture_output=True, text=True, timeout=60, check=False
+        command, input=yaml.safe_dump(manifest), capture_output=True, text=True, timeout=180, check=False
     )
     said = done.stdout + "".join(sorted(done.stderr.splitlines(keepends=True)))
     plural, name = manifest["kind"], manifest["metadata"]["name"]

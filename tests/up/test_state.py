@@ -107,11 +107,11 @@ def test_work_goes_on_after_a_restart(up: Up, tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     before = up("--data-dir", state).ready()
     before.kubectl("create", "deployment", "web", "--image=example.com/web:1", "--replicas=2")
-    before.kubectl("rollout", "status", "deployment/web", "--timeout=20s")
+    before.kubectl("rollout", "status", "deployment/web", "--timeout=150s")
     before.kill()
     after = up("--data-dir", state).ready()
     after.kubectl("scale", "deployment/web", "--replicas=3")
-    after.kubectl("rollout", "status", "deployment/web", "--timeout=20s")
+    after.kubectl("rollout", "status", "deployment/web", "--timeout=150s")
     assert len(after.get("pods", "-l", "app=web")["items"]) == 3
 
 

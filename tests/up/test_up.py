@@ -19,7 +19,7 @@ from stack_kit.spinney import SPINNEY, Spinney, eventually, spinney
 Up = Callable[..., Spinney]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-STOPPED_WITHIN_S = 30.0
+STOPPED_WITHIN_S = 90.0
 
 CONFIG = """\
 apiVersion: v1
@@ -128,7 +128,7 @@ def test_a_signal_stops_it_cleanly_also_with_open_watches(up: Up, how: signal.Si
     assert seconds < STOPPED_WITHIN_S
     assert running.stderr == ""
     watching.terminate()
-    watching.communicate(timeout=10)
+    watching.communicate(timeout=90)
 
 
 def test_a_signal_during_the_start_stops_it_too(up: Up) -> None:
@@ -169,7 +169,7 @@ def test_it_runs_without_uvloop(tmp_path: Path) -> None:
 def test_nodes_and_pods_of_a_user_are_simulated(up: Up) -> None:
     running = up("--nodes", str(EXAMPLES / "nodes" / "laptop.yaml")).ready()
     running.kubectl("run", "one", "--image=example.com/one:1")
-    running.kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=20s")
+    running.kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=150s")
     assert running.get("pod", "one")["spec"]["nodeName"] in names(running.get("nodes"))
 
 

@@ -9,6 +9,9 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from spinney.sim.kubernetes import processes
 from spinney.sim.kubernetes.certificates import write_certificates
 from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 from spinney.sim.kubernetes.processes import Program, free_ports
@@ -84,6 +87,17 @@ def test_a_program_that_ends_by_itself_leaves_its_code_and_its_log(tmp_path: Pat
 
 def test_ports_are_distinct() -> None:
     assert len(set(free_ports(10))) == 10
+
+
+def test_ports_are_none_that_connections_are_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = tmp_path / "range"
+    monkeypatch.setattr(processes, "_CONNECTION_PORTS", told)
+    told.write_text("20000\t60999\n")
+    assert all(port < 20_000 for port in free_ports(10))
+    told.write_text("1024\t60999\n")
+    assert len(set(free_ports(3))) == 3, "where all belong to connections, any free ones are taken"
+    told.unlink()
+    assert all(port < 32_768 for port in free_ports(3))
 
 
 def test_keys_are_readable_by_their_owner_only(tmp_path: Path) -> None:

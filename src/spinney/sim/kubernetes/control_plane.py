@@ -17,7 +17,7 @@ from typing import Self
 
 from spinney.sim.kubernetes.assets import Assets
 from spinney.sim.kubernetes.certificates import Certificates, write_certificates
-from spinney.sim.kubernetes.errors import StartFailed
+from spinney.sim.kubernetes.errors import AddressTaken, StartFailed
 from spinney.sim.kubernetes.flags import apiserver_flags, controller_manager_flags, etcd_flags
 from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 from spinney.sim.kubernetes.processes import Program, free_ports
@@ -32,8 +32,10 @@ DEFAULT_CONTROLLERS = (
 )
 WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "statefulset-controller")
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 POLL_S = 0.05
+_STARTS = 3
+_TAKEN = "address already in use"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,20 @@ class ControlPlane:
         self.stop()
 
     def start(self) -> None:
-        """Start all three and return when the API server is ready and its own namespaces exist."""
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
+        """Start all three and return when the API server is ready and its own namespaces exist.
+
+        A port that somebody else took in the moment before is no reason to fail: there are others.
+        """
+        left = _STARTS
+        while left:
+            left -= 1
+            try:
+                self._start()
+                break
+            except BaseException as error:
+                self.stop()
+                if not (left and isinstance(error, AddressTaken)):
+                    raise
 
     def stop(self) -> None:
         """End the programs in the reverse of the order in which they were started."""
@@ -150,7 +160,9 @@ class ControlPlane:
         while not answers(path):
             for program in self._programs:
                 if program.ended() is not None:
-                    raise StartFailed(f"{program.name} ended with code {program.ended()}:\n{program.tail()}")
+                    tail = program.tail()
+                    failure = AddressTaken if _TAKEN in tail else StartFailed
+                    raise failure(f"{program.name} ended with code {program.ended()}:\n{tail}")
             if time.monotonic() > deadline:
                 tails = "\n".join(f"{program.name}: {program.tail()}" for program in self._programs)
                 raise StartFailed(f"{self.url}{path} did not answer 200 within {START_TIMEOUT_S:.0f} s\n{tails}")

@@ -13,3 +13,7 @@ class AssetsUnavailable(ControlPlaneError):
 
 class StartFailed(ControlPlaneError):
     """A program ended or did not become ready in time; the message carries the end of its log."""
+
+
+class AddressTaken(StartFailed):
+    """Somebody else listens where a program was to listen."""

@@ -6,6 +6,7 @@ Never outlives its owner: each program is started through the keeper, which ends
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from pathlib import Path
 KEEPER = Path(__file__).with_name("keeper.py")
 STOP_TIMEOUT_S = 15.0
 TAIL_BYTES = 4000
+_LEAST_PORT = 10_240
+_PORT_TRIES = 50
+_CONNECTION_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_USUAL_CONNECTION_PORT = 32_768
 
 
 class Program:
@@ -52,9 +57,32 @@ class Program:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on; distinct, because all are held until the last one."""
+    """Ports of the loopback interface that nobody listens on; distinct, because all are held until the last one.
+
+    Not of those that the system gives to connections: one of them would be somebody's before a program listens on it.
+    """
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        return [_hold_port(held) for _ in range(count)]
+
+
+def _hold_port(held: contextlib.ExitStack) -> int:
+    first_of_connections = _first_of_connections()
+    for _ in range(_PORT_TRIES):
+        port = _LEAST_PORT + secrets.randbelow(max(1, first_of_connections - _LEAST_PORT))
+        if port < first_of_connections and (found := _held(held, port)):
+            return found
+    return _held(held, 0)
+
+
+def _held(held: contextlib.ExitStack, port: int) -> int:
+    """The port, held until the end; 0: it is taken."""
+    sock = held.enter_context(socket.socket())
+    with contextlib.suppress(OSError):
+        sock.bind(("127.0.0.1", port))
+    return int(sock.getsockname()[1])
+
+
+def _first_of_connections() -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(_CONNECTION_PORTS.read_text().split()[0])
+    return _USUAL_CONNECTION_PORT
