@@ -100,7 +100,7 @@ async def read_story(client: ApiClient, namespace: str, name: str, kind: str) ->
 
 def _lost(members: Sequence[Pod], nodes: Mapping[str, Node]) -> list[str]:
     """Pods on nodes that were taken away, as long as nobody has taken away the pods."""
-    bound = [pod for pod in members if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")]
+    bound = [pod for pod in members if pod.spec.node_name and not pod.is_over]
     return [
         f"node {pod.spec.node_name} of pod {pod.metadata.name} does not exist any more"
         for pod in bound

@@ -51,7 +51,7 @@ def waiting_of_set(snapshot: Snapshot, body: Json) -> Mapping[Key, int]:
 
 def _pods_of_set(snapshot: Snapshot, body: Json) -> list[Pod]:
     namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
-    named = [pod for pod in snapshot.pods if pod.metadata.labels.get(APP_PART_OF) == name and _lives(pod)]
+    named = [pod for pod in snapshot.pods if pod.metadata.labels.get(APP_PART_OF) == name and pod.is_here]
     return [pod for pod in named if pod.metadata.namespace == namespace]
 
 
@@ -96,7 +96,7 @@ async def existing(client: ApiClient | None, snapshot: Snapshot, body: Json) -> 
         for group in snapshot.podgroups
         if group.metadata.namespace == metadata["namespace"] and _top_uid(group.metadata.annotations) == uid
     }
-    mine = [pod for pod in snapshot.pods if _lives(pod) and pod.metadata.namespace == metadata["namespace"]]
+    mine = [pod for pod in snapshot.pods if pod.is_here and pod.metadata.namespace == metadata["namespace"]]
     mine = [pod for pod in mine if pod.metadata.annotations.get(POD_GROUP_NAME) in groups]
     return Existing(uid, frozenset(pod.metadata.name for pod in mine), _has_ended(found), _waiting(mine))
 
@@ -120,10 +120,6 @@ def without_existing(broods: list[Brood], there: Existing) -> list[Brood]:
 def _has_ended(owner: Mapping[str, Any]) -> bool:
     told = (owner.get("status") or {}).get("conditions") or ()
     return any(one.get("type") in _ENDS and one.get("status") == "True" for one in told)
-
-
-def _lives(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
 
 
 def _top_uid(annotations: Mapping[str, str]) -> str:

@@ -214,5 +214,15 @@ class Pod(Slim, frozen=True):
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
+    @property
+    def is_over(self) -> bool:
+        """It has run to its end, well or not, and holds nothing any more."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_here(self) -> bool:
+        """Neither leaving nor at its end."""
+        return self.metadata.deletion_timestamp is None and not self.is_over
+
     def condition(self, kind: str) -> PodCondition | None:
         return next((one for one in self.status.conditions if one.type == kind), None)

@@ -80,7 +80,7 @@ class Budgets:
         return Counter(budget.key for pod in pods for budget in self._of(pod))
 
     def _of(self, pod: Pod) -> list[Budget]:
-        if pod.status.phase in ("Pending", "Succeeded", "Failed") or pod.metadata.deletion_timestamp is not None:
+        if pod.status.phase == "Pending" or not pod.is_here:
             return []
         return [budget for budget in self._by_namespace.get(pod.metadata.namespace, ()) if budget.governs(pod)]
 

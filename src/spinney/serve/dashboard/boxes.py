@@ -87,7 +87,7 @@ def unit_of(view: View, tree: Tree) -> Unit:
 def held_by(pods: Iterable[Pod]) -> Held:
     held: dict[str, Counter[str]] = {}
     for pod in pods:
-        if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed"):
+        if pod.spec.node_name and not pod.is_over:
             held.setdefault(pod.spec.node_name, Counter()).update(requests(pod))
     return held
 

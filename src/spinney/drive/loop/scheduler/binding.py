@@ -143,11 +143,6 @@ def age_s(pod: Pod, clock: Clock) -> float:
 
 def _settled(pod: Pod | None, seat: Seat) -> Fate | None:
     """The fate of a seat for which nothing has to be done."""
-    if pod is None or pod.metadata.uid != seat.uid or not is_here(pod):
+    if pod is None or pod.metadata.uid != seat.uid or not pod.is_here:
         return Fate.VACANT
     return Fate.TAKEN if pod.spec.node_name else None
-
-
-def is_here(pod: Pod) -> bool:
-    """Neither leaving nor at its end."""
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")

@@ -19,7 +19,7 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Unknown, Written
 from spinney.drive.client.identity import version_number
 from spinney.drive.client.paths import Key
-from spinney.drive.loop.scheduler.binding import Binder, Fate, is_here
+from spinney.drive.loop.scheduler.binding import Binder, Fate
 from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.preparing import Prepared, Preparer
@@ -153,7 +153,7 @@ class Carrier:
         """Somebody has left before anybody had a node: the rest may be too few to begin."""
         pods = [self._views.pods.get(errand.keys[seat.uid]) for seat in errand.plan.seats if seat.uid in errand.keys]
         uids = {seat.uid for seat in errand.plan.seats}
-        there = [pod for pod in pods if pod is not None and pod.metadata.uid in uids and is_here(pod)]
+        there = [pod for pod in pods if pod is not None and pod.metadata.uid in uids and pod.is_here]
         return len(there) < len(uids) and not any(pod.spec.node_name for pod in there)
 
     def _left(self, errand: Errand, uids: set[str] | frozenset[str]) -> list[Pod]:

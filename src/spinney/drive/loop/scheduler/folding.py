@@ -175,7 +175,7 @@ def _is_alike(old: Pod | None, new: Pod | None) -> bool:
 
 
 def _is_over(pod: Pod) -> str:
-    return pod.status.phase if pod.status.phase in ("Succeeded", "Failed") else ""
+    return pod.status.phase if pod.is_over else ""
 
 
 def _is_laxer(change: Change[PodDisruptionBudget]) -> bool:

@@ -81,5 +81,4 @@ def _is_explained(pod: Pod) -> bool:
 
 
 def _waits(pod: Pod) -> bool:
-    over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
-    return not (over or pod.spec.node_name or pod.spec.scheduling_gates)
+    return pod.is_here and not (pod.spec.node_name or pod.spec.scheduling_gates)

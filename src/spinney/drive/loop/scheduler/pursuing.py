@@ -171,8 +171,7 @@ class Pursuit:
 
 
 def _waits(pod: Pod) -> bool:
-    over = _leaves(pod) or pod.status.phase in ("Succeeded", "Failed")
-    return not (over or pod.spec.node_name)
+    return pod.is_here and not pod.spec.node_name
 
 
 def _leaves(pod: Pod) -> bool:

@@ -150,8 +150,7 @@ def _who(reading: GangReading, place: Placement) -> Waiting:
 
 
 def _waits(pod: Pod) -> bool:
-    over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
-    return not (over or pod.spec.node_name)
+    return pod.is_here and not pod.spec.node_name
 
 
 def _holds_rank(pod: Pod) -> bool:

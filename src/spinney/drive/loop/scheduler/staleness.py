@@ -126,8 +126,7 @@ class Staleness:
 
 
 def _runs(pod: Pod) -> bool:
-    over = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
-    return bool(pod.spec.node_name) and not over
+    return bool(pod.spec.node_name) and pod.is_here
 
 
 def _time(text: str, otherwise: float) -> float:
