@@ -182,7 +182,8 @@ class Election:
         self._highest_epoch = max(self._highest_epoch, lease.spec.lease_transitions or 0)
 
     def _is_free(self, lease: _Lease) -> bool:
-        if not lease.spec.holder_identity:
+        """A lease in our own name is free to us: we took it and the answer was lost, for nobody else is called so."""
+        if lease.spec.holder_identity in (None, "", self._identity):
             return True
         promised_s = lease.spec.lease_duration_seconds or self._terms.duration_s
         return self._clock.monotonic() - self._seen_at > promised_s
