@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
+from cluster_kit.real_programs import real_programs
 from stack_kit.spinney import SPINNEY, Spinney, eventually, spinney
 
 Json = dict[str, Any]
@@ -128,10 +127,7 @@ class Graphs:
 
 @contextmanager
 def graphs_on(kind: str, directory: Path, *arguments: str) -> Iterator[Graphs]:
-    try:
-        kubectl = find_or_build_assets().kubectl
-    except AssetsUnavailable as unavailable:
-        pytest.skip(f"no real kube-apiserver: {unavailable}")
+    kubectl = real_programs().kubectl
     real = ["--real"] if kind == "real" else []
     with spinney(directory, *real, *arguments, kubectl=kubectl) as stack:
         yield Graphs(stack.ready())

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
+from cluster_kit.real_programs import programs_of
 from spinney.api.roles import ROLES
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 from stack_kit.stage import Stage, stage_on
 
 Json = dict[str, Any]
@@ -62,12 +61,7 @@ OPERATOR_RIGHTS = ROLES["operator"].cluster
 @contextmanager
 def staged(kind: str, directory: Path) -> Iterator[Stage]:
     """A stage with an operator at work, which has exactly the rights that are shipped for it and needs no others."""
-    assets = None
-    if kind == "real":
-        try:
-            assets = find_or_build_assets()
-        except AssetsUnavailable as unavailable:
-            pytest.skip(f"no real kube-apiserver: {unavailable}")
+    assets = programs_of(kind)
     with stage_on(assets, directory, NODES) as stage:
         stage.operate(CONFIGURATION)
         yield stage

@@ -17,13 +17,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from cluster_kit.real_programs import programs_of
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 from contract.grouper_kinds import collection_of
 from contract.operator_stages import BLOCK, CONFIGURATION, HOST, RACK, ZONE
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 from spinney.sim.nodes.describe import load_nodes
 from stack_kit.stage import DEADLINE_S, Stage, is_ready, stage_on
 from unit.scheduler.scheduler_world import TOPOLOGY
@@ -47,12 +46,7 @@ PATIENCE = Settings(patience_s=0.2)
 @contextmanager
 def scheduled(kind: str, directory: Path, controllers: tuple[str, ...] = ()) -> Iterator[Stage]:
     """A server without nodes, with operator, scheduler and the topology `tree` of four levels."""
-    assets = None
-    if kind == "real":
-        try:
-            assets = find_or_build_assets()
-        except AssetsUnavailable as unavailable:
-            pytest.skip(f"no real kube-apiserver: {unavailable}")
+    assets = programs_of(kind)
     with stage_on(assets, directory, "", PATIENCE, controllers) as stage:
         stage.operate(CONFIGURATION)
         stage.apply(TOPOLOGY)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster_kit.real_programs import real_programs
 from cluster_kit.server import eventually
 from cluster_kit.servers import kubectl_program
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 from stack_kit.spinney import Spinney, spinney
 from unit.operator.operator_world import clique, condition, group, podcliqueset
 
@@ -35,10 +34,7 @@ def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     arguments = ["--nodes", str(directory / "nodes.yaml")]
     (directory / "nodes.yaml").write_text(NODES)
     if request.param == "real":
-        try:
-            find_or_build_assets()
-        except AssetsUnavailable as unavailable:
-            pytest.skip(f"no real kube-apiserver: {unavailable}")
+        real_programs()
         arguments.append("--real")
     if kubectl_program() is None:
         pytest.skip("no kubectl: neither built nor installed")

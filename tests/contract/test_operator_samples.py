@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster_kit.real_programs import programs_of
 from contract.operator_stages import STAGES, affinity_keys, configured
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 from stack_kit.stage import Stage, stage_on
 from unit.operator.operator_world import condition
 
@@ -44,12 +43,7 @@ def example(path: str) -> Json:
 @pytest.fixture(scope="module", params=STAGES)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One cluster with the nodes and topologies of the examples."""
-    assets = None
-    if request.param == "real":
-        try:
-            assets = find_or_build_assets()
-        except AssetsUnavailable as unavailable:
-            pytest.skip(f"no real kube-apiserver: {unavailable}")
+    assets = programs_of(request.param)
     with stage_on(assets, tmp_path_factory.mktemp("samples"), NODES) as found:
         found.operate(configured(DEFAULT_LEVELS))
         for name in ("h100", "gb200"):

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from cluster_kit.real_programs import programs_of
 from contract.operator_stages import BLOCK, CONFIGURATION, RACK, STAGES, ZONE
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 from stack_kit.stage import Stage, stage_on
 from unit.operator.operator_world import clique, group, podcliqueset
 
@@ -28,12 +27,7 @@ capacity: {{cpu: 64, memory: 64Gi, pods: 110, {GPU}: 8}}
 
 @pytest.fixture(scope="module", params=STAGES)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    assets = None
-    if request.param == "real":
-        try:
-            assets = find_or_build_assets()
-        except AssetsUnavailable as unavailable:
-            pytest.skip(f"no real kube-apiserver: {unavailable}")
+    assets = programs_of(request.param)
     with stage_on(assets, tmp_path_factory.mktemp("scheduler-thin"), NODES, Settings()) as found:
         found.operate(CONFIGURATION)
         yield found

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from cluster_kit.real_programs import real_programs
 from docs.session_kit import FIRST_TERMINAL, ROOT, Step, fits, play, read_steps, settled, stack
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PENDING = ROOT / "docs" / "pending.md"
@@ -28,12 +26,7 @@ OPTIONS = (
 
 @pytest.fixture(scope="session")
 def kubectl() -> Path:
-    try:
-        return find_or_build_assets().kubectl
-    except AssetsUnavailable as unavailable:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"no kubectl: {unavailable}", pytrace=False)
-        pytest.skip(f"no kubectl: {unavailable}")
+    return real_programs().kubectl
 
 
 @pytest.fixture(scope="session")

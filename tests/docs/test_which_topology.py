@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from pathlib import Path
 
 import pytest
 
+from cluster_kit.real_programs import real_programs
 from docs.session_kit import ROOT, play, read_steps, stack
 from spinney.core.view import lint
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 
 PAGE = ROOT / "docs" / "which-topology.md"
 UP = "spinney up "
@@ -20,12 +18,7 @@ UP = "spinney up "
 
 @pytest.fixture(scope="module")
 def kubectl() -> Path:
-    try:
-        return find_or_build_assets().kubectl
-    except AssetsUnavailable as unavailable:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"no kubectl: {unavailable}", pytrace=False)
-        pytest.skip(f"no kubectl: {unavailable}")
+    return real_programs().kubectl
 
 
 @pytest.mark.real

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import yaml
 
+from cluster_kit.real_programs import real_programs
 from cluster_kit.server import Server
 from cluster_kit.servers import embedded_server, kubectl_program
 from cluster_kit.space import Space
 from spinney.api.crds import all_crds
 from spinney.api.roles import NAMESPACE
-from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.control_plane import ControlPlane, Settings
-from spinney.sim.kubernetes.errors import AssetsUnavailable
 from stack_kit.stage import install_rights
 
 
@@ -34,10 +32,7 @@ def bare_server(kind: str, directory: Path) -> Iterator[Server]:
 
 @contextmanager
 def _real(directory: Path) -> Iterator[Server]:
-    try:
-        assets = find_or_build_assets()
-    except AssetsUnavailable as unavailable:
-        pytest.skip(f"no real kube-apiserver: {unavailable}")
+    assets = real_programs()
     with ControlPlane(Settings(assets, directory / "plane", ())) as plane:
         yield Server(
             kind="real",

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
+from cluster_kit.real_programs import real_programs
 from stack_kit.spinney import Spinney, spinney
 
 Up = Callable[..., Spinney]
@@ -17,10 +16,7 @@ Up = Callable[..., Spinney]
 
 @pytest.fixture(scope="session")
 def kubectl_program() -> Path:
-    try:
-        return find_or_build_assets().kubectl
-    except AssetsUnavailable as unavailable:
-        pytest.skip(f"no kubectl: {unavailable}")
+    return real_programs().kubectl
 
 
 @pytest.fixture

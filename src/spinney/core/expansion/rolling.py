@@ -64,15 +64,15 @@ def pods_to_replace(
     by_hand = waits_for_user(podcliqueset)
     ready = sum(map(is_ready, pods))
     fresh = ready - sum(map(is_ready, old))
-    replaced = _replaced(clique, target, pods)
+    awaited = min(_replaced(clique, target, pods), clique.spec.replicas - len(old))
     remove: frozenset[str] = frozenset()
     turn = bool(old) and member.group is None and is_updating(podcliqueset, member.replica) and not by_hand
     if turn:
-        remove = _due(old, ready >= member.min_available and fresh >= replaced)
+        remove = _due(old, ready >= member.min_available and fresh >= awaited)
     serving = next((each.metadata.name for each in old if each.metadata.name in remove and is_ready(each)), "")
     if serving and serving != _chosen(clique, target):
         remove = frozenset()
-    done = by_hand or (not old and fresh >= min(replaced, clique.spec.replicas))
+    done = by_hand or (not old and fresh >= awaited)
     whole = revisions.whole if revisions.cliques.get(member.template.name) == target else ""
     if not turn and _is_settled(clique, target):
         return Replacement(remove, Progress(False, _current(clique, target, whole)))
@@ -91,7 +91,8 @@ def _replaced(clique: PodClique, target: str, pods: Sequence[Pod]) -> int:
     """How many ready pods have been given up so far.
 
     As many new ones have to be ready before the next one goes: the clique never has more than one ready pod less than
-    it began with, and pods that had no node to begin with keep nobody waiting.
+    it began with, and pods that had no node to begin with keep nobody waiting. Nor do those that went because the
+    clique was scaled in: there are never more new pods than the old ones leave room for.
     """
     known = clique.status.update_progress
     if known is None or not _goes_on(known, target) or known.ready_pods_selected_to_update is None:
