@@ -2,66 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule, When
-from spinney.sim.loop import Sim
+from spinney.sim.faults import CrashPoint, When
 from spinney.sim.world import World
 from unit.operator.topologies import RACK
+from unit.scheduler.crashing import Crashing
 from unit.scheduler.preemption_world import CLASSES, TWO_RACKS, gang, guarded
 from unit.scheduler.scheduler_world import bound, domains, in_world, plan_of, pods
 from unit.scheduler.test_consolidation import CONTROLLERS, ON, scattered
-from unit.scheduler.test_crashes import SchedulerOnly
-
-
-async def _settle(world: World, wrap: Any) -> int:
-    """How many crashes there were until the world was at rest."""
-    happened = 0
-    while True:
-        try:
-            await world.settle(quiet_s=60)
-            return happened
-        except BaseExceptionGroup as group:
-            assert group.split(Crash)[1] is None
-            happened += 1
-            await world.restart(wrap)
 
 
 def _outcome(point: CrashPoint | None) -> tuple[int, int]:
     """Crashes, and writes of the scheduler that the story began with."""
-    transports: list[FaultyTransport] = []
-    wraps: list[Callable[[Any], Any]] = []
-
-    def wrapping(sim: Sim) -> Callable[[Any], Any]:
-        def wrap(inner: Any) -> SchedulerOnly:
-            transports.append(FaultyTransport(inner, sim.dice))
-            return SchedulerOnly(inner, transports[-1])
-
-        wraps.append(wrap)
-        return wrap
+    schedulers = Crashing(point)
 
     async def scenario(world: World) -> int:
         await world.apply([*CLASSES, gang("low", 2, "low", required=RACK), *pods("low", 2), gang("mid", 2, "mid")])
         await world.apply(pods("mid", 2))
         await world.settle()
-        before = transports[0].writes
-        if point is not None:
-            transports[0].schedule = Schedule(crash=CrashPoint(before + point.write, point.when))
+        schedulers.arm()
         dog = guarded(world)
         await world.apply([gang("high", 2, "high", required=RACK), *pods("high", 2)])
-        crashes = await _settle(world, wraps[0])
+        crashes = await schedulers.settle(world)
         nodes = await bound(world)
         assert set(nodes) == {"high-0", "high-1", "mid-0", "mid-1"}
         assert len(await domains(world, (await bound(world, "high")).values(), RACK)) == 1
         assert [await plan_of(world, each) for each in ("high", "mid", "low")] == [None] * 3
         assert dog.check_at_rest() == []
-        transports[0].writes -= before
         return crashes
 
-    return in_world(scenario, nodes=TWO_RACKS, wrap=wrapping), transports[0].writes
+    return in_world(scenario, nodes=TWO_RACKS, wrap=schedulers.wrapping), schedulers.writes
 
 
 @pytest.mark.parametrize("when", list(When))
@@ -75,35 +46,23 @@ def test_r5_a_crash_at_any_write_of_a_preemption_changes_nothing_in_the_end(when
 
 def _moved(point: CrashPoint | None) -> tuple[int, int]:
     """The same for a move: crashes, and writes of the scheduler that it began with."""
-    transports: list[FaultyTransport] = []
-    wraps: list[Callable[[Any], Any]] = []
-
-    def wrapping(sim: Sim) -> Callable[[Any], Any]:
-        def wrap(inner: Any) -> SchedulerOnly:
-            transports.append(FaultyTransport(inner, sim.dice))
-            return SchedulerOnly(inner, transports[-1])
-
-        wraps.append(wrap)
-        return wrap
+    schedulers = Crashing(point)
 
     async def scenario(world: World) -> int:
         stayed = await scattered(world)
-        before = transports[0].writes
-        if point is not None:
-            transports[0].schedule = Schedule(crash=CrashPoint(before + point.write, point.when))
+        schedulers.arm()
         dog = guarded(world)
         await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
-        crashes = await _settle(world, wraps[0])
+        crashes = await schedulers.settle(world)
         after = await bound(world)
         assert (len(await bound(world, "big")), len(after)) == (2, 4)
         assert len(set(stayed) & set(after)) == 1
         assert [await plan_of(world, each) for each in ("big", "one", "two")] == [None] * 3
         assert dog.check_at_rest() == []
-        transports[0].writes -= before
         return crashes
 
-    crashes = in_world(scenario, nodes=TWO_RACKS, wrap=wrapping, settings=ON, controllers=CONTROLLERS)
-    return crashes, transports[0].writes
+    crashes = in_world(scenario, nodes=TWO_RACKS, wrap=schedulers.wrapping, settings=ON, controllers=CONTROLLERS)
+    return crashes, schedulers.writes
 
 
 @pytest.mark.parametrize("when", list(When))

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule, When
-from spinney.sim.loop import Sim
+from spinney.sim.faults import CrashPoint, When
 from spinney.sim.world import World
 from unit.operator.topologies import RACK
+from unit.scheduler.crashing import Crashing
 from unit.scheduler.scheduler_world import bound, in_world, plan_of, pod, podgroup, said
-from unit.scheduler.test_crashes import SchedulerOnly
 from unit.scheduler.watched_world import patch, watched
 
 Json = dict[str, Any]
@@ -184,33 +183,17 @@ def test_k8_a_node_that_goes_while_volumes_are_made_takes_nobody_with_it() -> No
 
 @pytest.mark.parametrize("when", list(When))
 def test_r5_a_crash_while_volumes_are_made_changes_nothing_in_the_end(when: When) -> None:
-    async def scenario(world: World, wrap: Any) -> None:
-        await world.apply(gang())
-        for _ in range(40):
-            try:
-                await world.settle(quiet_s=3)
-                break
-            except BaseExceptionGroup as group:
-                assert group.split(Crash)[1] is None
-                await world.restart(wrap)
-        for name, node in (await marks(world)).items():
-            await provide(world, name, node)
-        await world.settle()
-        assert len(await bound(world)) == 2
-
     for number in (2, 3):
-        wraps: list[Any] = []
+        schedulers = Crashing(CrashPoint(number, when))
 
-        def wrapping(sim: Sim, number: int = number, wraps: list[Any] = wraps) -> Any:
-            made: list[FaultyTransport] = []
+        async def scenario(world: World, schedulers: Crashing = schedulers) -> int:
+            schedulers.arm()
+            await world.apply(gang())
+            crashes = await schedulers.settle(world, quiet_s=3)
+            for name, node in (await marks(world)).items():
+                await provide(world, name, node)
+            await world.settle()
+            assert len(await bound(world)) == 2
+            return crashes
 
-            def wrap(inner: Any) -> SchedulerOnly:
-                made.append(FaultyTransport(inner, sim.dice))
-                if len(made) == 1:
-                    made[0].schedule = Schedule(crash=CrashPoint(number, when))
-                return SchedulerOnly(inner, made[-1])
-
-            wraps.append(wrap)
-            return wrap
-
-        in_world(lambda world, wraps=wraps: scenario(world, wraps[0]), wrap=wrapping)
+        assert in_world(scenario, wrap=schedulers.wrapping) == 1
