@@ -358,7 +358,7 @@ def test_k13_the_example_of_segments_runs(hall: Hall) -> None:
     assert sorted(hall.domains(hall.running("blocks", 16).values()).values()) == [4, 4, 4, 4]
 
 
-def test_k13_workers_of_a_leader_worker_set_can_be_cut_into_blocks(hall: Hall) -> None:
+def test_k13_a_leader_and_its_workers_can_be_cut_into_blocks(hall: Hall) -> None:
     hall.build(tree(racks=3, hosts=1))
     manifest = yaml.safe_load((EXAMPLES / "leader-worker-set.yaml").read_text())
     annotations = within("zone", **{SEGMENT_SIZE: "2", SEGMENT_REQUIRED: "rack"})
@@ -370,11 +370,15 @@ def test_k13_workers_of_a_leader_worker_set_can_be_cut_into_blocks(hall: Hall) -
         labels = {f"{LEADER_WORKER}/group-index": "0", f"{LEADER_WORKER}/worker-index": str(worker)}
         member(hall, above, f"llama-0-{worker}", labels)
     nodes = hall.running("llama", 4)
-    blocks: dict[str, set[str]] = {}
+    blocks: dict[str, list[str]] = {}
     for pod in hall.pods("llama-0"):
         segment = pod["metadata"]["annotations"]["spinney.dev/segment"]
-        blocks.setdefault(segment, set()).add(nodes[pod["metadata"]["name"]])
-    assert all(len(racks) == 1 for racks in blocks.values())
+        blocks.setdefault(segment, []).append(pod["metadata"]["name"])
+    assert {segment: sorted(names) for segment, names in blocks.items()} == {
+        "0": ["llama-0-0", "llama-0-1"],
+        "1": ["llama-0-2", "llama-0-3"],
+    }
+    assert all(len(hall.domains(nodes[name] for name in names)) == 1 for names in blocks.values())
 
 
 def test_k11_a_pod_that_has_a_node_has_what_its_downward_fields_name(hall: Hall) -> None:

@@ -121,6 +121,57 @@ def test_a_variable_removed_in_between_does_not_come_back() -> None:
     assert "envs" not in to_alpha(beta)["spec"]["services"]["Frontend"]
 
 
+def test_an_image_changed_in_beta_leaves_alpha_its_other_fields_as_they_were_written() -> None:
+    alpha = with_ingress()
+    alpha["spec"]["services"]["Frontend"] |= {"sharedMemory": {}, "componentType": "router"}
+    beta = to_beta(alpha)
+    frontend, worker = beta["spec"]["components"]
+    worker["podTemplate"]["spec"]["containers"][0]["image"] = "runtime:2"
+    frontend["replicas"] = 4
+    services = to_alpha(beta)["spec"]["services"]
+    assert services["Worker"]["extraPodSpec"]["mainContainer"]["image"] == "runtime:2"
+    assert services["Frontend"] == {**alpha["spec"]["services"]["Frontend"], "replicas": 4}
+
+
+@pytest.mark.parametrize(("containers", "expected"), [(["main", "router"], "router"), (["main"], None)])
+def test_a_frontend_of_another_name_stays_one_as_long_as_its_container_is_there(
+    containers: list[str], expected: str | None
+) -> None:
+    pod = {"spec": {"containers": [{"name": name, "image": "a"} for name in ("main", "router")]}}
+    component = {"name": "w", "frontendSidecar": "router", "podTemplate": pod}
+    alpha = to_alpha({"apiVersion": BETA, "metadata": {"name": "d"}, "spec": {"components": [component]}})
+    extra = alpha["spec"]["services"]["w"]["extraPodSpec"]
+    extra["mainContainer"]["image"] = "b"
+    extra["containers"] = [one for one in extra["containers"] if one["name"] in containers]
+    (found,) = to_beta(alpha)["spec"]["components"]
+    assert found["podTemplate"]["spec"]["containers"][0]["image"] == "b"
+    assert found.get("frontendSidecar") == expected
+
+
+def test_resources_are_joined_by_name_and_a_claim_does_not_take_the_gpus_away() -> None:
+    service = {
+        "resources": {"limits": {"gpu": "1", "cpu": "4"}, "requests": {"custom": {"ephemeral-storage": "2Gi"}}},
+        "extraPodSpec": {"mainContainer": {"resources": {"limits": {"cpu": "8"}, "claims": [{"name": "rdma"}]}}},
+    }
+    alpha = {"apiVersion": ALPHA, "metadata": {"name": "d"}, "spec": {"services": {"w": service}}}
+    (found,) = to_beta(alpha)["spec"]["components"]
+    assert found["podTemplate"]["spec"]["containers"][0]["resources"] == {
+        "limits": {"nvidia.com/gpu": "1", "cpu": "8"},
+        "requests": {"ephemeral-storage": "2Gi"},
+        "claims": [{"name": "rdma"}],
+    }
+    assert to_alpha(to_beta(alpha)) == alpha
+
+
+def test_a_second_compilation_cache_is_a_mount_like_the_others() -> None:
+    mounts = [{"name": name, "mountPoint": f"/{name}", "useAsCompilationCache": True} for name in ("one", "two")]
+    alpha = {"apiVersion": ALPHA, "metadata": {"name": "d"}, "spec": {"services": {"w": {"volumeMounts": mounts}}}}
+    (found,) = to_beta(alpha)["spec"]["components"]
+    assert found["compilationCache"] == {"pvcName": "one", "mountPath": "/one"}
+    assert found["podTemplate"]["spec"]["containers"][0]["volumeMounts"] == [{"name": "two", "mountPath": "/two"}]
+    assert to_alpha(to_beta(alpha)) == alpha
+
+
 def test_the_order_of_components_survives_the_way_through_alpha() -> None:
     components = [{"name": name, "type": "worker"} for name in ("z", "B", "a")]
     beta = {"apiVersion": BETA, "kind": "DynamoGraphDeployment", "metadata": {"name": "d"}}
@@ -440,3 +491,25 @@ def test_an_edit_of_replicas_in_beta_always_reaches_alpha(alpha: Object, replica
         component["replicas"] = replicas
     found = to_alpha(beta)["spec"].get("services", {})
     assert all(service["replicas"] == replicas for service in found.values())
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(beta_objects)
+def test_scaling_in_alpha_changes_nothing_else_in_beta(beta: Object) -> None:
+    alpha = to_alpha(beta)
+    for service in alpha["spec"].get("services", {}).values():
+        service["replicas"] = 7
+    for component in beta["spec"].get("components", ()):
+        component["replicas"] = 7
+    assert to_beta(alpha)["spec"] == beta["spec"]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(alpha_objects)
+def test_scaling_in_beta_changes_nothing_else_in_alpha(alpha: Object) -> None:
+    beta = to_beta(alpha)
+    for component in beta["spec"].get("components", ()):
+        component["replicas"] = 7
+    for service in alpha["spec"].get("services", {}).values():
+        service["replicas"] = 7
+    assert to_alpha(beta)["spec"] == alpha["spec"]

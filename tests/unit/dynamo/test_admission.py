@@ -235,6 +235,17 @@ def test_replicas_that_an_adapter_owns_are_changed_by_it_and_by_planners_only() 
     assert errors(new, old, user="operator", operator_users=frozenset({"operator"})) == []
 
 
+def test_a_frontend_that_is_no_container_of_the_pod_is_refused_at_creation_only() -> None:
+    obj = deployment("d", component("w", frontendSidecar="front"))
+    text = "must match a podTemplate.spec.containers name"
+    assert errors(obj) == [f'spec.components[0].frontendSidecar: Invalid value: "front": {text}']
+    changed = copy.deepcopy(obj)
+    changed["metadata"]["labels"] = {"team": "a"}
+    assert errors(changed, obj) == []
+    obj["spec"]["components"][0]["podTemplate"]["spec"]["containers"].append({"name": "front", "image": "f:1"})
+    assert errors(obj) == []
+
+
 def test_a_main_container_with_an_image_is_required_at_creation_only() -> None:
     obj = deployment("d", {"name": "w", "type": "worker"})
     assert errors(obj) == ["spec.components[0].podTemplate.spec.containers: Required value: is required"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import shlex
 from pathlib import Path
@@ -14,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo.accessories import accessories_of
 from spinney.core.expansion.dynamo.framework import BadDeployment, Observed
 from spinney.core.expansion.dynamo.grove import Grove
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.resources import SERVICES
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dynamo"
@@ -146,8 +149,122 @@ def test_words_of_a_command_stay_words_where_a_shell_comes_between(program: str,
     leader = podcliqueset_of(deployment("d", wide, annotations=annotations), SETTINGS)["spec"]["template"]["cliques"][0]
     (line,) = leader["spec"]["podSpec"]["containers"][0]["args"]
     read = shlex.split(line)
-    inner = shlex.split(read[-1]) if program == "dynamo.trtllm" else read[read.index("python3") :]
-    assert inner[:7] == ["python3", "-m", program, *words]
+    assert read[read.index("python3") :][:7] == ["python3", "-m", program, *words]
+
+
+def test_a_line_for_a_shell_stays_with_the_shell_of_the_user() -> None:
+    wide = component("w", gpus=8, line="python3 -m dynamo.vllm -tp 16", multinode={"nodeCount": 2})
+    wide["podTemplate"]["spec"]["containers"][0]["command"] = ["/bin/bash", "-c"]
+    leader = _main_of(wide, {"nvidia.com/vllm-distributed-executor-backend": "ray"})
+    assert leader["command"] == ["/bin/bash", "-c"]
+
+
+def test_ranks_of_mpi_log_in_with_the_keys_of_the_secret_and_get_the_environment() -> None:
+    wide = component("w", gpus=4, line="python3 -m dynamo.trtllm", multinode={"nodeCount": 2})
+    wide["podTemplate"]["spec"]["containers"][0]["env"] = [{"name": "NCCL_DEBUG", "value": "INFO"}]
+    leader, worker = podcliqueset_of(deployment("d", wide), SETTINGS)["spec"]["template"]["cliques"]
+    for each in (leader, worker):
+        (line,) = each["spec"]["podSpec"]["containers"][0]["args"]
+        assert "cp /ssh-pk/private.key $HOME/.ssh/id_rsa" in line
+        assert "cp /ssh-pk/private.key.pub $HOME/.ssh/authorized_keys" in line
+    words = shlex.split(leader["spec"]["podSpec"]["containers"][0]["args"][0])
+    assert words[words.index("-n") + 1] == "8"
+    assert ("-x", "NCCL_DEBUG") in list(itertools.pairwise(words))
+    assert words[-4:] == ["trtllm-llmapi-launch", "/bin/sh", "-c", "python3 -m dynamo.trtllm"]
+    assert worker["spec"]["podSpec"]["containers"][0]["args"][0].count("sshd -D -p 2222") == 1
+
+
+def _main_of(one: Json, annotations: Json | None = None) -> Json:
+    """The main container of a component's first clique."""
+    template = podcliqueset_of(deployment("d", one, annotations=annotations), SETTINGS)["spec"]["template"]
+    main: Json = template["cliques"][0]["spec"]["podSpec"]["containers"][0]
+    return main
+
+
+def _pod_of(one: Json) -> Json:
+    pod: Json = podcliqueset_of(deployment("d", one), SETTINGS)["spec"]["template"]["cliques"][0]["spec"]["podSpec"]
+    return pod
+
+
+def test_a_variable_of_the_user_is_not_given_twice() -> None:
+    own = component("w", line="python3 -m dynamo.vllm", compilationCache={"pvcName": "cache", "mountPath": "/c"})
+    variable = {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "value": "10.0.0.1"}
+    own["podTemplate"]["spec"]["containers"][0]["env"] = [variable]
+    env = _main_of(own, {"nvidia.com/dynamo-operator-origin-version": "1.0.0"})["env"]
+    assert [each for each in env if each["name"] == variable["name"]] == [variable]
+    assert {"name": "VLLM_CACHE_ROOT", "value": "/c"} in env
+
+
+@pytest.mark.parametrize(("way", "port"), [("mp", "29500"), ("ray", "6379")])
+def test_workers_wait_until_their_leader_listens(way: str, port: str) -> None:
+    wide = component("w", gpus=8, line="python3 -m dynamo.vllm -tp 16", multinode={"nodeCount": 2})
+    obj = deployment("d", wide, annotations={"nvidia.com/vllm-distributed-executor-backend": way})
+    leader, worker = podcliqueset_of(obj, SETTINGS)["spec"]["template"]["cliques"]
+    (waits,) = worker["spec"]["podSpec"]["initContainers"]
+    assert waits["name"] == f"wait-for-leader-{way}"
+    assert {"name": "LEADER_PORT", "value": port} in waits["env"]
+    assert "initContainers" not in leader["spec"]["podSpec"]
+    assert any(target.name == "d-wait-leader-script" for target in accessories_of(obj, SETTINGS))
+
+
+def test_the_executor_may_be_named_by_a_component() -> None:
+    wide = component("w", gpus=8, line="python3 -m dynamo.vllm -tp 16", multinode={"nodeCount": 2})
+    wide["podTemplate"]["metadata"] = {"annotations": {"nvidia.com/vllm-distributed-executor-backend": "Ray"}}
+    (line,) = _main_of(wide, {"nvidia.com/dynamo-operator-origin-version": "1.0.0"})["args"]
+    assert line.startswith("ray start --head")
+
+
+def test_what_the_user_mounts_is_not_mounted_over() -> None:
+    own = component("w", compilationCache={"pvcName": "cache", "mountPath": "/models"})
+    mounts = [{"name": "dshm", "mountPath": "/dev/shm"}, {"name": "cache", "mountPath": "/models/"}]
+    own["podTemplate"]["spec"]["containers"][0]["volumeMounts"] = mounts
+    own["podTemplate"]["spec"]["volumes"] = [{"name": "dshm", "emptyDir": {"medium": "Memory"}}]
+    pod = _pod_of(own)
+    assert pod["containers"][0]["volumeMounts"] == mounts
+    assert pod["volumes"] == [
+        {"name": "dshm", "emptyDir": {"medium": "Memory"}},
+        {"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}},
+    ]
+
+
+def test_a_volume_of_the_users_with_our_name_takes_the_place_of_ours() -> None:
+    own = component("w")
+    own["podTemplate"]["spec"]["volumes"] = [{"name": "shared-memory", "emptyDir": {"sizeLimit": "1Gi"}}]
+    pod = _pod_of(own)
+    assert pod["volumes"] == [{"name": "shared-memory", "emptyDir": {"sizeLimit": "1Gi"}}]
+    assert pod["containers"][0]["volumeMounts"] == [{"name": "shared-memory", "mountPath": "/dev/shm"}]
+
+
+def test_a_frontend_beside_a_worker_finds_the_models_of_the_worker() -> None:
+    own = component("w", frontendSidecar="front")
+    spec = own["podTemplate"]["spec"]
+    spec["containers"][0]["volumeMounts"] = [
+        {"name": "models", "mountPath": "/models"},
+        {"name": "own", "mountPath": "/x"},
+    ]
+    spec["containers"].append(
+        {"name": "front", "image": "f:1", "volumeMounts": [{"name": "own", "mountPath": "/elsewhere"}]}
+    )
+    assert _pod_of(own)["containers"][1]["volumeMounts"] == [
+        {"name": "own", "mountPath": "/elsewhere"},
+        {"name": "models", "mountPath": "/models"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(None, {"fsGroup": 1000}), ({}, None), ({"runAsUser": 0}, {"runAsUser": 0})]
+)
+def test_whoever_gives_a_security_context_gets_no_group_of_ours(given: Json | None, expected: Json | None) -> None:
+    own = component("w")
+    own["podTemplate"]["spec"]["securityContext"] = given
+    assert _pod_of(own).get("securityContext") == expected
+
+
+def test_a_deployment_named_like_a_model_has_services_without_dots() -> None:
+    obj = deployment("qwen3-0.6b", component("Frontend", "frontend"))
+    assert podcliqueset_of(obj, SETTINGS)["metadata"]["name"] == "qwen3-0-6b"
+    services = {target.name for target in accessories_of(obj, SETTINGS) if target.resource == SERVICES}
+    assert services == {"qwen3-0-6b-frontend"}
 
 
 def test_scaling_changes_nothing_but_replicas() -> None:

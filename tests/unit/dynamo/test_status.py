@@ -116,6 +116,21 @@ def test_a_group_that_has_no_place_is_a_capacity_problem() -> None:
     assert "d: w: insufficient scheduled replicas: scheduled=0/1" in found["Ready"]["message"]
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_pods_that_cannot_be_made_are_no_capacity_problem_and_the_reason_is_told(nodes: int) -> None:
+    failure = {"code": "ERR_CREATE_POD", "description": "Pod w-*: invalid", "observedAt": "2026-01-01T00:00:00Z"}
+    failing = {"observedGeneration": 1, "lastErrors": [failure]}
+    multinode = {"multinode": {"nodeCount": nodes}} if nodes > 1 else {}
+    found = conditions_of(
+        deployment("d", component("w", **multinode)),
+        live_set(),
+        cliques=[clique("d-0-w", 1, failing) if nodes == 1 else clique("d-0-w-0-w-ldr", 1, failing, "d-0-w")],
+        groups=[group("d-0-w", 1, {"observedGeneration": 1, "replicas": 1})] if nodes > 1 else [],
+    )
+    assert found["Ready"]["reason"] == "some_resources_are_not_ready"
+    assert found["Ready"]["message"] == "Resources not ready: d: w: Pod w-*: invalid"
+
+
 def test_a_named_queue_that_is_missing_is_told_and_no_set_is_made() -> None:
     obj = deployment("d", component("w"), annotations={"nvidia.com/kai-scheduler-queue": "mine"})
     changes = expand(obj, Observed(DynamoSettings(), 5.0, queue_exists=False)).changes
@@ -185,8 +200,10 @@ def live_set(condition: Condition | None = None) -> Json:
     return {"metadata": metadata, "spec": {"template": {}}, "status": {"conditions": found}}
 
 
-def clique(name: str, replicas: int, status: Json) -> PodClique:
-    return _made(name, {"podSpec": {}, "replicas": replicas}, status, PodClique)
+def clique(name: str, replicas: int, status: Json, of: str = "") -> PodClique:
+    labels = {"grove.io/podcliquescalinggroup": of} if of else {}
+    made: PodClique = _made(name, {"podSpec": {}, "replicas": replicas}, status, PodClique)
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, labels=labels))
 
 
 def group(name: str, replicas: int, status: Json) -> PodCliqueScalingGroup:

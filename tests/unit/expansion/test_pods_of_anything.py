@@ -14,6 +14,7 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion.backends.kai import Kai
 from spinney.core.expansion.pods import Recipe, pod
 from spinney.core.expansion.shape import standalone_members
+from spinney.core.expansion.startup import parents_of
 from unit.admission.admission_kit import clique, errors, pcs, stored
 
 Json = dict[str, Any]
@@ -65,5 +66,7 @@ def test_r8_what_is_admitted_can_be_made_into_a_pod(path: tuple[Any, ...], value
     metadata = {"name": member.name, "namespace": "ns", "uid": "u"}
     spec = msgspec.to_builtins(member.template.spec)
     live = msgspec.convert({"metadata": metadata, "spec": spec}, PodClique)
-    made = pod(Recipe(podcliqueset, live, member, Kai(), ("example.com/rack",), "image", mnnvl=True), 0, "p")
+    parents = parents_of(podcliqueset, member)
+    recipe = Recipe(podcliqueset, live, member, Kai(), ("example.com/rack",), "image", mnnvl=True, parents=parents)
+    made = pod(recipe, 0, "p")
     assert made.body["spec"]["containers"]

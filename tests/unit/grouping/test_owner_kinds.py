@@ -177,6 +177,41 @@ def test_k2_a_leader_without_workers_is_a_gang_of_one() -> None:
     assert parts(wanted(of_lws(0, 0), lws(size=1))) == {"leader": 1}
 
 
+def in_blocks(size: int = 5, blocks: Any = None, **annotations: str) -> Any:
+    """A set whose worker template asks for segments; `blocks` is its own policy of sub-groups."""
+    template = {"metadata": {"annotations": {SEGMENT_REQUIRED: "rack", **annotations}}}
+    workers = {"size": size, "workerTemplate": template, **({"subGroupPolicy": blocks} if blocks else {})}
+    above = {TOPOLOGY: "network"}
+    return owner("leaderworkerset.x-k8s.io/v1/LeaderWorkerSet", {"leaderWorkerTemplate": workers}, annotations=above)
+
+
+def test_k13_a_leader_is_in_a_block_with_workers() -> None:
+    above = in_blocks(**{SEGMENT_SIZE: "2"})
+    worker = of_lws(0, 1, annotations={SEGMENT_REQUIRED: "rack", SEGMENT_SIZE: "2"})
+    for found in (wanted(of_lws(0, 0), above), wanted(worker, above)):
+        assert (found.spec.min_member, parts(found), found.part) == (5, {"replica": 5}, "replica")
+        assert (found.annotations[SEGMENT_SIZE], found.annotations[SEGMENT_REQUIRED]) == ("2", RACK)
+
+
+def test_k13_the_sub_groups_of_a_leader_worker_set_are_its_blocks() -> None:
+    worker = of_lws(0, 3, annotations={SEGMENT_REQUIRED: "rack"})
+    found = wanted(worker, in_blocks(blocks={"subGroupSize": 2}))
+    assert (parts(found), found.annotations[SEGMENT_SIZE]) == ({"replica": 5}, "2")
+
+
+def test_k13_a_leader_that_its_set_leaves_out_of_sub_groups_is_in_no_block() -> None:
+    blocks = {"subGroupSize": 2, "subGroupPolicyType": "LeaderExcluded"}
+    assert parts(wanted(of_lws(0, 0), in_blocks(blocks=blocks))) == {"leader": 1, "workers": 4}
+
+
+def test_k13_sub_groups_for_which_no_level_is_asked_are_nothing_to_us() -> None:
+    workers = {"size": 5, "subGroupPolicy": {"subGroupSize": 2}}
+    found = wanted(
+        of_lws(0, 0), owner("leaderworkerset.x-k8s.io/v1/LeaderWorkerSet", {"leaderWorkerTemplate": workers})
+    )
+    assert (parts(found), SEGMENT_SIZE in found.annotations) == ({"leader": 1, "workers": 4}, False)
+
+
 def test_k2_a_knative_revision_is_as_large_as_it_never_gets_smaller_than() -> None:
     service = owner("serving.knative.dev/v1/Service", name="s")
     annotations = {"autoscaling.knative.dev/min-scale": "3"}
@@ -230,12 +265,22 @@ def test_k2_a_launcher_that_waits_for_workers_is_not_waited_for_until_it_is_ther
     top = trained(
         "MPIJob", "mpiReplicaSpecs", {"Launcher": 1, "Worker": 4}, launcherCreationPolicy="WaitForWorkersReady"
     )
-    marked = pod(
-        "l", labels={"training.kubeflow.org/job-role": "launcher"}, annotations={"pod-group-name": "pg-w-uid-w"}
-    )
+    launcher = {
+        "labels": {"training.kubeflow.org/job-role": "launcher"},
+        "annotations": {"pod-group-name": "pg-w-uid-w"},
+    }
+    marked, leaving = pod("l", **launcher), pod("l", **launcher, deletionTimestamp="2026-01-01T00:00:00Z")
     assert wanted(role("worker"), top).spec.min_member == 4
     assert wanted(role("launcher"), top).spec.min_member == 5
     assert wanted(role("worker"), top, cluster=Cluster(pods=[marked])).spec.min_member == 5
+    assert wanted(role("worker"), top, cluster=Cluster(pods=[leaving])).spec.min_member == 4
+
+
+def test_k2_an_azure_job_is_a_gang_of_its_nodes() -> None:
+    kind = "amlarc.azureml.com/v1alpha1/AmlJob"
+    found = wanted(pod("p"), owner(kind, {"job": {"options": {"envs": {"AZUREML_NODE_COUNT": 3}}}}))
+    assert (found.name, found.spec.min_member) == ("pg-w-uid-w", 3)
+    assert "AZUREML_NODE_COUNT: found none" in mistake(pod("p"), owner(kind))
 
 
 @pytest.mark.parametrize(
@@ -301,6 +346,17 @@ def test_k1_a_ray_group_can_ask_for_a_level_of_its_own() -> None:
     head, gpu = found.spec.sub_groups
     assert found.spec.topology_constraint.required_topology_level == ZONE
     assert head.topology_constraint is None
+    assert gpu.topology_constraint is not None
+    assert (gpu.topology_constraint.topology, gpu.topology_constraint.required_topology_level) == ("network", RACK)
+
+
+def test_k1_the_topology_of_ray_groups_may_be_named_once_for_all() -> None:
+    template = {"metadata": {"annotations": {REQUIRED: "rack"}}}
+    found = wanted(
+        of_ray("head"), owner("ray.io/v1/RayCluster", ray_spec(template=template), annotations={TOPOLOGY: "network"})
+    )
+    _, gpu = found.spec.sub_groups
+    assert found.spec.topology_constraint.topology == ""
     assert gpu.topology_constraint is not None
     assert (gpu.topology_constraint.topology, gpu.topology_constraint.required_topology_level) == ("network", RACK)
 

@@ -129,6 +129,23 @@ def test_k13_segments_that_pods_ask_for_are_checked_as_well() -> None:
     assert mistake(member, job()).startswith(f"Pod ns/p: metadata.annotations[{SEGMENT_SIZE}]")
 
 
+@pytest.mark.parametrize("role", ["master", "worker"])
+def test_k13_the_topology_of_segments_may_be_named_on_the_owner_and_the_rest_on_a_template(role: str) -> None:
+    segments = {SEGMENT_SIZE: "2", SEGMENT_REQUIRED: "rack"}
+    roles = {"Master": {}, "Worker": {"replicas": 4, "template": {"metadata": {"annotations": segments}}}}
+    top = owner("kubeflow.org/v1/PyTorchJob", {"pytorchReplicaSpecs": roles}, annotations={TOPOLOGY: "network"})
+    said = segments if role == "worker" else {}
+    found = wanted(pod("p", labels={"training.kubeflow.org/replica-type": role}, annotations=said), top)
+    assert found.annotations[TOPOLOGY] == "network"
+    assert found.spec.topology_constraint.topology == ""
+
+
+def test_k1_a_topology_without_a_level_is_a_mistake_though_a_template_names_one_that_is_not_read() -> None:
+    template = {"metadata": {"annotations": {REQUIRED: "rack"}}}
+    top = owner("apps/v1/StatefulSet", {"template": template}, annotations={TOPOLOGY: "network"})
+    assert "expected a level of topology network" in mistake(pod("p", annotations={REQUIRED: "rack"}), top)
+
+
 # K16
 
 
@@ -332,6 +349,10 @@ def test_k1_annotations_fill_in_what_a_gang_does_not_say() -> None:
         (
             [{"name": "lead", "minReplicas": 1, "podReferences": [{"namespace": "else", "name": "p"}]}],
             'podReferences[0].namespace: found "else", expected ns',
+        ),
+        (
+            [{"name": "lead", "minReplicas": 1, "podReferences": ["p"]}],
+            'spec.podgroups[0].podReferences: found ["p"], expected a list of objects',
         ),
     ],
 )

@@ -125,3 +125,26 @@ def test_g1_the_labels_of_a_claim_are_put_right() -> None:
         assert after["metadata"]["labels"] == claim["metadata"]["labels"] | {"mine": "stays"}
 
     in_world(scenario)
+
+
+def test_g1_pods_have_a_short_word_for_a_claim_with_a_long_name() -> None:
+    """Both claims of a pod are named alike to the last letters, and no part of a pod may be named as long as they."""
+    long = f"{'r' * 50}.net"
+    shared = [_sharing(f"{long}-{number}", "PerReplica") for number in range(2)]
+    templates = [{**TEMPLATES[0], "name": each["name"]} for each in shared]
+    whole = podcliqueset("p" * 30, [clique("c" * 15, 2, resourceSharing=shared)], resourceClaimTemplates=templates)
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await world.settle()
+        pods = await world.list("Pod")
+        owner = f"{'p' * 30}-0-{'c' * 15}"
+        given = sorted(each["resourceClaimName"] for pod in pods for each in pod["spec"]["resourceClaims"])
+        assert given == sorted(f"{owner}-{index}-{each['name']}" for index in range(2) for each in shared)
+        assert names(await world.list("ResourceClaim")) == given
+        for pod in pods:
+            words = {each["name"] for each in pod["spec"]["resourceClaims"]}
+            assert len(words) == 2
+            assert {each["name"] for each in pod["spec"]["containers"][0]["resources"]["claims"]} == words
+
+    in_world(scenario)

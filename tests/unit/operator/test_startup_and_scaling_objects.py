@@ -54,6 +54,29 @@ def test_g1_explicit_parents_in_groups_are_named_by_base_replicas_or_the_own_one
     in_world(scenario)
 
 
+def test_g1_nobody_waits_for_what_was_scaled_away() -> None:
+    """Neither for a clique without pods nor for a replica that its group no longer has."""
+    cliques = [clique("a"), clique("l"), clique("w", startsAfter=["l", "a"])]
+    groups = [group("g", ["l", "w"], replicas=2, minimum=2)]
+
+    async def scenario(world: World) -> None:
+        await world.apply(podcliqueset("d", cliques, groups, cliqueStartupType="CliqueStartupTypeExplicit"))
+        await world.settle()
+        for kind, name, replicas in (("PodClique", "d-0-a", 0), ("PodCliqueScalingGroup", "d-0-g", 1)):
+            await world.door.scale(world.ref(await world.get(kind, name) or {}), replicas, ANY)
+        await world.settle()
+        await world.delete("Pod", (await _pod(world, "d-0-g-0-w"))["metadata"]["name"])
+        await world.settle()
+        assert _parents(await _pod(world, "d-0-g-0-w")) == ["d-0-g-0-l:1"]
+        assert {each["status"]["phase"] for each in await world.list("Pod")} == {"Running"}
+        for kind, name, replicas in (("PodClique", "d-0-a", 1), ("PodCliqueScalingGroup", "d-0-g", 2)):
+            await world.door.scale(world.ref(await world.get(kind, name) or {}), replicas, ANY)
+        await world.settle()
+        assert _parents(await _pod(world, "d-0-g-1-w")) == ["d-0-g-0-l:1", "d-0-g-1-l:1", "d-0-a:1"]
+
+    in_world(scenario)
+
+
 def test_g1_the_init_container_has_an_account_that_may_only_read_pods() -> None:
     cliques = [clique("a"), clique("b")]
 

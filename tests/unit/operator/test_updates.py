@@ -380,26 +380,3 @@ def test_g1_an_update_never_takes_more_than_one_ready_pod_though_others_have_no_
         assert (await world.get("PodClique", "d-0-w") or {})["status"]["readyReplicas"] == 1
 
     in_world(scenario, nodes=TWO_PLACES)
-
-
-def test_g1_an_update_goes_on_though_scaling_in_takes_the_pod_that_it_waits_for() -> None:
-    """The replacement of the first pod is not ready yet, and so the first to go."""
-    whole = podcliqueset("d", [clique("w", 3, 2)])
-    slow = _with_image(whole, "v2")
-    slow["spec"]["template"]["cliques"][0]["annotations"] = {"spinney.dev/sim-start-delay": "30"}
-
-    async def scenario(world: World) -> None:
-        await world.apply(whole)
-        await world.settle()
-        await world.apply(slow)
-        await asyncio.sleep(20)
-        assert await _images(world) == ["serve", "serve", "v2"]
-        found = await world.get("PodClique", "d-0-w") or {}
-        await world.door.scale(world.ref(found), 2, ANY)
-        await world.settle()
-        assert await _images(world) == ["v2"] * 2
-        status = (await world.get("PodCliqueSet", "d") or {})["status"]
-        assert (status["updatedReplicas"], status["availableReplicas"]) == (1, 1)
-        assert status["updateProgress"]["updateEndedAt"]
-
-    in_world(scenario)

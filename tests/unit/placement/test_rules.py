@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from unit.placement.problem_kit import BLOCK, HOST, RACK, ZONE, answer, answers, gang, node, nodes_of, pods
@@ -129,6 +131,14 @@ def test_k14_elastic_pods_stay_near_and_the_rack_that_holds_them_beats_a_tighter
 
 def test_k14_extras_can_be_left_for_later() -> None:
     assert nodes_of(answer([node("a")], gang(pods("w", 6, min=2)), extras="skip")) == {"a": 2}
+
+
+@pytest.mark.parametrize(("least", "placed"), [((1, 1), {"x": 3, "y": 3}), ((2, 1), {"x": 4, "y": 2})])
+def test_k14_pod_sets_share_the_room_for_extras_by_their_minimums(
+    least: tuple[int, int], placed: dict[str, int]
+) -> None:
+    found = answer([node("a", gpus=6)], gang(pods("x", 6, min=least[0]), pods("y", 6, min=least[1])))
+    assert Counter(placement["pods"] for placement in found["placements"]) == placed
 
 
 def test_k14_min_groups_lets_the_rest_out_in_the_order_of_the_problem() -> None:

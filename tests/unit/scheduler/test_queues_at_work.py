@@ -57,6 +57,17 @@ def test_k16_children_that_ask_for_more_than_the_least_are_refused_where_the_que
     watched(scenario)
 
 
+def test_k14_k16_parts_of_a_gang_share_what_its_queue_has_left() -> None:
+    async def scenario(world: World) -> None:
+        leaves = [{"name": name, "minMember": 1} for name in ("prefill", "decode")]
+        members = [pod(f"{each['name']}-{i}", "a", 1, subgroup=each["name"]) for each in leaves for i in range(4)]
+        await world.apply([queue("team", 6), podgroup("a", 2, queue="team", subGroups=leaves), *members])
+        await world.settle()
+        assert len(await bound(world, "prefill")) == len(await bound(world, "decode")) == 3
+
+    watched(scenario)
+
+
 def test_k15_k16_pods_beyond_the_minimum_that_the_queue_refuses_are_told_so() -> None:
     async def scenario(world: World) -> None:
         await world.apply([queue("team", 16), podgroup("a", 1, queue="team"), *pods("a", 3)])

@@ -70,6 +70,27 @@ def test_k13_every_owner_that_numbers_its_pods_is_understood(key: str) -> None:
     assert waiting_names(segmented(pods)) == {"default/segment-0": ["b", "d"], "default/segment-1": ["a", "c"]}
 
 
+def test_k13_pods_that_their_owner_has_put_into_blocks_stay_there() -> None:
+    """A LeaderWorkerSet of five in blocks of two: the leader is one more in the first block."""
+    prefix = "leaderworkerset.sigs.k8s.io"
+    pods = [
+        member(f"p-{i}", labels={f"{prefix}/worker-index": str(i), f"{prefix}/subgroup-index": block})
+        for i, block in enumerate("00011")
+    ]
+    assert waiting_names(segmented(pods)) == {
+        "default/segment-0": ["p-0", "p-1", "p-2"],
+        "default/segment-1": ["p-3", "p-4"],
+    }
+
+
+def test_k13_pods_that_name_a_level_only_have_the_size_of_their_podgroup() -> None:
+    pods = [member(f"p-{i}", annotations={REQUIRED: "rack"}) for i in range(4)]
+    assert waiting_names(segmented(pods, size="2")) == {
+        "default/segment-0": ["p-0", "p-1"],
+        "default/segment-1": ["p-2", "p-3"],
+    }
+
+
 def test_k13_pods_without_an_index_are_dealt_out_in_order() -> None:
     assert waiting_names(segmented(members(3))) == {"default/segment-0": ["p-0", "p-1"], "default/segment-1": ["p-2"]}
 

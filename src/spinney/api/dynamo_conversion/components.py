@@ -24,6 +24,15 @@ ONLY_BETA: Paths = (
     ("multinode", "worker"),
 )
 _SAME = ("globalDynamoNamespace", "replicas", "minAvailable", "modelRef", "eppConfig", "topologyConstraint")
+_OF_COMPONENT = (("podTemplate", "frontendSidecar", "compilationCache"),)
+_OF_SERVICE = (
+    (
+        *("annotations", "labels", "resources", "envs", "envFromSecret", "volumeMounts", "livenessProbe"),
+        *("readinessProbe", "extraPodMetadata", "extraPodSpec", "frontendSidecar"),
+    ),
+    ("componentType", "subComponentType"),
+)
+"""Fields that say one thing of the other version together: its pod, its type."""
 _ROLES = ("prefill", "decode")
 _SWITCHED = ("gpuMemoryService", "failover")
 
@@ -65,6 +74,31 @@ def service_of(component: Part) -> Part:
         mount |= {"mountPoint": cache["mountPath"]} if cache.get("mountPath") else {}
         service["volumeMounts"] = [*service.get("volumeMounts", ()), mount]
     return service
+
+
+def keep_unedited(converted: Part, original: Part, back: Part) -> Part:
+    """The converted part with the fields of the original that nobody has edited, as the original has them.
+
+    `back` is the original by way of the other version: where it says what the converted part says, there was no edit.
+    Fields that describe the same thing are kept together or not at all.
+    """
+    together = _OF_COMPONENT if "name" in original else _OF_SERVICE
+    grouped = {key for keys in together for key in keys}
+    single = [(key,) for key in {**original, **back, **converted} if key not in grouped]
+    unedited = {
+        key for keys in (*together, *single) if all(converted.get(one) == back.get(one) for one in keys) for key in keys
+    }
+    kept = {key: copy.deepcopy(value) for key, value in original.items() if key in unedited}
+    return _with_sidecar(kept | {key: value for key, value in converted.items() if key not in unedited}, original)
+
+
+def _with_sidecar(component: Part, original: Part) -> Part:
+    """A service cannot say that a container of another name is the frontend: it is as long as it is there."""
+    name = original.get("frontendSidecar")
+    containers = ((component.get("podTemplate") or {}).get("spec") or {}).get("containers") or ()
+    if "frontendSidecar" not in component and any(one.get("name") == name for one in containers):
+        return component | {"frontendSidecar": name}
+    return component
 
 
 def put_back(converted: Part, original: Part, paths: Paths) -> Part:

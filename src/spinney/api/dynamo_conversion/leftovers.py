@@ -1,7 +1,8 @@
 """What one version says and the other cannot, carried in an annotation so that the way back restores it.
 
 A part that was not changed in between comes back exactly, known by its digest. A changed part is converted anew and
-gets back only the fields that have no counterpart, so that an edit is never undone by what was kept.
+gets back the fields that nobody edited and those that have no counterpart: an edit is never undone by what was kept,
+and an edit of one field changes no other.
 """
 
 from __future__ import annotations

@@ -211,13 +211,20 @@ def _copied(part: Part, keys: tuple[str, ...]) -> Part:
 
 
 def _restored(kept: Kept, name: str, current: Part, converted: Part, only: components.Paths) -> Part:
-    """The part as it was if it is unchanged since; else converted, with what has no counterpart put back."""
+    """The part as it was where it is unchanged since; else converted, with what has no counterpart put back."""
     entry = kept.parts.get(name)
     if entry is None:
         return converted
     if entry.digest == leftovers.digest(current):
         return copy.deepcopy(entry.part)
-    return components.put_back(converted, entry.part, only)
+    merged = components.keep_unedited(converted, entry.part, _there_and_back(name, entry.part))
+    return components.put_back(merged, entry.part, only)
+
+
+def _there_and_back(name: str, part: Part) -> Part:
+    if "name" in part:
+        return components.component_of(name, components.service_of(part))
+    return components.service_of(components.component_of(name, part))
 
 
 def _ordered(found: list[Part], order: tuple[str, ...]) -> list[Part]:

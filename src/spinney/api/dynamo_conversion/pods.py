@@ -75,8 +75,12 @@ def _flat_container(service: Part) -> Part:
 
 
 def _merged(flat: Part, user: Part) -> Part:
-    """The user's container over the flat fields: non-empty values win, lists of variables and mounts are joined."""
+    """The user's container over the flat fields: non-empty values win, lists of variables and mounts are joined, and
+    so are resources: who names a claim in one place keeps the GPUs that are asked for in the other.
+    """
     merged = flat | {key: value for key, value in user.items() if value not in (None, "", [], {}) and key != "name"}
+    if flat.get("resources") and user.get("resources"):
+        merged["resources"] = _joined(flat["resources"], user["resources"])
     if flat.get("env") and user.get("env"):
         named = {one.get("name"): one for one in (*flat["env"], *user["env"])}
         merged["env"] = list(named.values())
@@ -84,6 +88,14 @@ def _merged(flat: Part, user: Part) -> Part:
         if flat.get(key) and user.get(key):
             merged[key] = [*user[key], *flat[key]]
     return merged
+
+
+def _joined(flat: Part, user: Part) -> Part:
+    """Amounts by name, the user's over the flat ones; claims as a whole."""
+    halves = {half: {**(flat.get(half) or {}), **(user.get(half) or {})} for half in ("requests", "limits")}
+    claims = user.get("claims") or flat.get("claims")
+    found = {**flat, **user, **halves, "claims": claims}
+    return {key: value for key, value in found.items() if value}
 
 
 def _resources(resources: Part) -> Part:
@@ -113,7 +125,10 @@ def _flat_resources(resources: Part) -> Part:
 
 
 def _mounts(service: Part) -> list[Part]:
-    return [one for one in service.get("volumeMounts") or () if not one.get("useAsCompilationCache")]
+    """All but the compilation cache, which has a field of its own; a second one is a mount like the others."""
+    mounts = list(service.get("volumeMounts") or ())
+    cache = next((one for one in mounts if one.get("useAsCompilationCache")), None)
+    return [one for one in mounts if one is not cache]
 
 
 def _claims(service: Part) -> list[str]:

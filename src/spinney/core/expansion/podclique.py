@@ -118,10 +118,18 @@ def _scale(clique: PodClique, pods: Sequence[Pod], observed: Observed, keys: tup
     backend = observed.settings.backend_of(observed.podcliqueset)
     settings = observed.settings
     image, mnnvl = settings.init_image, settings.mnnvl_enabled
-    recipe = Recipe(observed.podcliqueset, clique, observed.member, backend, keys, image, mnnvl)
+    parents = _parents(observed) if missing else ()
+    recipe = Recipe(observed.podcliqueset, clique, observed.member, backend, keys, image, mnnvl, parents)
     indices = free_indices(pods, missing)
-    waits = bool(missing and startup.parents_of(observed.podcliqueset, observed.member))
-    return [*([access.token(observed.podcliqueset)] if waits else []), *_new_pods(recipe, indices, observed)]
+    return [*([access.token(observed.podcliqueset)] if parents else []), *_new_pods(recipe, indices, observed)]
+
+
+def _parents(observed: Observed) -> tuple[startup.Parent, ...]:
+    """Those of them that the gang counts: nobody waits for what was scaled away. A gang that does not count the member
+    itself yet tells nothing."""
+    parents = startup.parents_of(observed.podcliqueset, observed.member)
+    counted = {group.name for group in observed.gang.spec.podgroups} if observed.gang is not None else set()
+    return tuple(each for each in parents if each.clique in counted or observed.member.name not in counted)
 
 
 def _new_pods(recipe: Recipe, indices: Sequence[int], observed: Observed) -> list[Change]:

@@ -51,6 +51,7 @@ class Recipe:
     node_keys: tuple[str, ...] = ()
     init_image: str = ""
     mnnvl: bool = False
+    parents: tuple[startup.Parent, ...] = ()
 
 
 def pod(recipe: Recipe, index: int, name: str) -> Create:
@@ -95,7 +96,6 @@ def _spec(recipe: Recipe, index: int) -> Json:
     environment = _environment(recipe)
     claims = sharing.claims_of(recipe.podcliqueset, recipe.member, index)
     linked = compute_domains.claims_of(recipe.podcliqueset, recipe.member) if recipe.mnnvl else []
-    parents = startup.parents_of(recipe.podcliqueset, recipe.member)
     spec: Json = {
         **template,
         "containers": _with_environment(template.get("containers") or (), environment, claims, linked),
@@ -106,8 +106,8 @@ def _spec(recipe: Recipe, index: int) -> Json:
         "restartPolicy": "Always",
     }
     initial = _with_environment(template.get("initContainers") or (), environment, claims, linked)
-    if parents:
-        initial.append(startup.init_container(recipe.init_image, parents))
+    if recipe.parents:
+        initial.append(startup.init_container(recipe.init_image, recipe.parents))
         spec["volumes"] = [*(template.get("volumes") or ()), *startup.volumes(name)]
     if initial:
         spec["initContainers"] = initial

@@ -117,9 +117,10 @@ def _age(pod: Pod) -> tuple[str, int, str]:
 
 
 def _is_settled(clique: PodClique, target: str) -> bool:
-    """All pods are of the revision, and no update of them is to be ended."""
+    """All pods are of the revision, and no update of them is to be ended, be it one that was taken back."""
     known = clique.status.update_progress
-    return clique.status.current_pod_template_hash in ("", target) and (known is None or not _goes_on(known, target))
+    over = known is None or known.update_ended_at is not None
+    return over and clique.status.current_pod_template_hash in ("", target)
 
 
 def _goes_on(known: PodCliqueUpdateProgress, target: str) -> bool:

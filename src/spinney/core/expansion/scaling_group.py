@@ -265,8 +265,9 @@ def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequen
     before, whole = group.status, observed.revisions.whole
     known = before.update_progress
     begun = known is not None and _goes_on(known, observed)
+    unended = known is not None and known.update_ended_at is None
     rolls = _may_replace(observed) and any(_is_old(replica, observed.revisions) for replica in replicas)
-    if before.current_pod_clique_set_generation_hash in ("", whole) and not (begun or rolls):
+    if before.current_pod_clique_set_generation_hash in ("", whole) and not (unended or rolls):
         follows: Json = {"updateProgress": builtins(known) | _counts(observed, replicas)} if known else {}
         return {"currentPodCliqueSetGenerationHash": whole} | follows, False
     chosen = _turn(group, observed, replicas)

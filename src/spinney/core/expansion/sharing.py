@@ -12,7 +12,8 @@ from spinney.api.changes import Change, Json, Notify, Resource
 from spinney.api.kinds.podcliqueset import PodCliqueSet, ResourceSharing
 from spinney.api.labels import COMPONENT_RESOURCE_CLAIM
 from spinney.api.meta import ObjectMeta, PartialObject
-from spinney.core.expansion.objects import amend, delete, kept, managed_labels, new_object, owner_reference
+from spinney.api.names import LABEL_LIMIT
+from spinney.core.expansion.objects import amend, delete, digest, kept, managed_labels, new_object, owner_reference
 from spinney.core.expansion.resources import CLAIMS
 from spinney.core.expansion.shape import Member
 
@@ -36,7 +37,16 @@ def claims_of(podcliqueset: PodCliqueSet, member: Member, index: int) -> list[Js
             if _is_for(entry, member)
         ]
     names += [_name(member.name, index, entry) for entry in member.template.resource_sharing]
-    return [{"name": name.replace(".", "-"), "resourceClaimName": name} for name in names]
+    return [{"name": _in_pod(name), "resourceClaimName": name} for name in names]
+
+
+def _in_pod(name: str) -> str:
+    """What a pod calls a claim: a label, where the claim itself may have a longer name with dots in it."""
+    label = name.replace(".", "-")
+    if len(label) <= LABEL_LIMIT:
+        return label
+    word = digest(name)
+    return f"{label[: LABEL_LIMIT - len(word) - 1].rstrip('-')}-{word}"
 
 
 def expand(
@@ -110,4 +120,7 @@ def _claim(
 
 def _labels(podcliqueset: PodCliqueSet, name: str, template: Json) -> dict[str, str]:
     theirs = (template.get("metadata") or {}).get("labels") or {}
-    return {**theirs, **managed_labels(podcliqueset.metadata.name, name[:63].rstrip("-."), COMPONENT_RESOURCE_CLAIM)}
+    return {
+        **theirs,
+        **managed_labels(podcliqueset.metadata.name, name[:LABEL_LIMIT].rstrip("-."), COMPONENT_RESOURCE_CLAIM),
+    }

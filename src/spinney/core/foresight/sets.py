@@ -17,7 +17,7 @@ from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import GATE_PODGANG_PENDING
-from spinney.core.expansion import cliques, podgang, sharing
+from spinney.core.expansion import cliques, podgang, sharing, startup
 from spinney.core.expansion.objects import owner_reference
 from spinney.core.expansion.pods import Recipe, pod
 from spinney.core.expansion.resources import PODCLIQUESETS
@@ -117,8 +117,9 @@ class _Set:
         body = self._registry.adopt(cliques.clique(self._set, member, self._revisions, owner).body)
         clique = msgspec.convert(body, PodClique, strict=False)
         keys = self._translation.node_keys(self._set, member)
-        settings = self._settings
-        recipe = Recipe(self._set, clique, member, self._backend, keys, settings.init_image, settings.mnnvl_enabled)
+        image, mnnvl = self._settings.init_image, self._settings.mnnvl_enabled
+        parents = startup.parents_of(self._set, member)
+        recipe = Recipe(self._set, clique, member, self._backend, keys, image, mnnvl, parents)
         for index in range(have, wanted):
             name = f"{naming.pod_prefix(member.name)}{index}"
             yield name, self._registry.adopt(_ungated(pod(recipe, index, name).body))

@@ -6,7 +6,8 @@ put it into.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint
 from spinney.api.labels import (
@@ -30,7 +31,7 @@ from spinney.core.grouping.owners.register import effective, shape_of
 from spinney.core.grouping.rank import Rank, rank_of
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.core.grouping.shape import Lookups, Shape
-from spinney.core.grouping.topology import constraint_of, doubts, places, segments_of
+from spinney.core.grouping.topology import BLOCKS, PLACES, constraint_of, doubts, places, segments_of, templates
 from spinney.core.grouping.wanted import LeftAlone, Wanted
 
 _OPT_OUT = frozenset({GROVE_IGNORE, KAI_IGNORE_WORKLOAD_API, KAI_SKIP_PODGROUPER, SKIP_PODGROUPER})
@@ -86,6 +87,7 @@ def _is_placed_by_others(chain: Chain, shape: Shape, lookups: Lookups) -> bool:
 
 def _wanted(chain: Chain, deciding: Chain, shape: Shape, lookups: Lookups, settings: GrouperSettings) -> Wanted:
     source = _source(deciding, shape)
+    source = replace(source, annotations={**source.annotations, **shape.annotations})
     constraint, segments = _topology(deciding, shape, source, lookups)
     segments_of(deciding.pod.metadata.annotations, chain.pod.title, lookups, source.annotations)
     rank = rank_of(deciding, shape, lookups, settings)
@@ -119,8 +121,15 @@ def _topology(
     if chain.gang is not None and shape.owner.uid == chain.gang.uid:
         constraint = grove.root_constraint(chain, lookups)
     else:
-        constraint = constraint_of(source.annotations, source, lookups)
+        constraint = constraint_of(source.annotations, source, lookups, below=_levels_below(chain))
     return constraint, segments_of(source.annotations, source, lookups)
+
+
+def _levels_below(chain: Chain) -> Iterator[str]:
+    """Levels that pods or their templates name for themselves: those of segments, and those of Ray groups."""
+    keys = (*PLACES, *BLOCKS) if chain.top.group == ray.GROUP else BLOCKS
+    for said in (chain.pod.metadata.annotations, *templates(chain.top.part("spec"))):
+        yield from (said[key] for key in keys if said.get(key))
 
 
 def _spec(shape: Shape, rank: Rank, constraint: PodGroupTopologyConstraint) -> PodGroupSpec:

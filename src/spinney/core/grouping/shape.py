@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup, SubGroup
 from spinney.core.grouping.chain import Chain, Owner, pod_as_owner
@@ -31,7 +31,10 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`single`: no other pod can be in the group. `part`: the sub-group of the pod."""
+    """`single`: no other pod can be in the group. `part`: the sub-group of the pod.
+
+    `annotations`: what the owner says elsewhere than in its annotations.
+    """
 
     name: str
     owner: Owner
@@ -40,6 +43,7 @@ class Shape:
     part: str = ""
     default_class: str = TRAIN
     single: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 ShapeOf = Callable[[Chain, Lookups], Shape]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint
@@ -17,8 +17,10 @@ from spinney.api.labels import (
 from spinney.core.grouping.mistakes import MistakeError, annotation
 from spinney.core.grouping.shape import Lookups
 
-_PLACEMENT = (KAI_TOPOLOGY, KAI_TOPOLOGY_REQUIRED, KAI_TOPOLOGY_PREFERRED)
-_SEGMENTS = (KAI_SEGMENT_SIZE, KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED)
+PLACES = (KAI_TOPOLOGY_REQUIRED, KAI_TOPOLOGY_PREFERRED)
+BLOCKS = (KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED)
+_PLACEMENT = (KAI_TOPOLOGY, *PLACES)
+_SEGMENTS = (KAI_SEGMENT_SIZE, *BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +60,39 @@ def asks_for_topology(annotations: Mapping[str, str]) -> bool:
 
 def places(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """The annotations that name a level for the whole group."""
-    return tuple(key for key in _PLACEMENT[1:] if annotations.get(key))
+    return tuple(key for key in PLACES if annotations.get(key))
+
+
+def templates(spec: object) -> Iterator[Mapping[str, str]]:
+    """The annotations of whatever an owner has templates for."""
+    left = [spec]
+    while left:
+        part = left.pop()
+        if isinstance(part, list):
+            left.extend(part)
+        elif isinstance(part, dict):
+            left.extend(part.values())
+            metadata = part.get("metadata")
+            annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+            if isinstance(annotations, dict):
+                yield {key: value for key, value in annotations.items() if isinstance(value, str)}
 
 
 def constraint_of(
-    annotations: Mapping[str, str], subject: object, lookups: Lookups, above: Mapping[str, str] | None = None
+    annotations: Mapping[str, str],
+    subject: object,
+    lookups: Lookups,
+    above: Mapping[str, str] | None = None,
+    below: Iterable[str] = (),
 ) -> PodGroupTopologyConstraint:
-    """What the annotations ask for; the topology may be named `above`. Raises a mistake."""
-    asked = {key: annotations[key] for key in _PLACEMENT[1:] if annotations.get(key)}
+    """What the annotations ask for. Raises a mistake.
+
+    The topology may be named `above`, and its levels `below`: the annotations there that name one.
+    """
+    asked = {key: annotations[key] for key in PLACES if annotations.get(key)}
     named = annotations.get(KAI_TOPOLOGY, "")
     if not asked:
-        if named and not any(annotations.get(key) for key in _SEGMENTS):
+        if named and not any(annotations.get(key) for key in _SEGMENTS) and not any(below):
             wanted = f"a level of topology {named} here or in {KAI_TOPOLOGY_PREFERRED}"
             raise MistakeError(subject, annotation(KAI_TOPOLOGY_REQUIRED), None, wanted)
         return PodGroupTopologyConstraint()
@@ -79,26 +103,30 @@ def constraint_of(
     )
 
 
+def segments_said(owner: Mapping[str, str], spec: object) -> dict[str, str]:
+    """What an owner or its templates say about segments, with the topology; the owner's own word comes first."""
+    said = [owner, *templates(spec)]
+    asked = {key: next((one[key] for one in said if one.get(key)), "") for key in (KAI_TOPOLOGY, *_SEGMENTS)}
+    return {key: value for key, value in asked.items() if value} if any(asked[key] for key in BLOCKS) else {}
+
+
 def segments_of(
     annotations: Mapping[str, str], subject: object, lookups: Lookups, above: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The segment annotations with levels as node labels (K13). Raises a mistake."""
+    """The segment annotations with levels as node labels (K13); the size may be given `above`. Raises a mistake."""
     asked = {key: annotations[key] for key in _SEGMENTS if annotations.get(key)}
     if not asked:
         return {}
-    size = asked.get(KAI_SEGMENT_SIZE)
+    size = asked.pop(KAI_SEGMENT_SIZE, None) or (above or {}).get(KAI_SEGMENT_SIZE)
     if size is None or not (size.isascii() and size.isdecimal()) or int(size) < 1:
         raise MistakeError(subject, annotation(KAI_SEGMENT_SIZE), size, "a whole number of 1 or more")
-    if len(asked) == 1:
+    if not asked:
         wanted = f"a level here or in {KAI_SEGMENT_PREFERRED}, for segments are asked for"
         raise MistakeError(subject, annotation(KAI_SEGMENT_REQUIRED), None, wanted)
     found = {KAI_SEGMENT_SIZE: size}
     named = annotations.get(KAI_TOPOLOGY) or (above or {}).get(KAI_TOPOLOGY, "")
-    for key in (KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED):
-        if key in asked:
-            levels = levels_of(named, subject, annotation(KAI_TOPOLOGY), lookups)
-            found[key] = levels.key_of(subject, annotation(key), asked[key])
-    return found
+    levels = levels_of(named, subject, annotation(KAI_TOPOLOGY), lookups)
+    return found | {key: levels.key_of(subject, annotation(key), level) for key, level in asked.items()}
 
 
 def doubts(subject: object, constraint: PodGroupTopologyConstraint, lookups: Lookups) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ Works on a board on which the minimum is settled; never moves the minimum and ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import groupby
 from typing import NamedTuple
 
 from spinney.core.placement.board import Board, Solution, bits
@@ -14,6 +16,9 @@ from spinney.core.placement.choices import Kids, choices
 from spinney.core.placement.filling import Ladder, fill
 from spinney.core.placement.parts import Level, Part
 from spinney.core.placement.search import Search
+
+_TURNS = 64
+"""So many turns at least are taken by leaves that share what room there is."""
 
 
 def add_extras(board: Board, mask: int, active: Kids, budget: Budget, spread: bool) -> Solution:
@@ -32,9 +37,35 @@ def add_extras(board: Board, mask: int, active: Kids, budget: Budget, spread: bo
                 kids[part.index] = (*kids[part.index], kid)
                 _merge(added, found.solution)
     leaves = [leaf for leaf in board.parts.leaves if _is_counted(board, leaf, kids)]
-    for leaf in sorted(leaves, key=lambda leaf: (_size(board, leaf), leaf.index)):
-        _merge(added, _add_pods(board, leaf, mask, spread))
+    leaves.sort(key=lambda leaf: (_size(board, leaf), leaf.index))
+    for _, alike in groupby(leaves, key=lambda leaf: _size(board, leaf)):
+        _merge(added, _add_in_turns(board, list(alike), mask, spread))
     return added
+
+
+def _add_in_turns(board: Board, leaves: Sequence[Part], mask: int, spread: bool) -> Solution:
+    """Pods of one size share the room: the leaf that has the least for its minimum is next, then the first one."""
+    added: Solution = {}
+    left = {leaf.index: leaf for leaf in leaves}
+    at_once = max(1, sum(_missing(board, leaf) for leaf in leaves) // _TURNS)
+    while left:
+        leaf = min(left.values(), key=lambda leaf: (_share(board, leaf), leaf.index))
+        most = at_once if len(left) > 1 else _missing(board, leaf)
+        found = _add_pods(board, leaf, mask, spread, most)
+        _merge(added, found)
+        if sum(found.get(leaf.index, {}).values()) < most or not _missing(board, leaf):
+            del left[leaf.index]
+    return added
+
+
+def _share(board: Board, leaf: Part) -> Fraction:
+    assert leaf.pods is not None
+    return Fraction(len(board.running.get(leaf.index, ())), max(leaf.pods.min, 1))
+
+
+def _missing(board: Board, leaf: Part) -> int:
+    assert leaf.pods is not None
+    return max(0, leaf.pods.count - len(board.running.get(leaf.index, ())))
 
 
 def _is_counted(board: Board, part: Part, kids: Kids) -> bool:
@@ -84,12 +115,12 @@ def _add_child(board: Board, part: Part, mask: int, budget: Budget, spread: bool
     return None
 
 
-def _add_pods(board: Board, leaf: Part, mask: int, spread: bool) -> Solution:
-    assert leaf.pods is not None
+def _add_pods(board: Board, leaf: Part, mask: int, spread: bool, most: int) -> Solution:
     kind = board.type_of[leaf.index]
     placed: Solution = {}
+    goal = _missing(board, leaf) - min(most, _missing(board, leaf))
     for scope in scopes(board, leaf, mask):
-        extra = leaf.pods.count - len(board.running.get(leaf.index, ()))
+        extra = _missing(board, leaf) - goal
         if extra <= 0:
             break
         _merge(placed, _fill_scope(board, leaf, kind, scope, extra, spread))

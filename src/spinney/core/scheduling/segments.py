@@ -16,6 +16,7 @@ from spinney.api.labels import (
     KAI_SEGMENT_REQUIRED,
     KAI_SEGMENT_SIZE,
     KAI_TOPOLOGY,
+    LWS_SUBGROUP_INDEX,
     SEGMENT,
 )
 from spinney.api.placement.problem import Topology
@@ -23,7 +24,6 @@ from spinney.core.scheduling.members import index_of
 from spinney.core.scheduling.tree import Constraint, Mistake, unknown_level
 
 LARGEST = 2**31 - 1
-_KEYS = (KAI_SEGMENT_SIZE, KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED)
 
 
 class Segmentation(msgspec.Struct, frozen=True, gc=False):
@@ -45,6 +45,7 @@ def read_segmentation(
 ) -> Segmentation | None:
     """What the pods of a leaf ask for, else what the annotations of their PodGroup do; None: nothing. Or Mistake.
 
+    Pods that name a level and no size have the size of their PodGroup.
     `topology` is that of the leaf or its nearest ancestor; where there is none, the annotation names it.
     """
     asked, annotations = _asked(pods, group, leaf)
@@ -73,8 +74,8 @@ def read_segmentation(
 def deal(running: Sequence[Pod], waiting: Sequence[Pod], size: int) -> dict[str, int]:
     """The segment of each pod, by uid.
 
-    Indexed pods go where their index says. The others fill the segments that have running members, then the first
-    ones that have room.
+    Indexed pods go where their index says, or where their owner has put them. The others fill the segments that have
+    running members, then the first ones that have room.
     """
     found: dict[str, int] = {}
     loose: list[Pod] = []
@@ -107,12 +108,18 @@ def _fill(loose: Sequence[Pod], found: dict[str, int], inhabited: set[int], size
 
 
 def _by_index(pod: Pod, size: int) -> int | None:
+    given = _number(pod.metadata.labels.get(LWS_SUBGROUP_INDEX, ""))
+    if given is not None:
+        return given
     index = index_of(pod)
     return None if index is None else index // size
 
 
 def _published(pod: Pod) -> int | None:
-    text = pod.metadata.annotations.get(SEGMENT, "")
+    return _number(pod.metadata.annotations.get(SEGMENT, ""))
+
+
+def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
@@ -134,10 +141,9 @@ def _asked(pods: Sequence[Pod], group: Mapping[str, str], leaf: str) -> tuple[_A
     if len(said) > 1:
         one, other = [pod.metadata.name for pod in list(said.values())[:2]]
         raise Mistake(f"pods {one} and {other} of sub-group {leaf} have different segment annotations")
-    for asked, pod in said.items():
-        return asked, pod.metadata.annotations
-    size, required, preferred = (group.get(key) for key in _KEYS)
-    return (size, required, preferred), group
+    for (size, required, preferred), pod in said.items():
+        return (size or group.get(KAI_SEGMENT_SIZE), required, preferred), pod.metadata.annotations
+    return (group.get(KAI_SEGMENT_SIZE), group.get(KAI_SEGMENT_REQUIRED), group.get(KAI_SEGMENT_PREFERRED)), group
 
 
 def _size(text: str, leaf: str) -> int:

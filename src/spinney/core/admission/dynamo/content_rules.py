@@ -46,6 +46,10 @@ def creation_errors(obj: Object) -> Iterator[FieldError]:
             yield required(path, "is required")
         elif not containers[main[0]].get("image"):
             yield required(f"{path}[{main[0]}].image", "is required")
+        sidecar = component.get("frontendSidecar")
+        if sidecar and all(part(one).get("name") != sidecar for one in containers):
+            text = "must match a podTemplate.spec.containers name"
+            yield invalid(f"spec.components[{index}].frontendSidecar", sidecar, text)
 
 
 def _component_errors(component: dict[str, Any], path: str, on_grove: bool) -> Iterator[FieldError]:

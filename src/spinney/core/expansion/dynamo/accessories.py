@@ -45,7 +45,7 @@ def accessories_of(deployment: Json, settings: DynamoSettings) -> dict[Target, J
         }
     for component in deployment["spec"].get("components", ()):
         if component.get("type") == "frontend" or discovers:
-            service = names.component_names(name, component["name"])
+            service = names.service(name, component["name"])
             found[SERVICES.at(service, namespace)] = {"spec": _service(deployment, component)}
     if any(is_worker(one) and node_count(one) > 1 for one in deployment["spec"].get("components", ())):
         script = f"{name}-wait-leader-script"

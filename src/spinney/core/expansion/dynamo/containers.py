@@ -23,18 +23,18 @@ _SHELL = ["/bin/sh", "-c"]
 
 def main_container(deployment: Json, component: Json, settings: DynamoSettings) -> Json:
     """Everything that is not empty in the user's container wins; environment and mounts are merged."""
-    own = next((one for one in containers_of(component) if one.get("name") == MAIN), {})
+    own = _own_main(component)
     found = merged(_defaults(deployment, component), own)
     found["name"] = MAIN
     found["env"] = _environment(deployment, component, settings, own)
-    mounts = [*(own.get("volumeMounts") or []), *_mounts(component)]
+    mounts = [*(own.get("volumeMounts") or []), *(mount for _, mount in storage_of(component))]
     if mounts:
         found["volumeMounts"] = mounts
     return found
 
 
 def other_containers(deployment: Json, component: Json, settings: DynamoSettings) -> list[Json]:
-    """The user's other containers in their order; one of them may serve as the frontend."""
+    """The user's other containers in their order; one of them may serve as the frontend of the main one."""
     found = []
     for one in containers_of(component):
         if one.get("name") == MAIN:
@@ -44,9 +44,23 @@ def other_containers(deployment: Json, component: Json, settings: DynamoSettings
             one = {
                 **merged(_frontend(), one),
                 "env": _environment(deployment, as_frontend, settings, one),
+                **_mounts_of_sidecar(component, one),
             }
         found.append(copy.deepcopy(one))
     return found
+
+
+def _mounts_of_sidecar(component: Json, own: Json) -> Json:
+    """Paths of models that the main container tells its frontend have to be there."""
+    mounts = list(own.get("volumeMounts") or ())
+    taken = {one.get("name") for one in mounts} | {SHARED_MEMORY}
+    offered = [*(_own_main(component).get("volumeMounts") or ()), *(mount for _, mount in storage_of(component))]
+    mounts += [one for one in offered if one.get("name") not in taken]
+    return {"volumeMounts": mounts} if mounts else {}
+
+
+def _own_main(component: Json) -> Json:
+    return next((one for one in containers_of(component) if one.get("name") == MAIN), {})
 
 
 def containers_of(component: Json) -> list[Json]:
@@ -68,13 +82,33 @@ def shared_memory_size(component: Json) -> str:
     return "" if size == "0" else size
 
 
-def volumes_of(component: Json) -> list[Json]:
-    found: list[Json] = []
+def cache_path(component: Json) -> str:
+    """Where compiled artifacts are kept; empty if nowhere."""
+    cache = component.get("compilationCache")
+    return str(cache.get("mountPath") or "/root/.cache") if cache else ""
+
+
+def storage_of(component: Json) -> list[tuple[Json, Json]]:
+    """Volumes with their mounts in the main container; none where the user mounts something of his own."""
+    found: list[tuple[Json, Json]] = []
     if size := shared_memory_size(component):
-        found.append({"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory", "sizeLimit": size}})
-    if cache := component.get("compilationCache"):
-        found.append({"name": _CACHE, "persistentVolumeClaim": {"claimName": cache["pvcName"]}})
-    return found
+        volume = {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+        found.append((volume, {"name": SHARED_MEMORY, "mountPath": "/dev/shm"}))  # noqa: S108 - inside the container
+    if path := cache_path(component):
+        claim = {"claimName": component["compilationCache"]["pvcName"]}
+        found.append(({"name": _CACHE, "persistentVolumeClaim": claim}, {"name": _CACHE, "mountPath": path}))
+    taken = {str(one.get("mountPath")).rstrip("/") for one in _own_main(component).get("volumeMounts") or ()}
+    return [(volume, mount) for volume, mount in found if mount["mountPath"].rstrip("/") not in taken]
+
+
+def volumes_of(component: Json, own: list[Json]) -> list[Json]:
+    """Ours, the user's own, and a claim for each mount of the main container that nothing stands behind."""
+    named = {one.get("name") for one in own}
+    found = [*(volume for volume, _ in storage_of(component) if volume["name"] not in named), *own]
+    known_names = {one.get("name") for one in found}
+    mounted = dict.fromkeys(one.get("name") for one in _own_main(component).get("volumeMounts") or ())
+    claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in mounted]
+    return [*found, *(claim for claim in claims if claim["name"] not in known_names)]
 
 
 def gpus_of(container: Mapping[str, Any]) -> int:
@@ -93,15 +127,6 @@ def _whole(amount: Any) -> int:
         return quantity.base_units(amount, False)
     except quantity.QuantityError:
         return 0
-
-
-def _mounts(component: Json) -> list[Json]:
-    found = []
-    if shared_memory_size(component):
-        found.append({"name": SHARED_MEMORY, "mountPath": "/dev/shm"})  # noqa: S108 - inside the container
-    if cache := component.get("compilationCache"):
-        found.append({"name": _CACHE, "mountPath": cache.get("mountPath") or "/root/.cache"})
-    return found
 
 
 def _defaults(deployment: Json, component: Json) -> Json:

@@ -13,8 +13,13 @@ _DIGEST = 5  # a hyphen and four digits
 
 
 def component_names(deployment: str, component: str) -> str:
-    """Services and selectors of a component."""
+    """The selector of a component."""
     return f"{deployment}-{component.lower()}"
+
+
+def service(deployment: str, component: str) -> str:
+    """Names of Services have no dots; names of models often do."""
+    return component_names(deployment, component).replace(".", "-")
 
 
 def child(podcliqueset: str, component: str) -> str:
@@ -33,11 +38,11 @@ def used_by(component: Json) -> int:
 
 
 def podcliqueset(deployment: str, components: Iterable[Json]) -> str:
-    """The deployment's own name unless its pods would have too long ones."""
+    """The deployment's own name unless its pods would have too long ones; Services are named after it."""
     room = max(_LEAST_ROOM, POD_NAME_LIMIT - max((used_by(one) for one in components), default=0))
     if len(deployment) <= room:
-        return deployment
-    return f"{deployment[: room - _DIGEST]}-{_fnv1a(deployment) & 0xFFFF:04x}"
+        return deployment.replace(".", "-")
+    return f"{deployment[: room - _DIGEST]}-{_fnv1a(deployment) & 0xFFFF:04x}".replace(".", "-")
 
 
 def _fnv1a(text: str) -> int:

@@ -22,7 +22,7 @@ def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSett
         containers.main_container(deployment, component, settings),
         *containers.other_containers(deployment, component, settings),
     ]
-    volumes = [*containers.volumes_of(component), *(template.get("volumes") or ())]
+    volumes = containers.volumes_of(component, list(template.get("volumes") or ()))
     if volumes:
         pod["volumes"] = [dict(one) for one in volumes]
     if chosen := _scheduler(settings):
@@ -47,8 +47,10 @@ def _base(deployment: Json, component: Json, settings: DynamoSettings) -> Json:
     base: Json = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": _PICKER_GRACE_S if kind == "epp" else _GRACE_S,
-        "securityContext": {"fsGroup": 1000},
     }
+    template = ((component.get("podTemplate") or {}).get("spec")) or {}
+    if template.get("securityContext") is None:
+        base["securityContext"] = {"fsGroup": 1000}
     if kind in ACCOUNTS:
         base["serviceAccountName"] = ACCOUNTS[kind]
     elif marks.discovery_of(deployment, settings) == "kubernetes":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from spinney.api.changes import Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.labels import SCALING_GROUP
 from spinney.api.meta import condition
 from spinney.core.expansion.dynamo import marks, names
 from spinney.core.expansion.dynamo.roles import is_group, replicas_of
@@ -47,17 +48,27 @@ def progress_of(
         numbers = group.status
         ready = numbers.available_replicas
         told = {"availableReplicas": ready}
-        return _judged(name, group, wanted, ready, _status(deployment, component, group, "PodCliqueScalingGroup", told))
+        status = _status(deployment, component, group, "PodCliqueScalingGroup", told)
+        members = [one for _, one in sorted(cliques.items()) if one.metadata.labels.get(SCALING_GROUP) == behind]
+        return _failed(_judged(name, group, wanted, ready, status), wanted, group, *members)
     clique = cliques.get(behind)
     if clique is None:
         return Progress(name, None, NOT_THERE, "resource not found")
     told = {"readyReplicas": clique.status.ready_replicas}
     status = _status(deployment, component, clique, "PodClique", told)
     gated = clique.status.schedule_gated_replicas
-    judged = _judged(name, clique, wanted, clique.status.ready_replicas, status)
+    judged = _failed(_judged(name, clique, wanted, clique.status.ready_replicas, status), wanted, clique)
     if judged.why and judged.reason != NOT_THERE and gated:
         return Progress(name, status, CAPACITY, f"schedule-gated replicas: {gated}")
     return judged
+
+
+def _failed(judged: Progress, wanted: int, *behind: PodClique | PodCliqueScalingGroup) -> Progress:
+    """What could not be made is no matter of capacity: the first failure that is told of the objects behind."""
+    failures = [error.description for one in behind for error in one.status.last_errors]
+    if judged.reason != CAPACITY or behind[0].status.scheduled_replicas >= wanted or not failures:
+        return judged
+    return Progress(judged.name, judged.status, NOT_THERE, failures[0])
 
 
 def _judged(name: str, behind: PodClique | PodCliqueScalingGroup, wanted: int, ready: int, status: Json) -> Progress:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from typing import Any
 
 from spinney.api import labels as known
 from spinney.api.changes import Json
 from spinney.core.expansion.dynamo import marks
 from spinney.core.expansion.dynamo.commands import backend_of, has_flag, inject, number_after
-from spinney.core.expansion.dynamo.containers import MAIN, PROBES, containers_of, gpus_of
+from spinney.core.expansion.dynamo.containers import MAIN, PROBES, cache_path, containers_of, gpus_of
 from spinney.core.expansion.dynamo.roles import Role, is_worker, node_count
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 
 RANK = "$((GROVE_PCLQ_POD_INDEX + 1))"
 _MASTER_PORT, _RAY_PORT, _RPC_PORT, _SSH_PORT = 29500, 6379, 13445, 2222
+_KEYS = (
+    "mkdir -p $HOME/.ssh && cp /ssh-pk/private.key $HOME/.ssh/id_rsa && "
+    "cp /ssh-pk/private.key.pub $HOME/.ssh/authorized_keys && chmod 600 $HOME/.ssh/id_rsa $HOME/.ssh/authorized_keys"
+)
+_AUTHORIZED = "AuthorizedKeysFile=$HOME/.ssh/authorized_keys"
+_FOR_EVERY_RANK = ("HF_TOKEN", "HOME", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH")
+"""What images and secrets set beside the variables of the container."""
 
 
 class Mismatch(ValueError):
@@ -39,12 +47,18 @@ def wire(deployment: Json, component: Json, role: Role, pod: Json, settings: Dyn
     """Change the pod of a role so that it works with the others of its replica."""
     container = pod["containers"][0]
     framework = framework_of(deployment, component, container)
-    if framework == "vllm" and _speaks_mp(deployment):
-        container["env"].append(
-            {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-        )
+    if framework == "vllm" and _speaks_mp(deployment, component):
+        _give(container, "VLLM_NIXL_SIDE_CHANNEL_HOST", valueFrom={"fieldRef": {"fieldPath": "status.podIP"}})
+    if framework == "vllm" and (path := cache_path(component)):
+        _give(container, "VLLM_CACHE_ROOT", value=path)
     if framework and node_count(component) > 1:
         _WIRES[framework](deployment, component, role, pod, settings)
+
+
+def _give(container: Json, variable: str, **content: Any) -> None:
+    """After the others; not where the user has one of this name."""
+    if all(one.get("name") != variable for one in container["env"]):
+        container["env"].append({"name": variable, **content})
 
 
 def leader_host(component: Json) -> str:
@@ -76,12 +90,12 @@ def _vllm(deployment: Json, component: Json, role: Role, pod: Json, settings: Dy
     pipeline = number_after(container, "--pipeline-parallel-size", "-pp")
     data = number_after(container, "--data-parallel-size", "-dp")
     if has_flag(container, "--enable-elastic-ep"):
-        _ray(component, role, container)
+        _ray(deployment, component, role, pod)
     elif tensor * pipeline > gpus:
-        if _speaks_mp(deployment):
+        if _speaks_mp(deployment, component):
             _mp(deployment, component, role, pod)
         else:
-            _ray(component, role, container)
+            _ray(deployment, component, role, pod)
     elif data * tensor * pipeline > gpus:
         _hybrid(component, role, container, data, max(gpus // (tensor * pipeline), 1))
     if role.kind == "worker":
@@ -97,34 +111,37 @@ def _mp(deployment: Json, component: Json, role: Role, pod: Json) -> None:
     ]
     inject(container, "vllm", flags if leads else [*flags, "--headless"], shell=not leads)
     if not leads:
-        _wait_for_leader(deployment, component, pod)
+        _wait_for_leader(deployment, component, pod, "mp", _MASTER_PORT)
 
 
-def _wait_for_leader(deployment: Json, component: Json, pod: Json) -> None:
+def _wait_for_leader(deployment: Json, component: Json, pod: Json, way: str, port: int) -> None:
     script = f"{deployment['metadata']['name']}-wait-leader-script"
     pod.setdefault("volumes", []).append({"name": "wait-leader-script", "configMap": {"name": script}})
     pod.setdefault("initContainers", []).append(
         {
-            "name": "wait-for-leader-mp",
+            "name": f"wait-for-leader-{way}",
             "image": pod["containers"][0].get("image", ""),
             "command": ["python3", "/wait-leader/wait_for_leader.py"],
             "env": [
                 {"name": "LEADER_HOST", "value": leader_host(component)},
-                {"name": "LEADER_PORT", "value": str(_MASTER_PORT)},
+                {"name": "LEADER_PORT", "value": str(port)},
             ],
             "volumeMounts": [{"name": "wait-leader-script", "mountPath": "/wait-leader", "readOnly": True}],
         }
     )
 
 
-def _ray(component: Json, role: Role, container: Json) -> None:
+def _ray(deployment: Json, component: Json, role: Role, pod: Json) -> None:
+    """A worker that comes before the head does not always find it later."""
+    container = pod["containers"][0]
     if role.kind == "worker":
+        _wait_for_leader(deployment, component, pod, "ray", _RAY_PORT)
         container["command"] = ["/bin/sh", "-c"]
         container["args"] = [f"ray start --address={leader_host(component)}:{_RAY_PORT} --block"]
         return
     inject(container, "vllm", ["--distributed-executor-backend", "ray"], shell=False)
-    line = _as_line(container)
-    container["command"] = ["/bin/sh", "-c"]
+    line, shell = _as_line(container), container.get("command") or []
+    container["command"] = shell if shell[-1:] == ["-c"] else ["/bin/sh", "-c"]
     container["args"] = [f"ray start --head --port={_RAY_PORT} && {line}"]
 
 
@@ -142,29 +159,42 @@ def _hybrid(component: Json, role: Role, container: Json, size: int, local: int)
 def _trtllm(deployment: Json, component: Json, role: Role, pod: Json, settings: DynamoSettings) -> None:
     container = pod["containers"][0]
     pod.setdefault("volumes", []).append(
-        {"name": "mpi-ssh", "secret": {"secretName": settings.ssh_secret, "defaultMode": 0o600}}
+        {"name": "mpi-ssh", "secret": {"secretName": settings.ssh_secret, "defaultMode": 0o644}}
     )
     container.setdefault("volumeMounts", []).append({"name": "mpi-ssh", "mountPath": "/ssh-pk", "readOnly": True})
-    keys = "mkdir -p ~/.ssh && cp /ssh-pk/* ~/.ssh/ && chmod 600 ~/.ssh/*"
-    if role.kind == "worker":
-        _drop_probes(container)
-        container["command"] = ["/bin/sh", "-c"]
-        container["args"] = [f"{keys} && mkdir -p /run/sshd && exec /usr/sbin/sshd -D -p {_SSH_PORT}"]
-        container["readinessProbe"] = {
-            "tcpSocket": {"port": _SSH_PORT},
-            "initialDelaySeconds": 20,
-            "periodSeconds": 20,
-            "timeoutSeconds": 5,
-            "failureThreshold": 10,
-        }
-        return
-    gpus = max(gpus_of(container), 1)
-    nodes = node_count(component)
+    _give(container, "OMPI_MCA_orte_keep_fqdn_hostnames", value="1")
+    run = _serve_mpi(container) if role.kind == "worker" else _run_mpi(component, container)
+    container["command"], container["args"] = ["/bin/sh", "-c"], [f"{_KEYS} && {run}"]
+
+
+def _serve_mpi(container: Json) -> str:
+    """A worker waits for its leader to log in: any user may run the server, with a host key of its own."""
+    _drop_probes(container)
+    container["readinessProbe"] = {
+        "tcpSocket": {"port": _SSH_PORT},
+        "initialDelaySeconds": 20,
+        "periodSeconds": 20,
+        "timeoutSeconds": 5,
+        "failureThreshold": 10,
+    }
+    options = " ".join(f"-o {one}" for one in ("StrictModes=no", "PermitRootLogin=yes", "PidFile=none", _AUTHORIZED))
+    return (
+        "rm -f $HOME/.ssh/host_key && ssh-keygen -q -t ed25519 -N '' -f $HOME/.ssh/host_key && "
+        f"(mkdir -p /run/sshd || true) && exec /usr/sbin/sshd -D -p {_SSH_PORT} -h $HOME/.ssh/host_key {options}"
+    )
+
+
+def _run_mpi(component: Json, container: Json) -> str:
+    """One rank per GPU; a login brings no environment along, so each variable is handed over by name."""
+    gpus, nodes = max(gpus_of(container), 1), node_count(component)
     hosts = ",".join(f"{host}:{gpus}" for host in _all_hosts(component, nodes))
-    run = f"mpirun --allow-run-as-root -n {nodes * gpus} -H {hosts} -mca plm_rsh_args '-p {_SSH_PORT}'"
-    line = _as_line(container).replace("'", "'\\''")
-    container["command"] = ["/bin/sh", "-c"]
-    container["args"] = [f"{keys} && {run} sh -c '{line}'"]
+    login = f"-p {_SSH_PORT} -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -i $HOME/.ssh/id_rsa"
+    variables = sorted({*_FOR_EVERY_RANK, *(one["name"] for one in container["env"])})
+    line = shlex.join([str(word) for key in ("command", "args") for word in container.get(key) or ()])
+    return (
+        f'mpirun --allow-run-as-root --oversubscribe -n {nodes * gpus} -H {hosts} -mca plm_rsh_args "{login}" '
+        f"{' '.join(f'-x {name}' for name in variables)} trtllm-llmapi-launch {line}"
+    )
 
 
 def _all_hosts(component: Json, nodes: int) -> list[str]:
@@ -179,11 +209,12 @@ def _as_line(container: Json) -> str:
     return " ".join(args) if command[-1:] == ["-c"] else shlex.join([*command, *args])
 
 
-def _speaks_mp(deployment: Json) -> bool:
-    given = marks.annotations_of(deployment)
+def _speaks_mp(deployment: Json, component: Json) -> bool:
+    """As the component says, else the deployment."""
+    given = marks.clique_annotations(deployment, component)
     asked = given.get(known.DYNAMO_VLLM_EXECUTOR, "")
     if asked:
-        return asked == "mp"
+        return asked.lower() == "mp"
     numbers = given.get(known.DYNAMO_ORIGIN_VERSION, "").lstrip("v").split("-")[0].split(".")
     return numbers[0].isdigit() and int(numbers[0]) >= 1
 

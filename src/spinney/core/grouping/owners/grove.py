@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint, SubGroup
 from spinney.api.labels import (
@@ -15,6 +17,8 @@ from spinney.core.grouping.chain import Chain, Owner, whole
 from spinney.core.grouping.mistakes import MistakeError, annotation, label
 from spinney.core.grouping.shape import Lookups, Shape, minimum, podgroup_name
 from spinney.core.grouping.topology import levels_of
+
+T = TypeVar("T")
 
 _MISSING = PodGroupTopologyConstraint()
 
@@ -56,7 +60,7 @@ def _parts(gang: Owner, topology: str, lookups: Lookups) -> tuple[SubGroup, ...]
     parts: list[SubGroup] = []
     for index, config in enumerate(gang.items("spec", "topologyConstraintGroupConfigs")):
         path = f"spec.topologyConstraintGroupConfigs[{index}]"
-        listed = [name for name in config.get("podGroupNames") or () if name in known]
+        listed = [name for name in _listed(gang, config, "podGroupNames", path, str, "names") if name in known]
         if not listed:
             continue
         name = _name(gang, config, path)
@@ -79,13 +83,23 @@ def _parts(gang: Owner, topology: str, lookups: Lookups) -> tuple[SubGroup, ...]
 def _part_of(chain: Chain, gang: Owner) -> str:
     pod = chain.pod.metadata
     for index, group in enumerate(gang.items("spec", "podgroups")):
-        for number, reference in enumerate(group.get("podReferences") or ()):
+        path = f"spec.podgroups[{index}]"
+        for number, reference in enumerate(_listed(gang, group, "podReferences", path, dict, "objects")):
             if reference.get("namespace", gang.namespace) != gang.namespace:
-                path = f"spec.podgroups[{index}].podReferences[{number}].namespace"
+                path = f"{path}.podReferences[{number}].namespace"
                 raise MistakeError(gang, path, reference.get("namespace"), f"{gang.namespace}, the gang's own")
             if reference.get("name") == pod.name:
                 return str(group["name"])
     raise MistakeError(gang, "spec.podgroups[].podReferences", None, f"a reference to {chain.pod.title}")
+
+
+def _listed(gang: Owner, part: Json, key: str, path: str, kind: type[T], word: str) -> list[T]:
+    found = part.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list) or not all(isinstance(one, kind) for one in found):
+        raise MistakeError(gang, f"{path}.{key}", found, f"a list of {word}")
+    return found
 
 
 def _name(gang: Owner, part: Json, path: str) -> str:

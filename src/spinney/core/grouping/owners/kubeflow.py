@@ -35,7 +35,7 @@ def mpi(chain: Chain, lookups: Lookups) -> Shape:
     if top.word("spec", "launcherCreationPolicy") == "WaitForWorkersReady":
         group = podgroup_name(top.name, top.uid)
         known = (chain.pod, *lookups.members(top.namespace, group))
-        if not any(_is_launcher(pod) for pod in known):
+        if not any(_is_launcher(pod) and pod.metadata.deletion_timestamp is None for pod in known):
             needed -= replicas[LAUNCHER]
     return whole_owner(chain, max(needed, 1))
 

@@ -1,14 +1,19 @@
-"""LeaderWorkerSets: one gang for each replica, a leader with its workers."""
+"""LeaderWorkerSets: one gang for each replica, a leader with its workers.
+
+Where a replica is cut into segments (K13) the leader is in the first of them, unless the set leaves it out.
+"""
 
 from __future__ import annotations
 
 from spinney.api.kinds.podgroup import SubGroup
-from spinney.api.labels import LWS_GROUP_INDEX, LWS_WORKER_INDEX
+from spinney.api.labels import KAI_SEGMENT_SIZE, LWS_GROUP_INDEX, LWS_WORKER_INDEX
 from spinney.core.grouping.chain import Chain, Owner
 from spinney.core.grouping.mistakes import MistakeError, label
 from spinney.core.grouping.shape import Lookups, Shape, minimum, podgroup_name
+from spinney.core.grouping.topology import segments_said
 
-LEADER, WORKERS = "leader", "workers"
+LEADER, WORKERS, REPLICA = "leader", "workers", "replica"
+_TEMPLATE = ("spec", "leaderWorkerTemplate")
 
 
 def shape(chain: Chain, lookups: Lookups) -> Shape:
@@ -16,15 +21,22 @@ def shape(chain: Chain, lookups: Lookups) -> Shape:
     index = labels.get(LWS_GROUP_INDEX)
     if index is None:
         raise MistakeError(chain.pod.title, label(LWS_GROUP_INDEX), None, f"the replica of {top} that the pod is of")
-    size = top.count("spec", "leaderWorkerTemplate", "size")
-    workers = (1 if size is None else max(size, 1)) - 1
-    parts = [SubGroup(LEADER, 1)]
-    if workers and not _awaits_leader(top, index, lookups):
-        parts.append(SubGroup(WORKERS, workers))
-    is_leader = labels.get(LWS_WORKER_INDEX, "0") == "0"
+    size = max(top.count(*_TEMPLATE, "size") or 1, 1)
+    wanted = 1 if _awaits_leader(top, index, lookups) else size
+    segments = _segments(top)
+    parts: tuple[SubGroup, ...] = (SubGroup(LEADER, 1), SubGroup(WORKERS, wanted - 1))[: min(wanted, 2)]
+    part = LEADER if labels.get(LWS_WORKER_INDEX, "0") == "0" or len(parts) == 1 else WORKERS
+    if segments and top.word(*_TEMPLATE, "subGroupPolicy", "subGroupPolicyType") != "LeaderExcluded":
+        parts, part = (SubGroup(REPLICA, wanted),), REPLICA
     name = podgroup_name(top.name, top.uid, f"group-{index}")
-    part = LEADER if is_leader or len(parts) == 1 else WORKERS
-    return Shape(name, top, minimum(parts), tuple(parts), part)
+    return Shape(name, top, minimum(parts), parts, part, annotations=segments)
+
+
+def _segments(top: Owner) -> dict[str, str]:
+    """What the set says about segments; they are as large as its sub-groups are where it has some."""
+    said = segments_said(top.annotations, top.part(*_TEMPLATE, "workerTemplate"))
+    size = top.count(*_TEMPLATE, "subGroupPolicy", "subGroupSize")
+    return {**said, KAI_SEGMENT_SIZE: str(size)} if said and size else said
 
 
 def _awaits_leader(top: Owner, index: str, lookups: Lookups) -> bool:

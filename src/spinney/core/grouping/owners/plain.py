@@ -1,8 +1,9 @@
-"""Kinds whose pods need not start together: ReplicaSets, StatefulSets, Notebooks and kinds that nobody knows."""
+"""Kinds without parts: ReplicaSets, StatefulSets, Notebooks and kinds that nobody knows, whose pods come one by one."""
 
 from __future__ import annotations
 
 from spinney.core.grouping.chain import Chain
+from spinney.core.grouping.mistakes import MistakeError
 from spinney.core.grouping.shape import BUILD, INFERENCE, Lookups, Shape, whole_owner
 
 
@@ -17,3 +18,12 @@ def notebook(chain: Chain, lookups: Lookups) -> Shape:
 
 def spot_request(chain: Chain, lookups: Lookups) -> Shape:
     return whole_owner(chain, default_class=INFERENCE)
+
+
+def azure_job(chain: Chain, lookups: Lookups) -> Shape:
+    """A gang of one pod for each of its nodes."""
+    path = ("spec", "job", "options", "envs", "AZUREML_NODE_COUNT")
+    nodes = chain.top.count(*path)
+    if not nodes:
+        raise MistakeError(chain.top, ".".join(path), nodes, "a whole number of 1 or more")
+    return whole_owner(chain, nodes)

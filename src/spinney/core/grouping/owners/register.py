@@ -21,6 +21,7 @@ from spinney.core.grouping.shape import ShapeOf
 
 SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("", "Pod"): pod.shape,
+    ("amlarc.azureml.com", "AmlJob"): plain.azure_job,
     ("apps", "Deployment"): deployment.shape,
     ("batch", "Job"): job.shape,
     ("batch", "CronJob"): job.of_cron_job,

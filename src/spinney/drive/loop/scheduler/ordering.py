@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable
+from fractions import Fraction
 from functools import partial
 
 from spinney.api.kinds.queue import Queue
@@ -21,6 +22,9 @@ from spinney.core.scheduling.queues import Queues, Refusal
 from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
+
+_TURNS = 64
+"""So many turns at least are taken by pod sets that share what a queue has left."""
 
 
 class Ordering:
@@ -67,7 +71,7 @@ class Ordering:
         return self.queues.verdict(reading.queue, asked, reading.gang.preemptible)
 
     def allowance(self, reading: GangReading, left: Counter[str]) -> Counter[str]:
-        """How many of these pods beyond the minimum the queue has room for, by pod set.
+        """How many of these pods beyond the minimum the queue has room for, by pod set: they share it.
 
         Where only some children of a group have to be there, a part of those left may be too few to begin: all or none.
         """
@@ -76,9 +80,18 @@ class Ordering:
         if is_choosy(reading.gang.root):
             return Counter()
         allowed: Counter[str] = Counter()
-        for path, most in left.items():
+        sharers, at_once = dict.fromkeys(left), max(1, left.total() // _TURNS)
+        held = Counter(member.pods for member in reading.gang.running)
+        held.update({path: len(pods) - left[path] for path, pods in reading.waiting.items()})
+        least = {path: max(pods.min, 1) for path, pods in pod_sets(reading.gang).items()}
+        while sharers:
+            path = min(sharers, key=lambda path: Fraction(held[path] + allowed[path], least[path]))
+            most = min(at_once, left[path] - allowed[path])
             exceeds = partial(self._exceeds, reading, dict(allowed), path)
-            allowed[path] = bisect(range(1, most + 1), False, key=exceeds)
+            more = bisect(range(allowed[path] + 1, allowed[path] + most + 1), False, key=exceeds)
+            allowed[path] += more
+            if more < most or allowed[path] == left[path]:
+                del sharers[path]
         return +allowed
 
     def denial(self, reading: GangReading, left: Counter[str]) -> str:
