@@ -20,7 +20,9 @@ CONTRACT = Path("tests/contract")
 UNHARMED = "test_deletion.py::test_a_deleted_object_is_gone[embedded-configmaps]"
 """Passes whatever is planted: a server that fails at everything would prove nothing."""
 OWN_FAULTS = ("a request failed by our own fault", "housekeeping failed")
-RUN_S = 200
+RUN_S = 500
+PATIENCE_S = 40
+"""So long a case waits for what a planted bug may never let happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def run_cases(cases: tuple[str, ...], directory: Path, bug: str = "") -> Run:
     command += [f"--basetemp={temporary}", f"--junitxml={report}", *(str(CONTRACT / case) for case in cases)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     if bug:
-        environment |= {"SPINNEY_HOST_MODULE": "drills.host", PLANT: bug}
+        environment |= {"SPINNEY_HOST_MODULE": "drills.host", PLANT: bug, "SPINNEY_TEST_PATIENCE_S": str(PATIENCE_S)}
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=RUN_S
     )
