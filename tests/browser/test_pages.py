@@ -133,11 +133,16 @@ def test_b1_what_is_no_manifest_is_answered_with_a_sentence(page: Page, wrong: s
 
 
 def test_b5_a_bind_is_seen_within_a_second(stack: Spinney, page: Page) -> None:
-    """Without a reload; the best of a few tries is printed beside the goal."""
+    """The best of a few: whoever else is busy on the machine is not measured."""
     page.goto("/tree?topology=h100")
     page.locator(LIVE).wait_for()
-    took = [_seen_after_s(stack, page, f"quick{attempt}") for attempt in range(3)]
-    print(f"a bind was seen after {min(took):.2f} s, the best of {len(took)} (goal {WITHIN_S})")
+    took = []
+    for attempt in range(4):
+        took.append(_seen_after_s(stack, page, f"quick{attempt}"))
+        if took[-1] <= WITHIN_S:
+            break
+    print(f"a bind was seen after {', '.join(f'{one:.2f}' for one in took)} s")
+    assert min(took) <= WITHIN_S
 
 
 def _seen_after_s(stack: Spinney, page: Page, name: str) -> float:

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.xdist_group("up-real")]
 Up = Callable[..., Spinney]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+STOPPED_WITHIN_S = 30.0
 QUICK_JOB = """\
 apiVersion: batch/v1
 kind: Job
@@ -55,6 +56,7 @@ def test_a_job_completes_and_pods_become_ready(up: Up, tmp_path: Path, how: tupl
     status, seconds = running.stop(signal.SIGINT)
     print(f"stop after {seconds:.1f} s")
     assert (status, running.faults) == (0, [])
+    assert seconds < STOPPED_WITHIN_S
 
 
 def test_a_restart_with_a_data_directory_finds_its_state(up: Up, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from stack_kit.spinney import SPINNEY, Spinney, eventually, spinney
 Up = Callable[..., Spinney]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-STOPPED_WITHIN_S = 90.0
+STOPPED_WITHIN_S = 30.0
 
 CONFIG = """\
 apiVersion: v1

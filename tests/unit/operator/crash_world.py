@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.nodes.simulated import Habits
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from unit.one_writer import OneWriter, writes_as
 from unit.operator.operator_world import CRDS
 
 KINDS = (
@@ -53,20 +54,9 @@ class Outcome:
     crashes: int
 
 
-class OperatorOnly:
-    """Faults for the operator; what others in the same process write passes."""
-
-    def __init__(self, inner: Any, faulty: FaultyTransport) -> None:
-        self._inner = inner
-        self._faulty = faulty
-        self.stream = faulty.stream
-        self.close = inner.close
-
-    async def request(self, method: str, path: str, **rest: Any) -> Any:
-        by = (rest.get("query") or {}).get("fieldManager")
-        deletes = method == "DELETE" and b'"Background"' in (rest.get("body") or b"")
-        chosen = self._faulty if by == "grove-operator" or deletes else self._inner
-        return await chosen.request(method, path, **rest)
+def _is_the_operators(method: str, rest: Mapping[str, Any]) -> bool:
+    deletes = method == "DELETE" and b'"Background"' in (rest.get("body") or b"")
+    return deletes or writes_as("grove-operator", rest)
 
 
 def outcome(play: Play, crashes: Sequence[CrashPoint] = ()) -> Outcome:
@@ -84,7 +74,7 @@ def outcome(play: Play, crashes: Sequence[CrashPoint] = ()) -> Outcome:
 
         def wrap(inner: Any) -> Any:
             transports.append(FaultyTransport(inner, sim.dice))
-            return OperatorOnly(inner, transports[-1])
+            return OneWriter(inner, transports[-1], _is_the_operators)
 
         counts: Counter[str] = Counter()
 

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule
 from spinney.sim.loop import Sim
 from spinney.sim.world import World
+from unit.one_writer import OneWriter, writes_as
 
 
-class SchedulerOnly:
-    """Faults for the scheduler; what others in the same process write passes."""
-
-    def __init__(self, inner: Any, faulty: FaultyTransport) -> None:
-        self._inner = inner
-        self._faulty = faulty
-        self.stream = faulty.stream
-        self.close = inner.close
-
-    async def request(self, method: str, path: str, **rest: Any) -> Any:
-        by = (rest.get("query") or {}).get("fieldManager")
-        chosen = self._faulty if by == "spinney-scheduler" else self._inner
-        return await chosen.request(method, path, **rest)
+def _is_the_schedulers(method: str, rest: Mapping[str, Any]) -> bool:
+    return writes_as("spinney-scheduler", rest)
 
 
 class Crashing:
@@ -32,12 +22,12 @@ class Crashing:
         self._point = point
         self._made: list[FaultyTransport] = []
         self._begun = 0
-        self._wrap: Callable[[Any], SchedulerOnly]
+        self._wrap: Callable[[Any], OneWriter]
 
-    def wrapping(self, sim: Sim) -> Callable[[Any], SchedulerOnly]:
-        def wrap(inner: Any) -> SchedulerOnly:
+    def wrapping(self, sim: Sim) -> Callable[[Any], OneWriter]:
+        def wrap(inner: Any) -> OneWriter:
             self._made.append(FaultyTransport(inner, sim.dice))
-            return SchedulerOnly(inner, self._made[-1])
+            return OneWriter(inner, self._made[-1], _is_the_schedulers)
 
         self._wrap = wrap
         return wrap

@@ -6,7 +6,6 @@ Works on a board on which the minimum is settled; never moves the minimum and ne
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple
 
@@ -14,11 +13,9 @@ from spinney.core.placement.board import Board, Solution, bits
 from spinney.core.placement.budget import Budget, Exhausted
 from spinney.core.placement.choices import Kids, choices
 from spinney.core.placement.filling import Ladder, fill
+from spinney.core.placement.in_turns import share_out
 from spinney.core.placement.parts import Level, Part
 from spinney.core.placement.search import Search
-
-_TURNS = 64
-"""So many turns at least are taken by leaves that share what room there is."""
 
 
 def add_extras(board: Board, mask: int, active: Kids, budget: Budget, spread: bool) -> Solution:
@@ -44,23 +41,20 @@ def add_extras(board: Board, mask: int, active: Kids, budget: Budget, spread: bo
 
 
 def _add_in_turns(board: Board, leaves: Sequence[Part], mask: int, spread: bool) -> Solution:
-    """Pods of one size share the room: the leaf that has the least for its minimum is next, then the first one."""
+    """Pods of one size share the room."""
     added: Solution = {}
-    left = {leaf.index: leaf for leaf in leaves}
-    at_once = max(1, sum(_missing(board, leaf) for leaf in leaves) // _TURNS)
-    while left:
-        leaf = min(left.values(), key=lambda leaf: (_share(board, leaf), leaf.index))
-        most = at_once if len(left) > 1 else _missing(board, leaf)
-        found = _add_pods(board, leaf, mask, spread, most)
+    by_index = {leaf.index: leaf for leaf in leaves}
+
+    def give(index: int, most: int) -> int:
+        found = _add_pods(board, by_index[index], mask, spread, most)
         _merge(added, found)
-        if sum(found.get(leaf.index, {}).values()) < most or not _missing(board, leaf):
-            del left[leaf.index]
+        return sum(found.get(index, {}).values())
+
+    wanted = {index: _missing(board, leaf) for index, leaf in by_index.items()}
+    held = {index: len(board.running.get(index, ())) for index in by_index}
+    least = {index: leaf.pods.min for index, leaf in by_index.items() if leaf.pods is not None}
+    share_out(wanted, held, least, give)
     return added
-
-
-def _share(board: Board, leaf: Part) -> Fraction:
-    assert leaf.pods is not None
-    return Fraction(len(board.running.get(leaf.index, ())), max(leaf.pods.min, 1))
 
 
 def _missing(board: Board, leaf: Part) -> int:

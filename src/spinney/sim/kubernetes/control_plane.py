@@ -5,6 +5,7 @@ Never listens on anything but 127.0.0.1 and never leaves a process behind.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import secrets
 import ssl
@@ -83,16 +84,18 @@ class ControlPlane:
 
         A port that somebody else took in the moment before is no reason to fail: there are others.
         """
-        left = _STARTS
-        while left:
-            left -= 1
-            try:
-                self._start()
-                break
-            except BaseException as error:
-                self.stop()
-                if not (left and isinstance(error, AddressTaken)):
-                    raise
+        for _ in range(_STARTS - 1):
+            with contextlib.suppress(AddressTaken):
+                self._start_or_stop()
+                return
+        self._start_or_stop()
+
+    def _start_or_stop(self) -> None:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """End the programs in the reverse of the order in which they were started."""

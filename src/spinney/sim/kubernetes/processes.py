@@ -61,15 +61,15 @@ def free_ports(count: int) -> list[int]:
 
     Not of those that the system gives to connections: one of them would be somebody's before a program listens on it.
     """
+    ours = range(_LEAST_PORT, _first_of_connections())
     with contextlib.ExitStack() as held:
-        return [_hold_port(held) for _ in range(count)]
+        return [_hold_port(held, ours) for _ in range(count)]
 
 
-def _hold_port(held: contextlib.ExitStack) -> int:
-    first_of_connections = _first_of_connections()
-    for _ in range(_PORT_TRIES):
-        port = _LEAST_PORT + secrets.randbelow(max(1, first_of_connections - _LEAST_PORT))
-        if port < first_of_connections and (found := _held(held, port)):
+def _hold_port(held: contextlib.ExitStack, ours: range) -> int:
+    """One of ours; where there is none, any that the system gives."""
+    for _ in range(_PORT_TRIES if ours else 0):
+        if found := _held(held, secrets.choice(ours)):
             return found
     return _held(held, 0)
 

@@ -40,9 +40,9 @@ def used_by(component: Json) -> int:
 def podcliqueset(deployment: str, components: Iterable[Json]) -> str:
     """The deployment's own name unless its pods would have too long ones; Services are named after it."""
     room = max(_LEAST_ROOM, POD_NAME_LIMIT - max((used_by(one) for one in components), default=0))
-    if len(deployment) <= room:
-        return deployment.replace(".", "-")
-    return f"{deployment[: room - _DIGEST]}-{_fnv1a(deployment) & 0xFFFF:04x}".replace(".", "-")
+    fits = len(deployment) <= room
+    name = deployment if fits else f"{deployment[: room - _DIGEST]}-{_fnv1a(deployment) & 0xFFFF:04x}"
+    return name.replace(".", "-")
 
 
 def _fnv1a(text: str) -> int:

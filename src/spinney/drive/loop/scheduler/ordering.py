@@ -8,13 +8,13 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable
-from fractions import Fraction
 from functools import partial
 
 from spinney.api.kinds.queue import Queue
 from spinney.api.placement.problem import Amounts
 from spinney.api.placement.result import Placement
 from spinney.core.placement.holders import pod_sets
+from spinney.core.placement.in_turns import share_out
 from spinney.core.scheduling.cluster import BASE
 from spinney.core.scheduling.gangs import GangReading, demand, is_choosy
 from spinney.core.scheduling.queues import Key as Rank
@@ -22,9 +22,6 @@ from spinney.core.scheduling.queues import Queues, Refusal
 from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
-
-_TURNS = 64
-"""So many turns at least are taken by pod sets that share what a queue has left."""
 
 
 class Ordering:
@@ -79,20 +76,18 @@ class Ordering:
             return left
         if is_choosy(reading.gang.root):
             return Counter()
-        allowed: Counter[str] = Counter()
-        sharers, at_once = dict.fromkeys(left), max(1, left.total() // _TURNS)
         held = Counter(member.pods for member in reading.gang.running)
         held.update({path: len(pods) - left[path] for path, pods in reading.waiting.items()})
-        least = {path: max(pods.min, 1) for path, pods in pod_sets(reading.gang).items()}
-        while sharers:
-            path = min(sharers, key=lambda path: Fraction(held[path] + allowed[path], least[path]))
-            most = min(at_once, left[path] - allowed[path])
+        least = {path: pods.min for path, pods in pod_sets(reading.gang).items()}
+        allowed: Counter[str] = Counter()
+
+        def give(path: str, most: int) -> int:
             exceeds = partial(self._exceeds, reading, dict(allowed), path)
             more = bisect(range(allowed[path] + 1, allowed[path] + most + 1), False, key=exceeds)
             allowed[path] += more
-            if more < most or allowed[path] == left[path]:
-                del sharers[path]
-        return +allowed
+            return more
+
+        return +share_out(left, held, least, give)
 
     def denial(self, reading: GangReading, left: Counter[str]) -> str:
         """Why the queue will not have these pods beyond the minimum; empty: it would."""
