@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -36,8 +35,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     user_extra: Mapping[str, tuple[str, ...]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """The answer: allowed or not, what is wrong where, what to warn of, and the object as it should be stored."""
 
     allowed: bool = True

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from spinney.api.meta import Kind, ObjectMeta
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True, cache_hash=True):
     """A kind of object and where it is served; the group is empty for Kubernetes' core."""
 
     group: str
@@ -39,8 +40,7 @@ def resource_of(kind: type[Kind]) -> Resource:
     return Resource(kind.GROUP, kind.VERSION, kind.PLURAL, kind.KIND, kind.NAMESPACED)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """One object, by name."""
 
     resource: Resource

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -161,7 +162,12 @@ def with_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> 
 
 def stamp(seconds: float) -> str:
     """A time as the API writes it."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamped(int(seconds))
+
+
+@lru_cache(maxsize=256)
+def _stamped(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds(text: str | None) -> float:

@@ -7,8 +7,7 @@ twice is the same as once, and never forgets an own write: caches are told what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -34,6 +33,7 @@ _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _JSON_PATCH = "application/json-patch+json"
 _MERGE_PATCH = "application/merge-patch+json"
+_NOTHING: Mapping[str, str] = {}
 
 
 class Witness(Protocol):
@@ -50,12 +50,6 @@ class _Nobody:
 
     def after_write(self, write: Write, outcome: Outcome) -> None:
         pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    content: Any
-    media_type: str
 
 
 class Door:
@@ -99,8 +93,8 @@ class Door:
         if isinstance(given, Precondition) and not given.uid:
             raise ValueError(f"apply {ref}: found a precondition without uid, expected one with it")
         write = Write(Verb.APPLY, ref, given, subresource, dry_run)
-        content = _Body(with_metadata(body, ref, given), _APPLY)
-        return await self._patch(write, content, {"force": "true" if force else "false"})
+        asked = {"force": "true" if force else "false"}
+        return await self._patch(write, with_metadata(body, ref, given), _APPLY, asked)
 
     async def json_patch(
         self, ref: Ref, operations: Sequence[Object], given: Given, *, subresource: str = "", dry_run: bool = False
@@ -108,7 +102,7 @@ class Door:
         """RFC 6902 operations, in order, all or none."""
         write = Write(Verb.JSON_PATCH, ref, given, subresource, dry_run)
         guards = [{"op": "replace", "path": f"/metadata/{k}", "value": v} for k, v in given.metadata().items()]
-        return await self._patch(write, _Body([*guards, *operations], _JSON_PATCH))
+        return await self._patch(write, [*guards, *operations], _JSON_PATCH)
 
     async def merge_patch(
         self, ref: Ref, body: Object, given: Given, *, subresource: str = "", dry_run: bool = False
@@ -116,7 +110,7 @@ class Door:
         """RFC 7386: the fields of the body replace those of the object, null removes."""
         write = Write(Verb.MERGE_PATCH, ref, given, subresource, dry_run)
         guarded = {**body, "metadata": {**body.get("metadata", {}), **given.metadata()}} if given.metadata() else body
-        return await self._patch(write, _Body(guarded, _MERGE_PATCH))
+        return await self._patch(write, guarded, _MERGE_PATCH)
 
     async def status(self, ref: Ref, status: Object, given: Given, *, dry_run: bool = False) -> Outcome:
         """The fields of a status, merged into what is there."""
@@ -172,16 +166,27 @@ class Door:
     ) -> Outcome:
         """`Deleted` if it is gone, `Written` if it stays for finalizers or grace, `Gone` if it was not there."""
         write = Write(Verb.DELETE, ref, given, dry_run=dry_run)
-        body = _Body(delete_options(given, propagation=propagation, grace_s=grace_s), _JSON)
-        return await self._send(write, self._call(write, "DELETE", ref.path(), body, {}))
+        options = delete_options(given, propagation=propagation, grace_s=grace_s)
+        return await self._send(write, self._call(write, "DELETE", ref.path(), options, _JSON))
 
     async def _post(self, write: Write, path: str, content: Object) -> Outcome:
-        return await self._send(write, self._call(write, "POST", path, _Body(content, _JSON), {}))
+        return await self._send(write, self._call(write, "POST", path, content, _JSON))
 
-    async def _patch(self, write: Write, body: _Body, query: Mapping[str, str] | None = None) -> Outcome:
-        return await self._send(write, self._call(write, "PATCH", write.ref.path(write.subresource), body, query or {}))
+    async def _patch(
+        self, write: Write, content: Object | list[Object], media_type: str, query: Mapping[str, str] = _NOTHING
+    ) -> Outcome:
+        path = write.ref.path(write.subresource)
+        return await self._send(write, self._call(write, "PATCH", path, content, media_type, query))
 
-    def _call(self, write: Write, method: str, path: str, body: _Body, query: Mapping[str, str]) -> Call:
+    def _call(
+        self,
+        write: Write,
+        method: str,
+        path: str,
+        content: Object | list[Object],
+        media_type: str,
+        query: Mapping[str, str] = _NOTHING,
+    ) -> Call:
         asked = dict(query)
         if method != "DELETE" and write.verb is not Verb.BIND:  # nobody owns what a bind sets
             asked["fieldManager"] = self._field_manager
@@ -191,8 +196,8 @@ class Door:
             method,
             path,
             query=asked,
-            headers={"accept": _JSON, "content-type": body.media_type},
-            body=msgspec.json.encode(body.content),
+            headers={"accept": _JSON, "content-type": media_type},
+            body=msgspec.json.encode(content),
             idempotent=_twice_is_once(write),
             wait_when_busy=write.verb is not Verb.EVICT,
         )

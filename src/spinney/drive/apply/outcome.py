@@ -6,7 +6,6 @@ tree for callers whose only plan is to try again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, assert_never
 
 import msgspec
@@ -17,8 +16,7 @@ from spinney.drive.client.errors import ClientError, ServerError, Status, Transp
 from spinney.drive.client.transport import Response
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """It is written. `body` is the server's answer: the object as it is now, or a Status for subresources."""
 
     body: bytes
@@ -33,58 +31,50 @@ class Written:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(msgspec.Struct, frozen=True):
     """The object is gone from the server now."""
 
     uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(msgspec.Struct, frozen=True):
     """The precondition does not hold: read again, decide again."""
 
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Contested:
+class Contested(msgspec.Struct, frozen=True):
     """Somebody else owns fields that we apply without force."""
 
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(msgspec.Struct, frozen=True):
     """Create: an object of that name is there."""
 
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """There is no such object (or its kind or namespace is not there)."""
 
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class NotNow:
+class NotNow(msgspec.Struct, frozen=True):
     """Nothing was written: the server is busy or out of reach, or a disruption budget says no."""
 
     reason: Status | TransportError
     retry_after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """The server will not have it, now or later: validation, admission, permission."""
 
     status: Status
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """It may or may not have been written."""
 
     reason: Status | TransportError

@@ -5,9 +5,10 @@ Never carries a write out: that is the door's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+import msgspec
 
 from spinney.drive.client.paths import Ref
 
@@ -26,8 +27,7 @@ class Verb(Enum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class Precondition:
+class Precondition(msgspec.Struct, frozen=True):
     """What must hold for the write to happen: this very object (uid), in this very state (resource_version)."""
 
     uid: str = ""
@@ -54,8 +54,7 @@ ANY = Unconditional.ANY
 Given = Precondition | Unconditional
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One write, as it is shown to those who watch the door."""
 
     verb: Verb

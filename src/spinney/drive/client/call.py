@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from spinney.api.clock import Dice
 from spinney.drive.backoff import Backoff
@@ -17,14 +19,13 @@ from spinney.drive.client.transport import Response, Transport
 _BETWEEN_TRIES = Backoff(base_s=0.1, cap_s=5.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A request and what may be done about its failure."""
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     idempotent: bool = False
     wait_when_busy: bool = True

@@ -5,14 +5,14 @@ Never guesses: a write whose fate is unknown stays unsure until somebody reads t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from spinney.drive.client.identity import version_number
 from spinney.drive.client.paths import Key, Ref, ResourcePath
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """What a view must show before it may be decided on.
 
     `at_least`: the object's version, or the view's; with `is_older` the write itself has some later version, so that

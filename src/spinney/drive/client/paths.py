@@ -5,14 +5,13 @@ Never builds a path from a name that could lead elsewhere: `/`, `%`, `.` and `..
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is empty for cluster-scoped objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcePath:
+class ResourcePath(msgspec.Struct, frozen=True, cache_hash=True):
     """A resource of the API: group (empty for core), version, plural, and whether it lives in namespaces."""
 
     group: str
@@ -40,8 +39,7 @@ class ResourcePath:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(msgspec.Struct, frozen=True):
     """One object of a resource, by name."""
 
     resource: ResourcePath
@@ -63,7 +61,10 @@ class Ref:
         return f"{self.resource} {place}"
 
 
+_LEADS_ELSEWHERE = frozenset("/%?# ")
+
+
 def _segment(name: str) -> str:
-    if not name or name in (".", "..") or any(c in name for c in "/%?#") or not name.isprintable() or " " in name:
+    if not name or name in (".", "..") or not _LEADS_ELSEWHERE.isdisjoint(name) or not name.isprintable():
         raise ValueError(f"found {name!r}, expected a name that may stand in a URL path")
     return name

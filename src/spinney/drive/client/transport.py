@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from spinney.drive.client.errors import NotSent, TransportError, TransportTimeout
 
 __all__ = ["NotSent", "Response", "Stream", "Transport", "TransportError", "TransportTimeout"]
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A whole answer; header names are lower case."""
 
     status: int

@@ -36,7 +36,7 @@ def conform(call: Call, obj: Object, original: Object | None = None) -> None:
         unknown: tuple[str, ...] | list[str] = findings.unknown
     else:
         unknown = prune(obj, resource.schema)
-        complaint = misfit(obj, resource.schema)
+        complaint = misfit(obj, resource.schema, original)
         if complaint:
             raise bad_request(
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {complaint}'

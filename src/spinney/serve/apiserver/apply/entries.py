@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from spinney.serve.apiserver.apply.elements import MalformedElement
 from spinney.serve.apiserver.apply.fieldset import FieldSet, parse, union
 
@@ -23,8 +25,7 @@ class MalformedEntries(ValueError):
     """managedFields that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """Who owns fields. One that applies is the same in every version; one that updates is not."""
 
     manager: str

@@ -21,11 +21,22 @@ _GO_NAMES: dict[type, str] = {list: "array", str: "string", int: "number", float
 _holds_objects = lru_cache(maxsize=1024)(has_embedded)
 
 
-def misfit(obj: Object, schema: Schema) -> str:
-    """The first complaint of the decoder about metadata, or nothing. The object is not changed."""
-    if complaint := _complaint(obj.get("metadata")):
+def misfit(obj: Object, schema: Schema, original: Object | None = None) -> str:
+    """The first complaint of the decoder about metadata, or nothing. The object is not changed.
+
+    `original`: a stored object some of whose parts it has; those need no second look.
+    """
+    if complaint := _complaint(_news(obj.get("metadata"), original)):
         return complaint
     return next(_embedded(obj, schema, ""), "") if _holds_objects(schema) else ""
+
+
+def _news(metadata: Any, original: Object | None) -> Any:
+    """Metadata without what it has from a stored object."""
+    if original is None or not isinstance(metadata, dict):
+        return metadata
+    known = original["metadata"]
+    return {key: value for key, value in metadata.items() if value is not known.get(key)}
 
 
 def _complaint(metadata: Any) -> str:
