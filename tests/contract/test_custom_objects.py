@@ -186,6 +186,31 @@ def test_unchanged_bad_values_are_tolerated(space: Space, cluster: Space, define
     space.patch(widgets, "a", {"spec": {"a": 51}}).refused(422, "Invalid")
 
 
+def test_rules_forgive_what_did_not_change(space: Space, cluster: Space, define: Any, unique: str) -> None:
+    """A rule that came after an object forgives what it was; one that cannot be evaluated on it forgives nothing."""
+    lists = {"type": "array", "maxItems": 9, "items": {"type": "integer"}}
+    widgets = define({"type": "object", "properties": {"list": lists, "b": {"type": "integer"}}})
+    make(space, widgets, {"list": [1]}).ok(201)
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/x-kubernetes-validations"
+
+    def rule(text: str) -> None:
+        change = [{"op": "add", "path": path, "value": [{"rule": text}]}]
+        cluster.patch("customresourcedefinitions", f"widgets.{unique}.example.com", change, "json").ok()
+
+        def asked() -> bool:
+            return text in make(space, widgets, {"list": [2]}, "probe", dryRun="All").raw.decode()
+
+        eventually(asked, f"{text} is asked")
+
+    rule("self.list.size() != 1")
+    space.patch(widgets, "a", {"metadata": {"annotations": {"seen": "yes"}}}).ok(200)
+    space.patch(widgets, "a", {"spec": {"b": 1}}).refused(422, "Invalid", "failed rule: self.list.size() != 1")
+    rule("self.list[5] == 0")
+    space.patch(widgets, "a", {"metadata": {"annotations": {"seen": "no"}}}).refused(
+        422, "Invalid", "index out of bounds: 5 evaluating rule: self.list[5] == 0"
+    )
+
+
 def test_pruning(space: Space, define: Any) -> None:
     widgets = define(
         {

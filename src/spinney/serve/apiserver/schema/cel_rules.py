@@ -173,14 +173,12 @@ def _run(node: Rules, place: _Place) -> Iterator[FieldError]:
     for rule in node.rules:
         if rule.transition and place.old is None and not rule.optional_old:
             continue
-        if not rule.transition and place.unchanged():
-            continue
         try:
             passed = rule.program.evaluate(_bindings(rule.program, rule, node, place))
         except CelError as error:
             yield invalid(place.path or NOWHERE, node.kind_name, _evaluation_words(str(error), rule.text))
             continue
-        if passed is not True:
+        if passed is not True and (rule.transition or not place.unchanged()):
             yield _failure(node, rule, place)
 
 
