@@ -18,6 +18,11 @@ _INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
 
 
+def seen_by_filters(node: Node) -> tuple[object, ...]:
+    """What may change the judgement about a node."""
+    return node.labels, node.taints, node.unschedulable, node.ready
+
+
 def admits(wanted: NodeFilter, node: Node) -> bool:
     """Whether a pod with this filter may run on the node."""
     return why_not(wanted, node) is None

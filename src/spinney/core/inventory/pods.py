@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import sub
 
 import msgspec
 
-from spinney.api.placement.problem import Amounts
+from spinney.api.placement.problem import Amounts, Node
+
+
+def capacity(node: Node) -> list[int]:
+    """What of a node is left for pods."""
+    return list(map(sub, node.allocatable, node.used))
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):

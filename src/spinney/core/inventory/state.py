@@ -13,9 +13,10 @@ from operator import add, sub
 from spinney.api.placement.problem import Amounts, Node, NodeFilter, Topology
 from spinney.core.inventory.changes import FROM_NOWHERE, Changes, Seats
 from spinney.core.inventory.counts import Counts, Shape
+from spinney.core.inventory.filters import seen_by_filters
 from spinney.core.inventory.masks import Masks
 from spinney.core.inventory.mirror import Mirror
-from spinney.core.inventory.pods import Pod, Pods
+from spinney.core.inventory.pods import Pod, Pods, capacity
 from spinney.core.inventory.ports import NONE, Ports, Use
 from spinney.core.inventory.recent import Recent
 from spinney.core.inventory.rooms import Room
@@ -310,7 +311,7 @@ class Inventory:
             self.releasing.append(self._nothing)
         slot = self._vacant[-1]
         releasing = list(node.releasing) if any(node.releasing) else self._nothing
-        self._resettle(slot, name, node, _capacity(node), releasing, (dict.fromkeys(node.host_ports, 1), None))
+        self._resettle(slot, name, node, capacity(node), releasing, (dict.fromkeys(node.host_ports, 1), None))
         self._undo.record(self._unsettle, slot)
         return slot
 
@@ -353,13 +354,13 @@ class Inventory:
         """The same node, changed; what was taken from it stays taken."""
         before = self.node(slot)
         self._nodes[slot] = node
-        was, now = _capacity(before), _capacity(node)
+        was, now = capacity(before), capacity(node)
         self.idle[slot] = list(map(add, self.idle[slot], map(sub, now, was)))
         grown = map(sub, node.releasing, before.releasing)
         self.releasing[slot] = list(map(add, self.releasing[slot], grown))
         self.port_use.use(slot, before.host_ports - node.host_ports, -1, leaving=False)
         self.port_use.use(slot, node.host_ports - before.host_ports, 1, leaving=False)
-        if _seen_by_filters(before) == _seen_by_filters(node):
+        if seen_by_filters(before) == seen_by_filters(node):
             self._touch(slot)
             return
         left = self._seats(slot)
@@ -395,12 +396,3 @@ class Inventory:
 
     def _seats(self, slot: int) -> Seats:
         return {name: tree.seats(slot) for name, tree in self.trees.items()}
-
-
-def _capacity(node: Node) -> list[int]:
-    """What is left for pods."""
-    return list(map(sub, node.allocatable, node.used))
-
-
-def _seen_by_filters(node: Node) -> tuple[object, ...]:
-    return node.labels, node.taints, node.unschedulable, node.ready
