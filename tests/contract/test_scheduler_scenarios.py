@@ -396,6 +396,24 @@ def test_k16_a_queue_at_its_limit_is_named_with_the_figures_and_a_raised_limit_i
     hall.is_quiet("second-0")
 
 
+def test_k10_k16_a_less_important_gang_leaves_a_full_queue_for_a_more_important_one(hall: Hall) -> None:
+    team, low, high = (f"{hall.namespace}-{name}" for name in ("full", "low", "high"))
+    for name, value in ((low, 10), (high, 30)):
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        hall.cluster.create("scheduling.k8s.io/v1/priorityclasses", {**body, "value": value}).ok(201)
+    hall.build(tree(hosts=4))
+    hall.make(queue(team, limit=16), podgroup("prey", 2, queue=team, priorityClassName=low), *pods("prey", 2))
+    hall.running("prey", 2)
+    hall.make(podgroup("first", 2, queue=team, priorityClassName=high), *pods("first", 2))
+    hall.running("first", 2)
+    hall.eventually(lambda: hall.pods("prey") == [], "the others have left")
+    hall.make(podgroup("equal", 2, queue=team, priorityClassName=high), *pods("equal", 2))
+    message = hall.says("equal", f"{team} quota has reached the allowable limit of GPUs. Limit is 16")
+    (gang,) = hall.explain("equal")["gangs"]
+    assert gang["explanation"]["lines"] == [message]
+    assert len(hall.running("first", 2)) == 2
+
+
 def shown_on_the_set(hall: Hall, name: str) -> str:
     """What the set says about its gang not being scheduled; empty while it says nothing."""
     gangs = hall.space.get(SETS, name).ok(200)["status"]["podGangStatuses"]

@@ -15,6 +15,7 @@ APP_MANAGED_BY = "app.kubernetes.io/managed-by"
 APP_PART_OF = "app.kubernetes.io/part-of"
 JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 STATEFULSET_POD_INDEX = "apps.kubernetes.io/pod-index"
 PVC_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 

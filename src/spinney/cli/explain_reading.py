@@ -65,10 +65,24 @@ class _Conditions(Slim, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
+class _Policy(Slim, frozen=True):
+    suspend: bool | None = None
+
+
+class _Asked(Slim, frozen=True):
+    suspend: bool | None = None
+    run_policy: _Policy = _Policy()
+
+
 class _Told(Slim, frozen=True):
     """Any object, as far as it says how it is."""
 
+    spec: _Asked = _Asked()
     status: _Conditions = _Conditions()
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool(self.spec.suspend or self.spec.run_policy.suspend)
 
 
 async def read_story(client: ApiClient, namespace: str, name: str, kind: str) -> Story:
@@ -95,7 +109,15 @@ async def read_story(client: ApiClient, namespace: str, name: str, kind: str) ->
     notes = notes or _lost([pod for each in members.values() for pod in each], nodes)
     notes += _strays(pods, found, name)
     gangs = [gang_story(group, members[group.metadata.name], nodes, levels) for group in chosen]
-    return Story(found, namespace, name, tuple(sorted(gangs, key=lambda gang: natural(gang.name))), tuple(notes))
+    paused = not any(gang.members for gang in gangs) and await _is_suspended(client, found, namespace, name)
+    ordered = sorted(gangs, key=lambda gang: natural(gang.name))
+    return Story(found, namespace, name, tuple(ordered), tuple(notes), suspended=paused)
+
+
+async def _is_suspended(client: ApiClient, kind: str, namespace: str, name: str) -> bool:
+    path = LOOKED_FOR.get(kind)
+    told = await _lookup(client, path, name, namespace, _Told) if path is not None else None
+    return told is not None and told.is_suspended
 
 
 def _lost(members: Sequence[Pod], nodes: Mapping[str, Node]) -> list[str]:
@@ -139,6 +161,8 @@ async def _missing(client: ApiClient, namespace: str, name: str, kind: str) -> N
     wanted = {each: path for each, path in LOOKED_FOR.items() if is_kind(each, kind)}
     for each, path in wanted.items():
         found = await _lookup(client, path, name, namespace, _Told)
+        if found is not None and found.is_suspended:
+            return NotThere(f"{each} {namespace}/{name} is suspended and has no pods")
         if found is not None:
             ready = condition(found.status.conditions, "Ready")
             why = ready.message if ready is not None and ready.status == "False" and ready.message else _NO_GROUP

@@ -55,6 +55,8 @@ def _chosen(gangs: Sequence[GangStory]) -> Sequence[GangStory]:
 
 def _title(story: Story) -> str:
     name = f"{story.kind} {story.namespace}/{story.name}"
+    if story.suspended:
+        return f"{name} is suspended"
     waiting = sum(gang.waits for gang in story.gangs)
     ended = sum(gang.state == FINISHED for gang in story.gangs)
     if len(story.gangs) == 1:

@@ -26,6 +26,7 @@ class Views:
             indexes={
                 "node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else (),
                 "owner": lambda pod: (owner.uid,) if (owner := pod.metadata.controller) is not None else (),
+                "orphan": lambda pod: () if pod.metadata.owner_references else (pod.metadata.namespace,),
                 "namespace": lambda pod: (pod.metadata.namespace,),
                 "clique": _clique_keys,
             },

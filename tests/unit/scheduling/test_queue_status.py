@@ -7,6 +7,7 @@ import msgspec
 from spinney.api.kinds.queue import QueueStatus
 from spinney.core.scheduling.queue_status import EMPTY, Tally, news, statuses, tally
 from spinney.core.scheduling.queue_units import Shares
+from spinney.core.scheduling.use import use
 from unit.scheduling.reading_kit import member, queue
 
 GPU = "nvidia.com/gpu"
@@ -19,17 +20,17 @@ def said(status: dict[str, object]) -> QueueStatus:
 
 def test_pods_ask_whether_they_have_a_node_or_not_and_hold_only_with_one() -> None:
     pods = [member("a", node="n1", gpus=2), member("b", gpus=1), member("c", gpus=1)]
-    assert tally(pods, preemptible=True) == Tally(Shares(4000), Shares(2000))
+    assert tally(use(pods), preemptible=True) == Tally(Shares(4000), Shares(2000))
 
 
 def test_what_nobody_may_preempt_is_counted_for_itself() -> None:
     held = Shares(2000)
-    assert tally([member("a", node="n1", gpus=2)], preemptible=False) == Tally(held, held, held)
+    assert tally(use([member("a", node="n1", gpus=2)]), preemptible=False) == Tally(held, held, held)
 
 
 def test_pods_that_are_over_ask_for_nothing() -> None:
     over = [member(name, node="n1", status={"phase": name}) for name in ("Succeeded", "Failed")]
-    assert tally(over, preemptible=False) == EMPTY
+    assert tally(use(over), preemptible=False) == EMPTY
 
 
 def test_parents_say_what_all_below_them_ask_for() -> None:

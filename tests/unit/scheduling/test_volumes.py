@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.resource import ResourceClaim
-from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, StorageClass
 from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Term
 from spinney.core.inventory.filters import admits
 from spinney.core.scheduling.gangs import Context, shape_in
@@ -21,6 +22,7 @@ from spinney.core.scheduling.volumes import Reach, Volumes, narrowed, reach
 from unit.scheduling.reading_kit import RESOURCES, member, pod, reading
 
 ZONE_A = {"key": "zone", "operator": "In", "values": ["a"]}
+ALONE = {"volumeName": "pv", "accessModes": ["ReadWriteOncePod"]}
 IN_A = NodeTerm((Term("zone", "In", ("a",)),))
 
 
@@ -114,6 +116,23 @@ def test_a_claim_that_is_being_provisioned_stays_with_its_node() -> None:
 )
 def test_k8_a_claim_that_is_not_there_yet_holds_the_pod_with_a_reason(claims: list[Any], text: str) -> None:
     assert reach(using("data"), volumes(*claims)).waits == text
+
+
+def test_k8_a_claim_for_one_pod_is_that_of_the_pod_with_a_node_or_else_of_the_first_that_may_go() -> None:
+    alone = msgspec.structs.replace(claim(volume="pv"), spec=msgspec.convert(ALONE, PersistentVolumeClaimSpec))
+    spec = {"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
+
+    def waits(*others: Pod) -> str:
+        asked = pod("m", spec)
+        known = replace(volumes(alone, volume()), users=lambda namespace, name: (asked, *others))
+        return reach(asked, known).waits
+
+    taken = 'persistentvolumeclaim "data" is used by another pod and has access mode ReadWriteOncePod'
+    assert waits() == ""
+    assert waits(pod("z", {**spec, "nodeName": "n"})) == taken
+    assert waits(pod("z", {**spec, "nodeName": "n"}, {"phase": "Succeeded"})) == ""
+    assert (waits(pod("a", spec)), waits(pod("z", spec))) == (taken, "")
+    assert waits(pod("a", {**spec, "schedulingGates": [{"name": "g"}]})) == ""
 
 
 def test_k8_volumes_without_a_provisioner_are_not_ignored() -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.kinds.queue import Queue, QueueStatus
 from spinney.core.scheduling.queue_units import NOTHING, Scale, Shares
-from spinney.core.scheduling.shapes import requests
+from spinney.core.scheduling.use import Use
 
 _ZERO = "0"
 
@@ -37,17 +36,9 @@ class Tally(NamedTuple):
 EMPTY = Tally()
 
 
-def tally(pods: Iterable[Pod], preemptible: bool) -> Tally:
-    """Of the pods of one gang. Most pods are like the one before them, and cost what it costs."""
-    requested = allocated = cost = NOTHING
-    before: Pod | None = None
-    for pod in pods:
-        if pod.status.phase in ("Succeeded", "Failed"):
-            continue
-        if before is None or not _cost_alike(before, pod):
-            before, cost = pod, _cost(pod)
-        requested = requested.plus(cost)
-        allocated = allocated.plus(cost) if pod.spec.node_name else allocated
+def tally(found: Use, preemptible: bool) -> Tally:
+    """Of the pods of one gang."""
+    requested, allocated = _shares(found.requested), _shares(found.allocated)
     return Tally(requested, allocated, NOTHING if preemptible else allocated)
 
 
@@ -99,16 +90,5 @@ def _upwards(name: str, known: Mapping[str, Queue]) -> Iterator[str]:
         name = known[name].spec.parent_queue
 
 
-def _cost(pod: Pod) -> Shares:
-    asked = requests(pod)
-    return Scale(tuple(asked)).weigh(tuple(asked.values()))
-
-
-def _cost_alike(one: Pod, other: Pod) -> bool:
-    mine, theirs = one.spec, other.spec
-    return (mine.containers, mine.init_containers, mine.overhead, mine.resources) == (
-        theirs.containers,
-        theirs.init_containers,
-        theirs.overhead,
-        theirs.resources,
-    )
+def _shares(sums: Mapping[str, int]) -> Shares:
+    return Scale(tuple(sums)).weigh(tuple(sums.values()))

@@ -7,10 +7,12 @@ counted as it changes; a verdict costs no more than the way from the leaf to the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 
+from spinney.api.duration import DurationError, seconds
 from spinney.api.kinds.podgroup import QueueDetails
 from spinney.api.kinds.queue import Queue
 from spinney.api.placement.problem import Amounts
@@ -30,6 +32,14 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
     message: str
     details: QueueDetails | None = None
+
+
+class Charge(NamedTuple):
+    """What a gang asks of a queue, or holds of it."""
+
+    queue: str
+    amounts: Amounts
+    preemptible: bool
 
 
 class Usage(NamedTuple):
@@ -104,6 +114,43 @@ class Queues:
                 return refused
         return None
 
+    def crowded(self, queue: str, requested: Amounts) -> str:
+        """The highest queue, from this one up, whose limit refuses; empty: none."""
+        asked = self._scale.weigh(requested)
+        over = [name for name in self._upwards(queue) if self._exceeded(name, asked) is not None]
+        return over[-1] if over else ""
+
+    def below(self, name: str) -> Iterator[str]:
+        """The queue and those below it, each once; also where one of them is not there."""
+        seen = {name: None}
+        stack = [name]
+        while stack:
+            at = stack.pop()
+            yield at
+            fresh = [child for child in sorted(self._children.get(at, ())) if child not in seen]
+            seen.update(dict.fromkeys(fresh))
+            stack.extend(fresh)
+
+    @contextmanager
+    def supposing(self, *, gone: Sequence[Charge] = (), there: Sequence[Charge] = ()) -> Iterator[None]:
+        """What would be if these used nothing, and those were there as well."""
+        for amount in gone:
+            self.release(*amount)
+        for amount in there:
+            self.allocate(*amount)
+        try:
+            yield
+        finally:
+            for amount in there:
+                self.release(*amount)
+            for amount in gone:
+                self.allocate(*amount)
+
+    def min_runtime_s(self, queue: str) -> float:
+        """How long its gangs run before they can be preempted: as it says, or the nearest queue above it that does."""
+        stated = (self._queues[name].spec.preempt_min_runtime for name in self._upwards(queue))
+        return next((_seconds(text) for text in stated if text), 0.0)
+
     def order(self, priority: int, queue: str, created: str | None, name: str) -> Key:
         """Sorts pending gangs: gang priority, queue priority from the root down, age, fair share, name.
 
@@ -135,17 +182,25 @@ class Queues:
             )
         return None
 
-    def _over_limit(self, name: str, asked: Shares, preemptible: bool) -> Refusal | None:
+    def _exceeded(self, name: str, asked: Shares) -> int | None:
+        """Of which resource there would be more than the limit."""
         limit, used = limits(self._queues[name]), self.usage(name).allocated
         for kind in range(len(NAMES)):
             if limit[kind] != UNLIMITED and asked[kind] and used[kind] + asked[kind] > limit[kind]:
-                message = (
-                    f"{name} quota has reached the allowable limit of {NAMES[kind]}. "
-                    f"Limit is {say(kind, limit[kind])}, in use are {say(kind, used[kind])}, "
-                    f"the workload asks for {say(kind, asked[kind])}"
-                )
-                return Refusal(OVER_LIMIT, message, self._details(name, asked, preemptible))
+                return kind
         return None
+
+    def _over_limit(self, name: str, asked: Shares, preemptible: bool) -> Refusal | None:
+        kind = self._exceeded(name, asked)
+        if kind is None:
+            return None
+        limit, used = limits(self._queues[name]), self.usage(name).allocated
+        message = (
+            f"{name} quota has reached the allowable limit of {NAMES[kind]}. "
+            f"Limit is {say(kind, limit[kind])}, in use are {say(kind, used[kind])}, "
+            f"the workload asks for {say(kind, asked[kind])}"
+        )
+        return Refusal(OVER_LIMIT, message, self._details(name, asked, preemptible))
 
     def _over_quota(self, name: str, asked: Shares) -> Refusal | None:
         quota, used = quotas(self._queues[name]), self.usage(name).non_preemptible
@@ -214,6 +269,14 @@ class Queues:
         parent = queue.spec.parent_queue if queue is not None else ""
         if queue is not None and parent in self._children:
             self._children[parent].discard(queue.metadata.name)
+
+
+def _seconds(text: str) -> float:
+    """What is no duration is none."""
+    try:
+        return seconds(text)
+    except DurationError:
+        return 0.0
 
 
 def _priority(queue: Queue) -> int:

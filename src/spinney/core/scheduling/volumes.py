@@ -5,7 +5,7 @@ Never picks a volume for a claim: a claim is bound already, or its provisioner m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,6 +21,7 @@ from spinney.core.scheduling.shapes import node_term
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+FOR_ONE_POD = "ReadWriteOncePod"
 MOST_TERMS = 512
 
 Terms = tuple[NodeTerm, ...]
@@ -28,11 +29,15 @@ Terms = tuple[NodeTerm, ...]
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Look-ups in the caches: claims by namespace and name, volumes and storage classes by name."""
+    """Look-ups in the caches: claims by namespace and name, volumes and storage classes by name.
+
+    `users`: the pods that name a claim.
+    """
 
     claim: Callable[[str, str], PersistentVolumeClaim | None]
     volume: Callable[[str], PersistentVolume | None]
     storage_class: Callable[[str], StorageClass | None]
+    users: Callable[[str, str], Iterable[Pod]] = lambda _, __: ()
 
 
 NO_VOLUMES = Volumes(lambda _, __: None, lambda _: None, lambda _: None)
@@ -102,6 +107,11 @@ def claims_of(pod: Pod) -> Iterator[str]:
     return (name for name, _ in _claims(pod))
 
 
+def is_for_one_pod(claim: PersistentVolumeClaim | None) -> bool:
+    """Whether only one pod at a time may use it."""
+    return claim is not None and FOR_ONE_POD in claim.spec.access_modes
+
+
 def volume_terms(claim: PersistentVolumeClaim, volumes: Volumes) -> Terms | None:
     """From where the volume of a claim can be used; None: from anywhere, or it has none yet."""
     volume = volumes.volume(claim.spec.volume_name) if claim.spec.volume_name else None
@@ -128,7 +138,20 @@ def _of_claim(name: str, claim: PersistentVolumeClaim | None, ephemeral: bool, p
     owner = claim.metadata.controller
     if ephemeral and (owner is None or owner.uid != pod.metadata.uid):
         return Reach(waits=f'persistentvolumeclaim "{name}" was not created for pod "{pod.metadata.name}"')
+    if is_for_one_pod(claim) and _is_taken(claim, pod, volumes):
+        return Reach(waits=f'persistentvolumeclaim "{name}" is used by another pod and has access mode {FOR_ONE_POD}')
     return _bound(claim, volumes) if claim.spec.volume_name else _unbound(claim, volumes)
+
+
+def _is_taken(claim: PersistentVolumeClaim, pod: Pod, volumes: Volumes) -> bool:
+    """By a pod that has a node, or by the first of those that could get one."""
+    users = volumes.users(claim.metadata.namespace, claim.metadata.name)
+    others = [each for each in users if each.metadata.uid != pod.metadata.uid and not each.is_over]
+    return any(each.spec.node_name or (_may_go(each) and each.metadata.name < pod.metadata.name) for each in others)
+
+
+def _may_go(pod: Pod) -> bool:
+    return pod.is_here and not pod.spec.scheduling_gates
 
 
 def _bound(claim: PersistentVolumeClaim, volumes: Volumes) -> Reach:

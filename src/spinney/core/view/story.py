@@ -115,17 +115,22 @@ class GangStory:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What was asked about, its gangs in the order of their names, and what could not be read."""
+    """What was asked about, its gangs in the order of their names, and what could not be read.
+
+    `suspended`: no pods are made for it until somebody lets it go on.
+    """
 
     kind: str
     namespace: str
     name: str
     gangs: tuple[GangStory, ...]
     notes: tuple[str, ...] = ()
+    suspended: bool = False
 
     def to_json(self) -> Json:
         shown: Json = {"kind": self.kind, "namespace": self.namespace, "name": self.name}
         shown["gangs"] = [gang.to_json() for gang in self.gangs]
+        shown |= {"suspended": True} if self.suspended else {}
         return {**shown, "notes": list(self.notes)} if self.notes else shown
 
 
@@ -135,7 +140,7 @@ def gang_story(
     live = sorted((pod for pod in pods if _lives(pod)), key=lambda pod: pod.metadata.name)
     told = decode(group.metadata.annotations.get(EXPLANATION, "")) or {}
     ended = bool(pods) and all(pod.status.phase in _OVER for pod in pods)
-    state, lines = (FINISHED, ("all its pods have ended",)) if ended else _state(group, live, told)
+    state, lines = (FINISHED, ("all its pods have ended",)) if ended else _state(group, live, told, bool(pods))
     topology = group.spec.topology_constraint.topology or next(iter(_constraints(group).values()), _NONE).topology
     here = levels.get(topology, Levels())
     members = tuple(_member(pod, nodes, here, lines) for pod in live)
@@ -175,8 +180,11 @@ def _lives(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in _OVER
 
 
-def _state(group: PodGroup, pods: Sequence[Pod], told: Json) -> tuple[str, tuple[str, ...]]:
-    """The newest word: of the explanation, else of the condition; without any, what can be seen."""
+def _state(group: PodGroup, pods: Sequence[Pod], told: Json, had_any: bool) -> tuple[str, tuple[str, ...]]:
+    """The newest word: of the explanation, else of the condition; without any, what can be seen.
+
+    `had_any`: there are pods, be they at their end.
+    """
     if told:
         return str(told.get("state", UNTOLD)), tuple(map(str, told.get("lines") or [told.get("reason", "")]))
     said = next(
@@ -191,7 +199,9 @@ def _state(group: PodGroup, pods: Sequence[Pod], told: Json) -> tuple[str, tuple
     gated = sum(bool(pod.spec.scheduling_gates) for pod in pods)
     if gated:
         return State.NOT_READY.value, (f"{gated} of its {len(pods)} pods are gated",)
-    return (UNTOLD, (_UNTOLD,)) if pods else (State.NOT_READY.value, ("it has no pods yet",))
+    if pods:
+        return UNTOLD, (_UNTOLD,)
+    return State.NOT_READY.value, ("all its pods are ending" if had_any else "it has no pods yet",)
 
 
 def _staleness(group: PodGroup) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from spinney.drive.client.paths import Key
 from spinney.drive.loop.controller import Again, Controller, Done, Result, Source
 from spinney.serve.apiserver.stamps import generated_name
 from spinney.sim.controllers import claims, deployment, disruption, job, replicaset, statefulset
+from spinney.sim.controllers.adoption import adopt, adopt_pods
 from spinney.sim.controllers.effects import Create, Decision, carry_out
 from spinney.sim.resources import (
     BUDGETS,
@@ -112,6 +113,8 @@ class Controllers:
             found = replicasets.get(key)
             if found is None:
                 return Decision()
+            if orphans := adopt_pods(found, self._views.pods.by("orphan", key[0])):
+                return Decision(orphans)
             return replicaset.decide(found, self._owned(found), self._clock.now(), self._new_name)
 
         return self._controller("replicaset", [Source(replicasets, _itself)], [self._pods_of("ReplicaSet")], decide)
@@ -123,6 +126,8 @@ class Controllers:
             found = deployments.get(key)
             if found is None:
                 return Decision()
+            if orphans := adopt(found, REPLICASETS, replicasets.by("namespace", key[0])):
+                return Decision(orphans)
             sets = replicasets.by("owner", found["metadata"]["uid"])
             left = sum(len(self._owned(each)) for each in sets)
             return deployment.decide(found, sets, left, self._clock.now())
@@ -147,6 +152,9 @@ class Controllers:
             found = statefulsets.get(key)
             if found is None:
                 return Decision()
+            alone = self._views.pods.by("orphan", key[0])
+            if orphans := adopt_pods(found, [pod for pod in alone if statefulset.ordinal_of(found, pod) is not None]):
+                return Decision(orphans)
             names = frozenset(each["metadata"]["name"] for each in known.by("namespace", key[0]))
             return statefulset.decide(found, self._owned(found), names, self._clock.now())
 

@@ -22,7 +22,7 @@ def decide(statefulset: Json, pods: Sequence[Pod], claims: frozenset[str], now_s
     """`claims`: the names of the claims in the namespace."""
     if statefulset["metadata"].get("deletionTimestamp"):
         return Decision()
-    by_ordinal = {ordinal: pod for pod in pods if (ordinal := _ordinal(statefulset, pod)) is not None}
+    by_ordinal = {number: pod for pod in pods if (number := ordinal_of(statefulset, pod)) is not None}
     ripe = available(list(by_ordinal.values()), statefulset["spec"].get("minReadySeconds") or 0, now_s)
     effects = _steps(statefulset, by_ordinal, claims)
     status = _status(statefulset, by_ordinal, ripe.available)
@@ -121,7 +121,8 @@ def _settled(pod: Pod) -> bool:
     return pod.ready and not pod.leaving
 
 
-def _ordinal(statefulset: Json, pod: Pod) -> int | None:
+def ordinal_of(statefulset: Json, pod: Pod) -> int | None:
+    """The number of a pod by its name; None: it has none in this set."""
     prefix, _, number = pod.metadata.name.rpartition("-")
     return int(number) if prefix == statefulset["metadata"]["name"] and number.isdecimal() else None
 

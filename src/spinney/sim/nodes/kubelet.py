@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from spinney.api.clock import Clock, Dice
-from spinney.api.labels import PODCLIQUE
+from spinney.api.labels import JOB_TRACKING, PODCLIQUE
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, written
 from spinney.drive.apply.write import Precondition
@@ -20,7 +20,7 @@ from spinney.drive.loop.controller import Again, Controller, Done, Result, Sourc
 from spinney.sim.nodes.addresses import NODE_NETWORKS, POD_NETWORKS, Addresses
 from spinney.sim.nodes.health import Health, health_of
 from spinney.sim.nodes.initc import may_start, parents_of_pod
-from spinney.sim.nodes.life import Life, Stage, Timing, advance, crash
+from spinney.sim.nodes.life import Life, Stage, Timing, advance, crash, stop
 from spinney.sim.nodes.pod_status import recall, says, status_of
 from spinney.sim.resources import PODS
 from spinney.sim.views import Views, clique_key
@@ -95,7 +95,7 @@ class Kubelet:
         if pod is None or node is None or health_of(node) is Health.LOST:
             return Done()
         if pod.leaving:
-            return await self._end(pod)
+            return await self._end(pod, node)
         if pod.finished or not _works(node)[1]:
             return Done()
         return await self._live(pod, node)
@@ -121,17 +121,22 @@ class Kubelet:
         if not isinstance(outcome, Gone):
             written(outcome)
 
-    async def _end(self, pod: Pod) -> Result:
-        """Give the containers their moment, then take the object away for good."""
+    async def _end(self, pod: Pod, node: Node) -> Result:
+        """Give the containers their moment, then take the object away for good.
+
+        A Job may keep the object until it is told how the pod ended, so that comes first.
+        """
         uid = pod.metadata.uid
         grace_s = pod.metadata.deletion_grace_period_seconds
-        if grace_s == 0:
-            return Done()
         now_s = self._clock.now()
         since_s = self._ending.setdefault(uid, now_s)
         due_s = since_s + min(30.0 if grace_s is None else float(grace_s), self._timing.stop_s)
         if now_s < due_s:
             return Again(max(due_s - now_s, 0.001))
+        if JOB_TRACKING in pod.metadata.finalizers and not pod.finished:
+            await self._report(pod, node, stop(self._lives.get(uid) or recall(pod, now_s), now_s), now_s)
+        if grace_s == 0:
+            return Done()
         ref = PODS.ref(pod.metadata.name, pod.metadata.namespace)
         outcome = await self._door.delete(ref, Precondition(uid=uid), grace_s=0)
         if not isinstance(outcome, (Deleted, Gone)):

@@ -23,6 +23,7 @@ from spinney.sim.words import EXIT_CODE, FAIL, RUN_SECONDS, START_DELAY, Contain
 
 _BACKOFF_S = 10.0
 _MAX_BACKOFF_S = 300.0
+_TERMINATED = 143
 _SLEEP = re.compile(r"\bsleep\s+(infinity|inf|\d+(?:\.\d+)?)([smhd]?)\b")
 _UNIT_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -86,6 +87,14 @@ def advance(life: Life, pod: Pod, now_s: float, parents_up: bool, timing: Timing
 def crash(life: Life, pod: Pod, now_s: float, exit_code: int = 1) -> Life:
     """A running pod whose containers die now; any other stage is not touched."""
     return _end(life, pod, now_s, exit_code) if life.stage is Stage.RUNNING else life
+
+
+def stop(life: Life, now_s: float) -> Life:
+    """A pod whose containers are told to end, and do."""
+    if life.stage is Stage.DONE:
+        return life
+    began_s = life.began_s or now_s
+    return Life(Stage.DONE, now_s, began_s, life.init, False, life.restarts, _TERMINATED, now_s)
 
 
 def _due_s(life: Life, pod: Pod, parents_up: bool, timing: Timing) -> float:

@@ -5,10 +5,14 @@ Topology for pods that are placed one by one would mean nothing, so asking for i
 
 from __future__ import annotations
 
+import re
+
 from spinney.api.labels import KAI_SEGMENT_SIZE
 from spinney.core.grouping.chain import Chain, Owner
 from spinney.core.grouping.shape import Lookups, Shape, one_per_pod, podgroup_name, whole_owner
 from spinney.core.grouping.topology import asks_for_topology
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def shape(chain: Chain, lookups: Lookups) -> Shape:
@@ -32,10 +36,16 @@ def is_gang(chain: Chain) -> bool:
 
 
 def gang_size(job: Owner) -> int:
-    """As many pods as can run at the same time from now on: what has succeeded does not come again."""
+    """As many pods as can run at the same time from now on: what has succeeded or was given up stays away."""
     parallelism = job.count("spec", "parallelism")
     completions = job.count("spec", "completions")
     wanted = 1 if parallelism is None else parallelism
     if completions is not None:
-        wanted = min(wanted, completions - (job.count("status", "succeeded") or 0))
+        wanted = min(wanted, completions - (job.count("status", "succeeded") or 0) - _given_up(job))
     return max(wanted, 1)
+
+
+def _given_up(job: Owner) -> int:
+    """How many indexes have failed for good, written as in `1,3-5`."""
+    ranges = _RANGE.findall(job.word("status", "failedIndexes"))
+    return sum(int(last or first) - int(first) + 1 for first, last in ranges)

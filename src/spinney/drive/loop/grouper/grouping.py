@@ -10,7 +10,16 @@ from weakref import WeakValueDictionary
 
 from spinney.api.clock import Dice
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import GATE_PODGANG_PENDING, KAI_SUBGROUP_NAME, POD_GROUP_NAME, PODGANG
+from spinney.api.labels import (
+    GATE_PODGANG_PENDING,
+    KAI_STALE_TIMESTAMP,
+    KAI_SUBGROUP_NAME,
+    KAI_TOP_OWNER_METADATA,
+    POD_GROUP_NAME,
+    PODGANG,
+)
+from spinney.core.expansion.objects import delete
+from spinney.core.expansion.resources import PODGROUPS
 from spinney.core.grouping.chain import Chain, chain_of
 from spinney.core.grouping.grouping import Answer, group, opts_out
 from spinney.core.grouping.mistakes import Mistake, MistakeError
@@ -46,10 +55,13 @@ class Grouping:
     again: Callable[[Key, float], None] = lambda key, after_s: None
     _lookers: Lookers = field(default_factory=Lookers)
     _expired: set[Key] = field(default_factory=set)
+    _left: dict[Key, Key] = field(default_factory=dict)
+    """The group that a pod was in before, until somebody has looked at what is left of it."""
     _writing: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def reconcile(self, key: Key) -> Result:
         pod = self.views.pods.get(key)
+        await self._clear_up(key, pod)
         if pod is None or not self._concerns(pod):
             self._let_go(key, pod)
             return Done()
@@ -161,6 +173,15 @@ class Grouping:
         except TimeoutError:
             raise StaleView(f"PodGroup {'/'.join(key)}: own write not seen") from None
 
+    async def _clear_up(self, key: Key, pod: Pod | None) -> None:
+        """The group that a pod was in goes if it was the last one there, unless an owner may make more pods for it."""
+        named = self._left.pop(key, None)
+        found = self.views.podgroups.get(named) if named is not None else None
+        if named is None or found is None or self.views.lookups.members(*named):
+            return
+        if KAI_TOP_OWNER_METADATA in found.metadata.annotations and (pod or not found.metadata.owner_references):
+            await self.effects.carry_out(delete(PODGROUPS, found.metadata))
+
     def _let_go(self, key: Key, pod: Pod | None) -> None:
         self.complaints.forget(key)
         self._expired.discard(key)
@@ -183,9 +204,18 @@ class Grouping:
         if old is not None and (new is None or (old.is_alive and not new.is_alive)):
             self._let_go(change.key, old)
             self._ask_sibling(old)
+        if self._has_left(change):
+            return (change.key,)
         if new is None or (old is not None and _is_same(old, new)):
             return ()
         return (change.key,)
+
+    def _has_left(self, change: Change[Pod]) -> bool:
+        """Whether a pod is not in the group any more that it was in; that is noted."""
+        before, after = _group_of(change.old), _group_of(change.new)
+        if before and before != after:
+            self._left[change.key] = (change.key[0], before)
+        return change.key in self._left
 
     def of_podgroup(self, change: Change[PodGroup]) -> Iterable[Key]:
         """A PodGroup that was taken away or changed by others is put right by one of its pods."""
@@ -212,6 +242,10 @@ class Grouping:
             self.again((other.metadata.namespace, other.metadata.name), _SIBLING_S)
 
 
+def _group_of(pod: Pod | None) -> str:
+    return pod.metadata.annotations.get(POD_GROUP_NAME, "") if pod is not None else ""
+
+
 def _is_same(old: Pod, new: Pod) -> bool:
     """Whether nothing changed that a group depends on. Becoming a member changes nothing."""
     before, after = old.metadata, new.metadata
@@ -232,7 +266,10 @@ def _without(found: dict[str, str], key: str, before: dict[str, str]) -> dict[st
 
 
 def _kept_part(podgroup: PodGroup) -> tuple[object, ...]:
-    return podgroup.spec, podgroup.metadata.labels, podgroup.metadata.deletion_timestamp
+    """What is put right; who is said to lack members may need fewer by now, for nobody watches its owner."""
+    metadata = podgroup.metadata
+    is_stale = KAI_STALE_TIMESTAMP in metadata.annotations
+    return podgroup.spec, metadata.labels, metadata.deletion_timestamp, is_stale
 
 
 def controller(grouping: Grouping, client: ApiClient, dice: Dice) -> Controller[Key]:

@@ -9,8 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.placement.problem import Amounts, Consolidate
+from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.gangs import GangReading
+from spinney.core.scheduling.queues import Charge
 from spinney.drive.client.paths import Key
 
 
@@ -20,9 +21,9 @@ class Entry:
 
     `seats`: reservations of pods without a node, by uid. `nominated`: they wait for room that others are leaving.
     `refused_at`: there was no room when the cluster had improved so often; None: not refused. `charge`: what its queue
-    is charged for it. `told`: pods without a group that know of it. `state`: how it stood when it was last told.
-    `awaits_since`: volumes are being made for its plan. `victims`: pods that have to go before it gets its seats.
-    `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
+    is charged for it; `rank`: its priority then. `told`: pods without a group that know of it. `state`: how it stood
+    when it was last told. `awaits_since`: volumes are being made for its plan. `victims`: pods that have to go before
+    it gets its seats. `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
     `limits`: how much may be moved for it.
     """
 
@@ -38,7 +39,8 @@ class Entry:
     failures: int = 0
     not_before: float = 0.0
     base: str = ""
-    charge: tuple[str, Amounts, bool] | None = None
+    charge: Charge | None = None
+    rank: int = 0
     told: object = None
     state: str = ""
     awaits_since: float | None = None

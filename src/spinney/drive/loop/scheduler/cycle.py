@@ -6,9 +6,7 @@ the moment a gang is decided, so that the next one sees them. Never decides on a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -17,24 +15,21 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, KAI_NODE_POOL, PLAN
-from spinney.api.placement.problem import Running
-from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.consolidation import limits_of
 from spinney.core.scheduling.gangs import Context
 from spinney.core.scheduling.plan import Plan, PlanError, decode
-from spinney.core.scheduling.reporting import Report, Scene, awaiting_volumes, report
-from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
+from spinney.core.scheduling.reporting import awaiting_volumes
 from spinney.core.scheduling.staleness import is_owned_by_podgang
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.election import LeadershipLost
-from spinney.drive.loop.scheduler.acts import Act, Begin, Resume, Step
+from spinney.drive.loop.scheduler.acts import Act, Resume, Step
+from spinney.drive.loop.scheduler.assigning import Assigner, Draft
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Ending
 from spinney.drive.loop.scheduler.deciding import Decider
-from spinney.drive.loop.scheduler.following import following
 from spinney.drive.loop.scheduler.havens import Havens
-from spinney.drive.loop.scheduler.hunting import Hunter, Prey
+from spinney.drive.loop.scheduler.hunting import Hunter
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.mustering import Muster
 from spinney.drive.loop.scheduler.ordering import Ordering
@@ -42,9 +37,11 @@ from spinney.drive.loop.scheduler.patience import Patience, Strays
 from spinney.drive.loop.scheduler.pursuing import Pursuit
 from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.reports import Reports
-from spinney.drive.loop.scheduler.seating import Seating, follow
+from spinney.drive.loop.scheduler.seating import Seating
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.staleness import Staleness
+from spinney.drive.loop.scheduler.telling import Teller
+from spinney.drive.loop.scheduler.tenure import Tenure
 from spinney.drive.loop.scheduler.views import Views
 
 _RETRY_S = 0.01
@@ -52,16 +49,10 @@ _LONGEST_RETRY_S = 30.0
 _LONGEST_HOLD_S = 1.0
 _VOLUMES_LOOK_S = 5.0
 
+_Waits = tuple[Entry, Callable[[], Act | None]]
+"""A gang whose plan waits for others to leave, and how to look after it."""
+
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A gang whose minimum has its places, and which has more pods."""
-
-    entry: Entry
-    decision: Decision
-    places: list[Placement]
 
 
 class Cycle:
@@ -82,7 +73,6 @@ class Cycle:
     ) -> None:
         self._views = views
         self._metrics = metrics
-        self._reports = reports
         self._cluster = cluster
         self._book = book
         self._context = context
@@ -93,15 +83,28 @@ class Cycle:
         self._decider = Decider(cluster, settings.strategy, settings.budget)
         self._ordering = Ordering(views.queues)
         self._seating = Seating(views, cluster, epoch, clock, lambda key: look_after(key, 0.0))
-        self._muster = Muster(views, cluster, book, self._decider, context)
+        self._tenure = Tenure(views.queues, cluster, book, self._ordering, clock, look_after)
+        self._muster = Muster(views, cluster, book, self._decider, self._tenure, context)
         self._havens = Havens(cluster, clock, look_after)
-        self._hunter = Hunter(views.budgets, cluster, self._decider, self._decider.options, self._muster.stander)
-        self._pursuit = Pursuit(views, cluster, book, self._seating, self._havens, epoch, self._muster.again)
+        self._teller = Teller(reports, cluster, settings.node_pool)
+        self._pursuit = Pursuit(views, cluster, book, self._seating, self._havens, self._muster, self._ordering, epoch)
         self._staleness = Staleness(views, cluster, settings, clock, look_after)
         self._patience = Patience(clock, settings.patience_s, look_after)
         self._strays = Strays(book, clock, settings.patience_s, look_after, reports)
+        self._assigner = Assigner(
+            cluster,
+            book,
+            self._muster,
+            self._ordering,
+            self._decider,
+            Hunter(views.budgets, cluster, self._decider, self._decider.options, self._muster.stander),
+            self._seating,
+            self._pursuit,
+            self._teller,
+            clock,
+            metrics,
+        )
         self._improved = -1
-        self._decisions = 0
 
     # Acts
 
@@ -150,7 +153,7 @@ class Cycle:
             entry.awaits_since = self._clock.monotonic()
         self._book.awaits[entry.key] = None
         if entry.reading is not None:
-            self._tell(entry, awaiting_volumes(entry.reading))
+            self._teller.tell(entry, awaiting_volumes(entry.reading))
         self._look_after(entry.key, _VOLUMES_LOOK_S)
 
     def _set_to_work(self, entry: Entry, think: Callable[[], Act | None]) -> Act | None:
@@ -173,13 +176,18 @@ class Cycle:
     # Reading
 
     def _read_changed(self) -> Iterator[Step]:
+        """Plans that wait for others to leave come last: what these and everybody else use of their queues counts."""
         context = self._context()
+        waits: list[_Waits] = []
         for key in self._book.take_changed():
             entry = self._book.entry(key)
             if not entry.busy:
-                yield self._set_to_work(entry, partial(self._read, entry, context))
+                yield self._set_to_work(entry, partial(self._read, entry, context, waits))
+        for entry, look in waits:
+            if entry.key not in self._book.changed:
+                yield self._set_to_work(entry, look)
 
-    def _read(self, entry: Entry, context: Context) -> Act | None:
+    def _read(self, entry: Entry, context: Context, waits: list[_Waits]) -> Act | None:
         group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
         if group is None:
             self._leave(entry)
@@ -199,9 +207,10 @@ class Cycle:
             return None
         was_limited, entry.limits = entry.limits, limits_of(group.metadata.annotations, self._settings.consolidate)
         self._muster.read(entry, group, pods, context)
+        self._tenure.look(entry)
         self._havens.expire(entry.key)
         if PLAN in group.metadata.annotations:
-            return self._resume(entry, group, pods)
+            return self._resume(entry, group, pods, waits)
         self._muster.land(entry)
         act = self._staleness.look(group, pods, bool(entry.reading and entry.reading.gang.running))
         if act is not None and entry.not_before <= self._clock.monotonic():
@@ -227,12 +236,13 @@ class Cycle:
         self._book.tie(entry, "")
         self._decider.forget(entry.name)
         self._book.wake_tied(entry.name)
-        self._reports.forget(entry.key)
+        self._teller.forget(entry)
         self._staleness.forget(entry.key)
+        self._tenure.forget(entry.key)
         self._havens.open(entry.key)
         entry.group = entry.reading = None
 
-    def _resume(self, entry: Entry, group: PodGroup, pods: Sequence[Pod]) -> Act | None:
+    def _resume(self, entry: Entry, group: PodGroup, pods: Sequence[Pod], waits: list[_Waits]) -> Act | None:
         """Go on with a plan that is recorded, in the place it says."""
         self._book.rest(entry)
         entry.in_flight = True
@@ -243,7 +253,8 @@ class Cycle:
         except PlanError:
             plan = Plan(self._epoch, "bind", ())
         if plan.state == "wait":
-            return self._pursuit.resume(entry, group, plan, pods)
+            waits.append((entry, partial(self._pursuit.resume, entry, group, plan, pods)))
+            return None
         too_late_s = (entry.awaits_since or self._clock.monotonic()) + self._settings.volumes_s
         return Resume(
             entry.key,
@@ -259,13 +270,13 @@ class Cycle:
         assert reading is not None
         if reading.mistake:
             self._book.rest(entry)
-            self._tell(entry, report(reading, None, group.spec, self._scene()))
+            self._teller.explain(entry, reading, None)
             return None
         if not reading.ready:
             self._book.rest(entry)
             is_gated = reading.gated and not is_owned_by_podgang(group)  # the gates of those are their operator's
             if self._patience.is_over(entry) and (any(reading.held) or any(reading.waiting.values()) or is_gated):
-                self._tell(entry, report(reading, None, group.spec, self._scene()))
+                self._teller.explain(entry, reading, None)
             return None
         if reading.gated and not reading.gang.running and not self._patience.is_over(entry):
             self._book.rest(entry)
@@ -278,7 +289,7 @@ class Cycle:
             self._book.rest(entry)
             is_held = bool(reading.held) and self._patience.is_over(entry)
             if is_held or group.status.scheduling_conditions or EXPLANATION in group.metadata.annotations:
-                self._tell(entry, self._placed_report(entry, None, []))
+                self._teller.explain_placed(entry, None, [])
         return None
 
     # Deciding
@@ -295,14 +306,16 @@ class Cycle:
 
     def _decide(self, order: Sequence[Entry]) -> Iterator[Step]:
         """Minimums first, in order; then whatever is beyond them."""
-        drafts: list[_Draft] = []
+        drafts: list[Draft] = []
         for entry in order:
             if not self._is_its_turn(entry):
                 continue
-            yield self._set_to_work(entry, self._haven(entry, partial(self._decide_minimum, entry, drafts)))
+            yield self._set_to_work(entry, self._haven(entry, partial(self._assigner.decide_minimum, entry, drafts)))
         for draft in drafts:
             if self._is_its_turn(draft.entry):
-                yield self._set_to_work(draft.entry, self._haven(draft.entry, partial(self._decide_extras, draft)))
+                yield self._set_to_work(
+                    draft.entry, self._haven(draft.entry, partial(self._assigner.decide_extras, draft))
+                )
             else:
                 self._seating.release(draft.entry)
                 self._book.touch(draft.entry.key)
@@ -327,96 +340,3 @@ class Cycle:
         if entry.unsettled:
             return False
         return entry.not_before <= self._clock.monotonic() and self._decider.is_current
-
-    def _decide_minimum(self, entry: Entry, drafts: list[_Draft]) -> Act | None:
-        reading, group = self._muster.among(entry), entry.group
-        assert group is not None
-        refusal = self._ordering.refusal(reading)
-        if refusal is not None:
-            return self._refuse(entry, report(reading, refusal, group.spec, self._scene()))
-        self._decisions += 1
-        entry.decided = self._decisions
-        began_s = self._clock.monotonic()
-        prey = self._hunter.decide(following(reading, self._book.followers(entry.name), self._cluster), entry.limits)
-        decision = prey.decision
-        self._metrics.decided(decision.outcome, self._clock.monotonic() - began_s)
-        if decision.outcome != "placed":
-            return self._refuse(entry, report(reading, decision, group.spec, self._scene()))
-        refusal = self._ordering.objection(reading, decision.placements)
-        if refusal is not None:
-            return self._refuse(entry, report(reading, refusal, group.spec, self._scene()))
-        self._seating.reserve(entry, decision.placements)
-        if prey.leaving:
-            return self._preempt(entry, prey)
-        if decision.waits:
-            return self._nominate(entry, decision)
-        places = list(decision.placements)
-        if len(places) < sum(map(len, reading.waiting.values())):
-            drafts.append(_Draft(entry, decision, places))
-            return None
-        return self._begin(entry, decision, places)
-
-    def _decide_extras(self, draft: _Draft) -> Act | None:
-        entry, decision, places = draft.entry, draft.decision, list(draft.places)
-        reading = entry.reading
-        assert reading is not None
-        given = Counter(place.pods for place in places)
-        left = Counter({path: len(pods) - given[path] for path, pods in reading.waiting.items()})
-        allowed, denied = self._ordering.allowance(reading, left), ""
-        if not allowed:
-            denied = self._ordering.denial(reading, left)
-        else:
-            planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
-            more = self._decider.extras(self._muster.among(entry).gang, planned)
-            if more.outcome == "placed" and not more.waits:
-                chosen = [place for place in more.placements if place.index < allowed[place.pods]]
-                decision, places = more, places + follow(places, chosen)
-                self._seating.reserve(entry, places[len(draft.places) :])
-        if places:
-            return self._begin(entry, decision, places)
-        return self._refuse(entry, self._placed_report(entry, decision, places, denied))
-
-    def _begin(self, entry: Entry, decision: Decision, places: list[Placement]) -> Act:
-        assert entry.group is not None and entry.reading is not None
-        self._book.rest(entry)
-        self._reports.forget(entry.key)
-        entry.in_flight = True
-        errand = self._seating.errand(entry, decision, places)
-        return Begin(entry.key, errand)
-
-    def _preempt(self, entry: Entry, prey: Prey) -> Act:
-        """Others have to leave for it: that is recorded before the first of them is asked to."""
-        assert entry.group is not None and entry.reading is not None
-        entry.in_flight = True
-        self._tell(entry, report(entry.reading, prey.decision, entry.group.spec, self._scene()))
-        return self._pursuit.nominate(entry, prey)
-
-    def _nominate(self, entry: Entry, decision: Decision) -> Act | None:
-        """Its places are chosen, but others have to leave first; nobody else gets them meanwhile."""
-        assert entry.group is not None and entry.reading is not None
-        self._book.refuse(entry, self._cluster.improved)
-        self._book.nominated[entry.key] = None
-        self._tell(entry, report(entry.reading, decision, entry.group.spec, self._scene()))
-        return None
-
-    def _refuse(self, entry: Entry, told: Report) -> Act | None:
-        assert entry.group is not None
-        self._book.refuse(entry, self._cluster.improved)
-        self._tell(entry, told)
-        return None
-
-    def _tell(self, entry: Entry, told: Report) -> None:
-        entry.state = told.state.value
-        self._reports.put(entry.key, told)
-
-    def _placed_report(
-        self, entry: Entry, decision: Decision | None, places: list[Placement], denied: str = ""
-    ) -> Report:
-        assert entry.group is not None and entry.reading is not None
-        score = decision.score if decision is not None else None
-        whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
-        return report(entry.reading, whole, entry.group.spec, self._scene(), denied)
-
-    def _scene(self) -> Scene:
-        pool = self._settings.node_pool or DEFAULT_NODE_POOL
-        return Scene(self._cluster.topologies, len(self._cluster.inventory.slots()), pool)

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
 from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
-from spinney.api.placement.result import Decision
+from spinney.api.placement.result import Decision, Victim
 from spinney.core.placement.engine import Engine, Standing
+from spinney.core.placement.holders import Holder, forget, holders, pod_sets, release
 from spinney.core.scheduling.cluster import Cluster
 
 MOST_REFUSALS = 4096
@@ -32,6 +33,7 @@ class Decider:
         self._generation = -1
         self._engine = Engine(cluster.inventory, cluster.topologies, self._minimum)
         self._refusals: dict[tuple[Group, int | None, Consolidate | None], Decision] = {}
+        self._vain: set[tuple[Group, int, str, int]] = set()
         self._improved = -1
         self._gangs: dict[str, Gang] = {}
         self._preemptible: Counter[int] = Counter()  # gangs that stand and may be preempted, by priority
@@ -53,6 +55,7 @@ class Decider:
         self._generation = self._cluster.generation
         self._engine = Engine(self._cluster.inventory, self._cluster.topologies, self._minimum)
         self._refusals.clear()
+        self._vain.clear()
         self._gangs.clear()
         self._preemptible.clear()
         return True
@@ -109,13 +112,43 @@ class Decider:
             for name in fixed:
                 standings[name].moved = []
 
-    def disturbing(self, gang: Gang, options: Options, fixed: Mapping[str, Places]) -> Decision:
-        """Where the minimum goes, if need be in the room of others; members that are `fixed`, by gang, stay."""
+    def holders(self, names: Iterable[str], fixed: Mapping[str, Places]) -> list[Holder]:
+        """Gangs that stand, with what they could lose; members that are `fixed`, by gang, stay."""
         with self.fixing(fixed):
+            return holders(self._cluster.inventory, [self._engine.standings[name] for name in names])
+
+    def disturbing(
+        self, gang: Gang, options: Options, fixed: Mapping[str, Places], gone: Sequence[Victim] = ()
+    ) -> Decision:
+        """Where the minimum goes, if need be in the room of others; members that are `fixed`, by gang, stay.
+
+        `gone`: those have to leave in any case.
+        """
+        with self.fixing(fixed), self._cluster.inventory.trial():
+            for victim in gone:
+                self._evict(victim)
             decision = self._ask(gang, options)
-        for name in {*(each.gang for each in decision.victims), *(each.gang for each in decision.moves)}:
+        victims = (*gone, *decision.victims)
+        for name in {*(each.gang for each in victims), *(each.gang for each in decision.moves)}:
             self.stand(self._gangs[name])
-        return decision
+        if not gone or decision.outcome != "placed":
+            return decision
+        return msgspec.structs.replace(decision, waits=True, victims=tuple(sorted(victims)))
+
+    def _evict(self, victim: Victim) -> None:
+        inventory, standing = self._cluster.inventory, self._engine.standings[victim.gang]
+        pods = pod_sets(standing.gang)[victim.pods]
+        release(inventory, inventory.seat(victim.node, victim.zone), pods)
+        forget(inventory, standing, Running(victim.pods, victim.node, victim.zone))
+
+    def is_vain(self, gang: Gang, queue: str, eased: int) -> bool:
+        """Whether a gang like this one was told that nobody can go for it in its queue, which has not eased since."""
+        self._freshen()
+        return _is_plain(gang) and (gang.root, gang.priority, queue, eased) in self._vain
+
+    def note_vain(self, gang: Gang, queue: str, eased: int) -> None:
+        if _is_plain(gang):
+            self._vain.add((gang.root, gang.priority, queue, eased))
 
     def refuse(self, gang: Gang, limits: Consolidate | None, decision: Decision) -> None:
         """Remember the answer to a gang that might have disturbed others."""
@@ -123,8 +156,9 @@ class Decider:
             self._refusals[gang.root, gang.priority, limits] = decision
 
     def _freshen(self) -> None:
-        if self._improved != self._cluster.improved or len(self._refusals) >= MOST_REFUSALS:
+        if self._improved != self._cluster.improved or len(self._refusals) + len(self._vain) >= MOST_REFUSALS:
             self._refusals.clear()
+            self._vain.clear()
             self._improved = self._cluster.improved
 
     def minimum(self, gang: Gang) -> Decision:

@@ -19,6 +19,7 @@ from spinney.api.kinds.topology import Topology
 from spinney.core.scheduling.budgets import read_budget
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.priorities import Priorities
+from spinney.core.scheduling.volumes import claims_of, is_for_one_pod
 from spinney.drive.client.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book
@@ -39,6 +40,7 @@ class Folding:
     ) -> None:
         self.priorities = Priorities()
         self.short_levels: dict[str, dict[str, str]] = {}
+        self._views = views
         self._cluster = cluster
         self._book = book
         self._names = names
@@ -81,6 +83,8 @@ class Folding:
         if improved != self._cluster.improved:
             self._wake()
         some = new or old
+        if some is not None and (new is None or new.is_over) and self._had_a_claim_alone(some):
+            self._lookup(change)
         if some is None or some.spec.scheduler_name not in self._names:
             return
         self._note_member(some, new)
@@ -89,6 +93,12 @@ class Folding:
             for pod in (old, new):
                 if pod is not None:
                     self._concern(group_of(pod))
+
+    def _had_a_claim_alone(self, pod: Pod) -> bool:
+        """Whether others may have waited for a claim of it."""
+        return bool(pod.spec.volumes) and any(
+            is_for_one_pod(self._views.claims.get((pod.metadata.namespace, name))) for name in claims_of(pod)
+        )
 
     def _note_member(self, some: Pod, new: Pod | None) -> None:
         if new is not None and new.spec.node_name:
@@ -108,7 +118,7 @@ class Folding:
         waits = entry is not None and entry.unsettled
         if waits or old is None or new is None or old.spec != new.spec or _worn(old) != _worn(new):
             self._touch(change.key)
-        elif old.status != new.status and change.key not in self._book.pending:
+        elif _told(old) != _told(new) and change.key not in self._book.pending:
             self._touch(change.key)  # it may have been told what is not true any more
 
     def _topology(self, change: Change[Topology]) -> None:
@@ -189,3 +199,7 @@ def _is_laxer(change: Change[PodDisruptionBudget]) -> bool:
 def _worn(group: PodGroup) -> tuple[object, ...]:
     metadata = group.metadata
     return metadata.annotations, metadata.labels, metadata.deletion_timestamp
+
+
+def _told(group: PodGroup) -> tuple[object, ...]:
+    return group.status.scheduling_conditions

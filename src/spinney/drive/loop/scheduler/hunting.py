@@ -1,12 +1,14 @@
 """Room for a gang that fits nowhere: who could be moved, who would have to go, and who must be left alone.
 
 Asks the engine and names pods; writes nothing and evicts nobody. Nobody is named whom a disruption budget protects, who
-is part of a plan that is being carried out, or who is as important as the gang that asks (INV7).
+is part of a plan that is being carried out, who has run too short a time for its queue, or who is as important as the
+gang that asks (INV7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -20,8 +22,10 @@ from spinney.core.scheduling.budgets import Budgets
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import GangReading
 from spinney.core.scheduling.members import order
+from spinney.core.scheduling.queue_relief import Tenant
 from spinney.core.scheduling.zones import zone_of
 from spinney.drive.loop.scheduler.deciding import Decider, Places
+from spinney.drive.loop.scheduler.relieving import Relief
 
 _TRIES = 8
 """So often victims are chosen anew when budgets do not allow all of them together."""
@@ -47,12 +51,13 @@ class Prey:
 class Stander:
     """A gang that stands, as far as it may be disturbed. `in_flight`: a plan of it is being carried out.
 
-    `look` shows its pods.
+    `look` shows its pods. `is_young`: it may be moved, but not preempted yet.
     """
 
     reading: GangReading
     look: Callable[[], Sequence[Pod]]
     in_flight: bool = False
+    is_young: Callable[[], bool] = lambda: False
 
     @property
     def going(self) -> list[Pod]:
@@ -97,27 +102,79 @@ class Hunter:
             found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
         if preempts and (found is None or found.decision.outcome != "placed"):
             found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True))
-        assert found is not None
+        found = found or Prey(self._decider.minimum(gang))
         self._decider.refuse(gang, limits, found.decision)
         return found
+
+    def relieve(self, reading: GangReading, limits: Consolidate | None, relief: Relief) -> Prey | None:
+        """Where the minimum goes once less important gangs have left its queue; None: it gets in by nobody's leaving.
+
+        Others are disturbed for room, wherever they are, only if what those leave is not enough.
+        """
+        gang, state = reading.gang, (relief.asked.queue, relief.eased)
+        if self._decider.is_vain(gang, *state):
+            return None
+        for changes in ({}, {"consolidate": limits}, {"preempt": True}) if limits is not None else ({"preempt": True},):
+            found = self._ask(reading, msgspec.structs.replace(self._options, **changes), relief)
+            if found is not None:
+                return found
+        self._decider.note_vain(gang, *state)
+        return None
 
     def kept(self, gang: Gang) -> dict[str, Places]:
         """Members that may not be moved for a gang, by the name of theirs."""
         return self._kept(gang, Budgets(self._budgets, self._cluster.doomed), set(), True)[1]
 
-    def _ask(self, reading: GangReading, options: Options) -> Prey:
-        """Whoever is over the budget is left alone in the next try, and whom it has to be near to from the first."""
+    def _ask(self, reading: GangReading, options: Options, relief: Relief | None = None) -> Prey | None:
+        """Whoever is over the budget is left alone in the next try, and whom it has to be near to from the first.
+
+        None: budgets allow nothing that would help, or relief is wanted and nobody's leaving brings it.
+        """
         gang, budgets = reading.gang, Budgets(self._budgets, self._cluster.doomed)
         spared = self._dear(reading)
         for _ in range(_TRIES):
             kept, fixed = self._kept(gang, budgets, spared, options.consolidate is not None)
-            decision = self._decider.disturbing(gang, options, fixed)
+            if relief is None:
+                decision: Decision | None = self._decider.disturbing(gang, options, fixed)
+            else:
+                decision = self._relieved(gang, options, fixed, relief)
+            if decision is None:
+                return None
             prey = self._prey(decision, kept)
             over = budgets.protected(prey.leaving)
             if not over:
                 return prey
             spared |= over
-        return Prey(self._decider.minimum(gang))
+        return None
+
+    def _relieved(self, gang: Gang, options: Options, fixed: Mapping[str, Places], relief: Relief) -> Decision | None:
+        """The places that a gang gets once those have left whom the limit does not allow beside it."""
+        tenants = self._tenants(gang, fixed, relief)
+        gone = relief.victims(tenants)
+        if gone is None:
+            return None
+        decision = self._decider.disturbing(gang, options, fixed, gone)
+        if decision.outcome != "placed":
+            return None
+        more = Counter(each.gang for each in decision.victims) - Counter(each.gang for each in gone)
+        for name in {each.gang: None for each in gone if each.gang not in more} if more else ():
+            rest = [each for each in decision.victims if each.gang != name]
+            if relief.allows(tenants, rest):
+                less = self._decider.disturbing(gang, self._options, fixed, rest)
+                decision = less if less.outcome == "placed" else decision
+        return decision
+
+    def _tenants(self, gang: Gang, fixed: Mapping[str, Places], relief: Relief) -> list[Tenant]:
+        """Less important gangs of the queues that the limit is about."""
+        base = gang.tied_to.gang if gang.tied_to is not None else ""
+        weaker = [each.name for each in self._decider.preemptible() if each.priority < gang.priority]
+        standers = {name: stander for name in weaker if (stander := self._stander(name)) is not None}
+        queues = {name: stander.reading.queue for name, stander in standers.items()}
+        inside = [name for name, queue in queues.items() if queue in relief.inside]
+        return [
+            Tenant(holder, queues[holder.gang.name], stays=holder.gang.name == base)
+            for holder in self._decider.holders(inside, fixed)
+        ]
 
     def _kept(self, gang: Gang, budgets: Budgets, spared: set[str], moves: bool) -> tuple[set[str], dict[str, Places]]:
         """Members that stay: their uids, and their places by gang."""
@@ -127,7 +184,12 @@ class Hunter:
             if other.name == gang.name or (not moves and other.priority >= gang.priority):
                 continue
             stander = self._stander(other.name)
-            if stander is None or stander.in_flight or other.priority > gang.priority:
+            if (
+                stander is None
+                or stander.in_flight
+                or other.priority > gang.priority
+                or (not moves and stander.is_young())
+            ):
                 fixed[other.name] = self._decider.places(other.name)
                 continue
             if not (budgets or moves or spared):

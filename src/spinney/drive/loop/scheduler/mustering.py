@@ -5,30 +5,39 @@ Pods that have to go for others are nobody's members any more, though they hold 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.company import Surroundings, among
 from spinney.core.scheduling.gangs import Context, GangReading, read_gang
+from spinney.core.scheduling.queues import Charge
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.hunting import Stander
-from spinney.drive.loop.scheduler.views import Views
+from spinney.drive.loop.scheduler.tenure import Tenure
+from spinney.drive.loop.scheduler.views import Views, group_of
 
 
 class Muster:
     """Over all views; `context` are the look-ups that a reading needs now."""
 
     def __init__(
-        self, views: Views, cluster: Cluster, book: Book, decider: Decider, context: Callable[[], Context]
+        self,
+        views: Views,
+        cluster: Cluster,
+        book: Book,
+        decider: Decider,
+        tenure: Tenure,
+        context: Callable[[], Context],
     ) -> None:
         self._views = views
         self._cluster = cluster
         self._book = book
         self._decider = decider
+        self._tenure = tenure
         self._context = context
 
     def read(self, entry: Entry, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
@@ -40,6 +49,8 @@ class Muster:
         if before is None or before.gang.running != reading.gang.running:
             self._book.wake_tied(entry.name)
             self._book.wake_base(entry)
+        if before is not None and reading.gang.running and _gives_way(before, reading):
+            self._cluster.touch()
 
     def among(self, entry: Entry) -> GangReading:
         """A gang as it is to be decided beside the pods that have their places now."""
@@ -62,7 +73,21 @@ class Muster:
         entry = self._book.entries.get((namespace, short))
         if entry is None or entry.reading is None:
             return None
-        return Stander(entry.reading, lambda: self._members(self._views.pods_of(entry.key)), entry.in_flight)
+        return Stander(
+            entry.reading,
+            lambda: self._members(self._views.pods_of(entry.key)),
+            entry.in_flight,
+            lambda: self._tenure.spares(entry),
+        )
+
+    def charges(self, pods: Iterable[Pod]) -> list[Charge]:
+        """What pods that hold room use of the queues of their gangs."""
+        found = []
+        for pod in pods:
+            entry, held = self._book.entries.get(group_of(pod)), self._cluster.inventory.pod(pod.metadata.uid)
+            if entry is not None and entry.reading is not None and held is not None:
+                found.append(Charge(entry.reading.queue, held.request, entry.reading.gang.preemptible))
+        return found
 
     def land(self, entry: Entry) -> None:
         """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again."""
@@ -77,3 +102,9 @@ class Muster:
         if not self._cluster.has_doomed:
             return pods
         return [pod for pod in pods if not self._cluster.is_doomed(pod.metadata.uid)]
+
+
+def _gives_way(before: GangReading, now: GangReading) -> bool:
+    """Whether a gang that was in somebody's way may not be any more, though it stands where it stood."""
+    is_weaker = now.gang.priority < before.gang.priority
+    return is_weaker or now.gang.preemptible > before.gang.preemptible or now.queue != before.queue

@@ -7,7 +7,7 @@ Nobody is asked to leave for a plan that can not come true any more, or that can
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -25,6 +25,8 @@ from spinney.drive.loop.scheduler.carrying import Errand
 from spinney.drive.loop.scheduler.evicting import Target
 from spinney.drive.loop.scheduler.havens import Havens
 from spinney.drive.loop.scheduler.hunting import Prey
+from spinney.drive.loop.scheduler.mustering import Muster
+from spinney.drive.loop.scheduler.ordering import Ordering
 from spinney.drive.loop.scheduler.seating import Seating
 from spinney.drive.loop.scheduler.views import Views, group_of
 
@@ -67,7 +69,7 @@ Chase = Nominate | Pursue | Promote | Abandon
 
 
 class Pursuit:
-    """`restand`: somebody's members have changed by what is decided here."""
+    """Over everything that a cycle has read."""
 
     def __init__(
         self,
@@ -76,16 +78,18 @@ class Pursuit:
         book: Book,
         seating: Seating,
         havens: Havens,
+        muster: Muster,
+        ordering: Ordering,
         epoch: int,
-        restand: Callable[[Key], None],
     ) -> None:
         self._views = views
         self._cluster = cluster
         self._book = book
         self._seating = seating
         self._havens = havens
+        self._muster = muster
+        self._ordering = ordering
         self._epoch = epoch
-        self._restand = restand
 
     def nominate(self, entry: Entry, prey: Prey) -> Nominate:
         """The seats are reserved; from now on victims are as good as gone for everybody who is decided after it."""
@@ -99,7 +103,11 @@ class Pursuit:
     def resume(
         self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod]
     ) -> Pursue | Promote | Abandon | None:
-        """What is to be done for a plan that was found waiting; None: wait on."""
+        """What is to be done for a plan that was found waiting; None: wait on.
+
+        Victims use their queues until they are gone: what a limit does not allow beside them waits. Those on a node
+        that is not ready are not waited for, where nobody sees them go.
+        """
         there = {pod.metadata.uid: pod for pod in pods}
         keys = {uid: (pod.metadata.namespace, pod.metadata.name) for uid, pod in there.items()}
         errand = Errand(group.metadata, plan, keys)
@@ -109,10 +117,14 @@ class Pursuit:
         self._doom(entry, plan)
         rooms = {self._cluster.room(seat.node) for seat in plan.seats}
         still = [pod for uid in plan.leaving if (pod := self._cluster.holder(uid)) is not None and not _leaves(pod)]
-        is_ready = rooms <= {Room.READY}
+        seats = [seat.uid for seat in plan.seats]
+        held = [pod for uid in plan.victims if (pod := self._cluster.holder(uid)) is not None]
+        linger = self._muster.charges(pod for pod in held if not _leaves(pod) or self._sees(pod.spec.node_name))
+        is_ready = rooms <= {Room.READY} and self._ordering.allows(entry, seats, linger)
         if is_ready:
             still = [pod for pod in still if self._has_begun(group_of(pod))]
-        if Room.LOST in rooms or not all(self._is_lawful(entry, plan, pod) for pod in still):
+        is_lost = Room.LOST in rooms or not self._ordering.allows(entry, seats)
+        if is_lost or not all(self._is_lawful(entry, plan, pod) for pod in still):
             return self._abandon(entry, errand, there)
         self._book.waits[entry.key] = None
         if still:
@@ -139,6 +151,17 @@ class Pursuit:
         self._havens.keep((pod, moved[pod.metadata.uid]) for pod in fresh if pod.metadata.uid in moved)
         for group in sorted({group_of(pod) for pod in fresh}):
             self._restand(group)
+
+    def _sees(self, node: str) -> bool:
+        slot = self._cluster.inventory.find(node)
+        return slot is not None and self._cluster.inventory.node(slot).ready
+
+    def _restand(self, key: Key) -> None:
+        """Somebody's members have changed by what is decided here, and what its queue is charged for."""
+        self._muster.again(key)
+        entry = self._book.entries.get(key)
+        if entry is not None:
+            self._ordering.charge(entry)
 
     def _has_begun(self, group: Key) -> bool:
         """Whether the gang has lost so much already that it has to go whole."""

@@ -18,6 +18,7 @@ from spinney.api.kinds.queue import Queue
 from spinney.api.labels import DEFAULT_QUEUE
 from spinney.core.scheduling.priorities import Priorities, is_preemptible
 from spinney.core.scheduling.queue_status import EMPTY, Tally, news, statuses, tally
+from spinney.core.scheduling.use import use
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
 from spinney.drive.apply.write import Precondition
@@ -33,7 +34,10 @@ _log = structlog.get_logger(__name__)
 
 
 class QueueTelling:
-    """`run` until cancelled. `priorities` are those there are; `settle` finds out what became of an unsure write."""
+    """`run` until cancelled. `priorities` are those there are; `settle` finds out what became of an unsure write.
+
+    `counted` hears of each gang whose use may have changed, once it has been looked at.
+    """
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class QueueTelling:
         door: Door,
         settle: Callable[[], Awaitable[None]],
         lull: Callable[[], Awaitable[None]],
+        counted: Callable[[Key], None],
     ) -> None:
         self._views = views
         self._names = names
@@ -50,6 +55,7 @@ class QueueTelling:
         self._door = door
         self._settle = settle
         self._lull = lull
+        self._counted = counted
         self._changed: dict[Key, None] = {}
         self._tallies: dict[Key, tuple[str, Tally]] = {}
         self._own: dict[str, Tally] = {}
@@ -104,6 +110,7 @@ class QueueTelling:
         changed, self._changed = self._changed, {}
         for number, key in enumerate(changed, 1):
             self._count(key)
+            self._counted(key)
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
 
@@ -117,7 +124,7 @@ class QueueTelling:
         if group is None:
             return
         priority = self._priorities.of(group.spec.priority_class_name)
-        found = tally(self._views.pods_of(key), is_preemptible(group.spec.preemptibility, priority))
+        found = tally(use(self._views.pods_of(key)), is_preemptible(group.spec.preemptibility, priority))
         if found != EMPTY:
             queue = group.spec.queue or DEFAULT_QUEUE
             self._tallies[key] = (queue, found)

@@ -28,6 +28,7 @@ from spinney.drive.loop.scheduler.carrying import Ending
 from spinney.drive.loop.scheduler.cycle import Cycle
 from spinney.drive.loop.scheduler.fencing import fence
 from spinney.drive.loop.scheduler.folding import Folding
+from spinney.drive.loop.scheduler.group_telling import GroupTelling
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.queue_telling import QueueTelling
 from spinney.drive.loop.scheduler.recording import epoch_of
@@ -111,11 +112,12 @@ class Scheduler:
             )
             if self._epoch:
                 await fence(self._door, work.doubts, views, self._dice, epoch)
-            queues = QueueTelling(
-                views, self._settings.names, folding.priorities, self._door, work.doubts.settle, self._turns.quiet
-            )
+            telling = self._door, work.doubts.settle, self._turns.quiet
+            groups = GroupTelling(views, folding.priorities, self._settings.node_pool, self._is_busy, *telling)
+            queues = QueueTelling(views, self._settings.names, folding.priorities, *telling, groups.note)
             group.create_task(work.run(), name="scheduler-events")
             group.create_task(queues.run(), name="scheduler-queues")
+            group.create_task(groups.run(), name="scheduler-groups")
             self.ready.set()
             self._wake.set()
             await self._go_on(cycle, views, work, group)
@@ -145,6 +147,10 @@ class Scheduler:
             turn.end()
         cycle.finished(act.key, ending)
         self._wake.set()
+
+    def _is_busy(self, key: Key) -> bool:
+        entry = self.book.entries.get(key)
+        return entry is not None and entry.busy
 
     def _look_after(self, key: Key, delay_s: float) -> None:
         def look() -> None:

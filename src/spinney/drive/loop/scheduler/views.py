@@ -20,7 +20,7 @@ from spinney.api.kinds.queue import Queue
 from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import Kind
-from spinney.core.scheduling.volumes import Volumes
+from spinney.core.scheduling.volumes import Volumes, claims_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.latecomers import Latecomers
@@ -53,20 +53,26 @@ CLUSTER_TOPOLOGIES = path_of(ClusterTopology)
 NEEDED = (PODGROUPS, QUEUES, TOPOLOGIES)
 """Kinds without which there is nothing to schedule by."""
 
+_OTHERS = "~"  # no namespace begins with it
+
 
 class Views:
     """The caches, by what they hold. `names`: whose pods are ours; pods of everybody are seen."""
 
     def __init__(self, caches: SharedCaches, names: frozenset[str], latecomers: Latecomers) -> None:
         def groups(pod: Pod) -> tuple[str, ...]:
-            if pod.spec.scheduler_name not in names:
-                return ()
-            return (f"{pod.metadata.namespace}/{pod.metadata.annotations.get(POD_GROUP_NAME, '')}",)
+            name = pod.metadata.annotations.get(POD_GROUP_NAME, "")
+            if pod.spec.scheduler_name in names:
+                return (f"{pod.metadata.namespace}/{name}",)
+            return (f"{_OTHERS}{pod.metadata.namespace}/{name}",) if name else ()
+
+        def claims(pod: Pod) -> tuple[str, ...]:
+            return tuple([f"{pod.metadata.namespace}/{name}" for name in claims_of(pod)]) if pod.spec.volumes else ()
 
         def view(resource: ResourcePath, kind: type[T]) -> Cache[T]:
             return caches.cache(Selection(resource), kind)
 
-        self.pods: Cache[Pod] = caches.cache(Selection(PODS), Pod, indexes={"group": groups})
+        self.pods: Cache[Pod] = caches.cache(Selection(PODS), Pod, indexes={"group": groups, "claim": claims})
         self.nodes = view(NODES, Node)
         self.podgroups = view(PODGROUPS, PodGroup)
         self.queues = view(QUEUES, Queue)
@@ -83,6 +89,7 @@ class Views:
             lambda namespace, name: self.claims.get((namespace, name)),
             lambda name: self.volumes.get(("", name)),
             lambda name: self.storage_classes.get(("", name)),
+            lambda namespace, name: self.pods.by("claim", f"{namespace}/{name}"),
         )
         self.pods.subscribe(lambda change: _tick_off(self.pods, change))
         self.podgroups.subscribe(lambda change: _tick_off(self.podgroups, change))
@@ -106,6 +113,11 @@ class Views:
     def pods_of(self, group: Key) -> list[Pod]:
         """Our pods that name the group, in the order of their names."""
         return self.pods.by("group", f"{group[0]}/{group[1]}")
+
+    def is_of_others(self, group: Key) -> bool:
+        """Whether pods name the group, and none of them is ours."""
+        value = f"{group[0]}/{group[1]}"
+        return bool(self.pods.by("group", _OTHERS + value)) and not self.pods.by("group", value)
 
     def is_seen(self, cache: Cache[Any], key: Key) -> bool:
         """Whether what we wrote to an object has been seen."""
