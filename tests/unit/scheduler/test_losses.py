@@ -5,12 +5,27 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
+
+from spinney.api.labels import PLAN
+from spinney.core.scheduling.plan import Plan, Seat, encode
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, RACK, ZONE
-from unit.scheduler.scheduler_world import TOPOLOGY, bound, constraint, domains, plan_of, pod, podgroup, pods, said
+from unit.scheduler.scheduler_world import (
+    TOPOLOGY,
+    bound,
+    constraint,
+    domains,
+    in_world,
+    plan_of,
+    pod,
+    podgroup,
+    pods,
+    said,
+)
 from unit.scheduler.watched_world import lose_node, patch, watched
 
 Json = dict[str, Any]
@@ -439,3 +454,35 @@ def test_inv6_a_plan_that_nobody_can_read_is_dropped() -> None:
         assert await plan_of(world, "a") is None
 
     watched(scenario)
+
+
+def test_inv1_room_that_is_given_up_is_nobody_elses_before_its_record_is_gone() -> None:
+    """A bind of whoever made the plan may still be on its way to it."""
+    holders: set[str] = set()
+    beside: list[set[str]] = []
+
+    def look(collection: str, event: Any) -> None:
+        if collection != "scheduling.run.ai/podgroups" or event.new is None:
+            return
+        metadata = msgspec.json.decode(event.new.body)["metadata"]
+        if PLAN not in metadata.get("annotations", {}):
+            holders.discard(metadata["name"])
+        elif metadata["name"] not in holders:
+            holders.add(metadata["name"])
+            beside.append(set(holders))
+
+    async def scenario(world: World) -> None:
+        first, second = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        await patch(world, "Node", second, {"spec": {"unschedulable": True}})
+        await world.apply([podgroup("one", 2), *pods("one", 2)])
+        await world.settle()
+        uids = [each["metadata"]["uid"] for each in await world.list("Pod")]
+        found = Plan(1, "bind", tuple(Seat(uid, node, 0) for uid, node in zip(uids, (first, second), strict=True)))
+        world.on_write(look)
+        await patch(world, "PodGroup", "one", {"metadata": {"annotations": {PLAN: encode(found)}}})
+        await world.apply([podgroup("two", 1), *pods("two", 1)])
+        await world.settle()
+        assert await bound(world) == {"two-0": first}
+        assert beside == [{"one"}, {"two"}]
+
+    in_world(scenario, nodes=ONE_RACK)

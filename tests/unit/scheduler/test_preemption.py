@@ -24,6 +24,7 @@ from unit.scheduler.preemption_world import (
     recorded,
 )
 from unit.scheduler.scheduler_world import bound, domains, in_world, pod, pods, said
+from unit.scheduler.watched_world import patch
 
 
 def test_k10_a_more_important_gang_gets_the_room_of_a_less_important_one() -> None:
@@ -68,6 +69,33 @@ def test_k10_elastic_pods_above_the_minimum_go_and_the_gang_stays() -> None:
         assert dog.check_at_rest() == []
 
     in_world(scenario, nodes=ONE_RACK)
+
+
+def test_live4_room_that_comes_while_victims_linger_is_taken() -> None:
+    """The victims may never go; nodes that are free meanwhile are as good, and nobody has to leave for them."""
+
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        for node in nodes[2:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": True}})
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        await hold(world, "low-0", "low-1")
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high", required=RACK), *pods("high", 2)])
+        await world.settle()
+        plan = await recorded(world, "high")
+        assert plan is not None and plan.state == "wait"
+        await patch(world, "Node", nodes[2], {"spec": {"unschedulable": False}})
+        await world.settle()
+        assert await bound(world, "high") == {}, "one node is not enough"
+        await patch(world, "Node", nodes[3], {"spec": {"unschedulable": False}})
+        await world.settle()
+        assert sorted((await bound(world, "high")).values()) == nodes[2:]
+        assert await recorded(world, "high") is None
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
 
 
 def _stays(low: dict[str, Any], high: dict[str, Any], more: list[dict[str, Any]], labels: dict[str, str]) -> str:

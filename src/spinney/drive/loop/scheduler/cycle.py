@@ -87,7 +87,9 @@ class Cycle:
         self._muster = Muster(views, cluster, book, self._decider, self._tenure, context)
         self._havens = Havens(cluster, clock, look_after)
         self._teller = Teller(reports, cluster, settings.node_pool)
-        self._pursuit = Pursuit(views, cluster, book, self._seating, self._havens, self._muster, self._ordering, epoch)
+        self._pursuit = Pursuit(
+            views, cluster, book, self._seating, self._havens, self._muster, self._ordering, self._decider, epoch
+        )
         self._staleness = Staleness(views, cluster, settings, clock, look_after)
         self._patience = Patience(clock, settings.patience_s, look_after)
         self._strays = Strays(book, clock, settings.patience_s, look_after, reports)

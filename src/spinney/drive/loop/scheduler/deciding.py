@@ -173,6 +173,13 @@ class Decider:
             self._refusals[gang.root, None, None] = decision
         return decision
 
+    def without(self, gang: Gang, seats: Iterable[str]) -> Decision:
+        """Where the minimum would go if the gang had not these seats, by uid."""
+        with self._cluster.inventory.trial():
+            for uid in seats:
+                self._cluster.inventory.remove_pod(uid)
+            return self._ask(gang, self._minimum)
+
     def extras(self, gang: Gang, planned: tuple[Running, ...]) -> Decision:
         """Where those beyond the minimum go, with the minimum planned already."""
         return self._ask(msgspec.structs.replace(gang, running=(*gang.running, *planned)), self._everything)

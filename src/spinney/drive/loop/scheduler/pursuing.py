@@ -17,11 +17,13 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.scheduling.budgets import Budgets
 from spinney.core.scheduling.cluster import Cluster, Room
 from spinney.core.scheduling.plan import Plan, Shift
+from spinney.core.scheduling.queues import Charge
 from spinney.core.scheduling.reporting.texts import consolidated, preempted
 from spinney.core.scheduling.staleness import shortage
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Errand
+from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.evicting import Target
 from spinney.drive.loop.scheduler.havens import Havens
 from spinney.drive.loop.scheduler.hunting import Prey
@@ -80,6 +82,7 @@ class Pursuit:
         havens: Havens,
         muster: Muster,
         ordering: Ordering,
+        decider: Decider,
         epoch: int,
     ) -> None:
         self._views = views
@@ -89,6 +92,7 @@ class Pursuit:
         self._havens = havens
         self._muster = muster
         self._ordering = ordering
+        self._decider = decider
         self._epoch = epoch
 
     def nominate(self, entry: Entry, prey: Prey) -> Nominate:
@@ -130,10 +134,24 @@ class Pursuit:
         if still:
             return Pursue(entry.key, errand, self._targets(entry, plan, still))
         if not is_ready:
-            return None
+            return self._elsewhere(entry, plan, seats, linger)
         self._seating.spare(entry)
         bind = msgspec.structs.replace(plan, epoch=self._epoch, state="bind", victims=(), moves=())
         return Promote(entry.key, Errand(group.metadata, bind, keys))
+
+    def _elsewhere(self, entry: Entry, plan: Plan, seats: Sequence[str], linger: Sequence[Charge]) -> Promote | None:
+        """Room that has come up meanwhile and is as good as what the gang waits for, which may never be free."""
+        if plan.moves or not self._ordering.allows(entry, seats, linger):
+            return None
+        found = self._decider.without(self._muster.among(entry).gang, seats)
+        if found.outcome != "placed" or found.waits or (1.0 if found.score is None else found.score) < plan.score:
+            return None
+        errand = self._seating.errand(entry, found, found.placements)
+        if {seat.uid for seat in errand.plan.seats} != set(seats):
+            return None
+        self._seating.release(entry)
+        self._seating.reserve(entry, found.placements)
+        return Promote(entry.key, errand)
 
     def _abandon(self, entry: Entry, errand: Errand, there: Mapping[str, Pod]) -> Abandon:
         stay = [pod for move in errand.plan.moves if (pod := self._cluster.holder(move.uid)) and not _leaves(pod)]

@@ -101,7 +101,10 @@ class Seating:
     def resume(
         self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod], *, give_up: bool = False
     ) -> Errand:
-        """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up, or all."""
+        """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up, or all.
+
+        Room that is given up is nobody else's before the record is gone: a bind of whoever made it may be on its way.
+        """
         there = {pod.metadata.uid: pod for pod in pods}
         for uid in [uid for uid in entry.seats if all(uid != seat.uid for seat in plan.seats)]:
             self._cluster.release(uid)
@@ -113,9 +116,6 @@ class Seating:
         bad = {seat.uid for seat in free if give_up or not self._cluster.is_sound(seat.node)}
         if bad and not any(seat.uid in there and there[seat.uid].spec.node_name for seat in plan.seats):
             bad = {seat.uid for seat in free}
-        for uid in sorted(bad):
-            self._cluster.release(uid)
-            del entry.seats[uid]
         keys = {uid: _key(pod) for uid, pod in there.items()}
         return Errand(group.metadata, plan, keys, frozenset(bad))
 
