@@ -8,8 +8,9 @@ from spinney.drive.loop.scheduler.settings import Settings
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
+from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import budget, events
-from unit.scheduler.scheduler_world import bound, in_world, pod, podgroup, pods
+from unit.scheduler.scheduler_world import TOPOLOGY, bound, in_world, pod, podgroup, pods
 from unit.scheduler.watched_world import patch
 
 STALE = "kai.scheduler/stale-podgroup-timestamp"
@@ -50,6 +51,25 @@ def test_k14_what_is_left_of_a_stale_gang_is_ended_after_the_grace_period() -> N
         assert told[0]["metadata"]["annotations"]["evictor-action-type"] == "stalegangeviction"
         assert dog.check_at_rest() == []
         assert await writes_at_rest(world) == []
+
+    in_world(scenario)
+
+
+def test_k14_nobody_is_ended_while_a_mistake_keeps_a_gang_from_being_made_whole() -> None:
+    """An administrator took the topology away: what runs goes on, and is made whole when it is back."""
+
+    async def scenario(world: World) -> None:
+        await world.apply([podgroup("a", 3, required=RACK), *pods("a", 3, gpus=2)])
+        await world.settle()
+        await world.delete("Topology", "tree")
+        await world.delete("Pod", "a-0")
+        await world.apply([pod("a-3", "a", 2)])
+        await world.settle(quiet_s=300)
+        assert set(await bound(world)) == {"a-1", "a-2"}
+        await world.apply(TOPOLOGY)
+        await world.settle(quiet_s=300)
+        assert set(await bound(world)) == {"a-1", "a-2", "a-3"}
+        assert await _mark(world) == ""
 
     in_world(scenario)
 

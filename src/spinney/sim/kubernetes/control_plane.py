@@ -31,7 +31,12 @@ DEFAULT_CONTROLLERS = (
     "job-controller",
     "disruption-controller",
 )
-WORKLOAD_CONTROLLERS = ("deployment-controller", "replicaset-controller", "statefulset-controller")
+WORKLOAD_CONTROLLERS = (
+    "cronjob-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+)
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 START_TIMEOUT_S = 120.0
 POLL_S = 0.05

@@ -214,7 +214,9 @@ class Cycle:
         if PLAN in group.metadata.annotations:
             return self._resume(entry, group, pods, waits)
         self._muster.land(entry)
-        act = self._staleness.look(group, pods, bool(entry.reading and entry.reading.gang.running))
+        assert entry.reading is not None
+        runs, is_mistaken = bool(entry.reading.gang.running), bool(entry.reading.mistake)
+        act = self._staleness.look(group, pods, runs, is_mistaken=is_mistaken)
         if act is not None and entry.not_before <= self._clock.monotonic():
             return act
         same = before == entry.reading and was_limited == entry.limits

@@ -67,14 +67,19 @@ class Staleness:
         self._short_since: dict[Key, float] = {}
         self._timers: dict[Key, float] = {}
 
-    def look(self, group: PodGroup, pods: Sequence[Pod], runs: bool) -> Mark | Expel | None:
-        """What is to be done about a gang without a plan. `runs`: some of its members have a node."""
+    def look(
+        self, group: PodGroup, pods: Sequence[Pod], runs: bool, *, is_mistaken: bool = False
+    ) -> Mark | Expel | None:
+        """What is to be done about a gang without a plan. `runs`: some of its members have a node.
+
+        Nobody is ended while a mistake keeps the gang from being made whole: it could not begin anew either.
+        """
         key = (group.metadata.namespace, group.metadata.name)
         marked = group.metadata.annotations.get(KAI_STALE_TIMESTAMP, "")
         if self._grace_s < 0 or is_owned_by_podgang(group) or not (runs or marked):
             return None
         lack = shortage(group, pods, lambda name: self._cluster.inventory.find(name) is not None)
-        if lack is None:
+        if lack is None or is_mistaken:
             self.forget(key)
             return Mark(key, group.metadata, "") if marked else None
         if not marked:
