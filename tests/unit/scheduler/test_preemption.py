@@ -98,6 +98,34 @@ def test_live4_room_that_comes_while_victims_linger_is_taken() -> None:
     in_world(scenario, nodes=TWO_RACKS)
 
 
+def test_g12_a_base_that_waits_for_victims_does_not_leave_the_domain_of_its_scaled_gangs() -> None:
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        for node in nodes[2:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": True}})
+        tied = {"spinney.dev/tied-to": f"base,{RACK}"}
+        scaled = gang("scaled", 1, "high", required=RACK, annotations=tied)
+        await world.apply([*CLASSES, gang("base", 1, "high", required=RACK), *pods("base", 1), scaled])
+        await world.apply(pods("scaled", 1))
+        await world.settle()
+        await world.delete("Pod", "base-0")
+        await world.apply([gang("low", 1, "low"), *pods("low", 1)])
+        await world.settle()
+        await hold(world, "low-0")
+        await world.apply([pod("base-1", "base")])
+        await world.settle()
+        for node in nodes[2:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": False}})
+        await world.settle()
+        assert await bound(world, "base") == {}
+        await hold(world, "low-0", let_go=True)
+        await world.settle()
+        assert len(await domains(world, (await bound(world)).values(), RACK)) == 1
+        assert set(await bound(world)) == {"base-1", "scaled-0"}
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
 def _stays(low: dict[str, Any], high: dict[str, Any], more: list[dict[str, Any]], labels: dict[str, str]) -> str:
     """What a gang of two is told that finds the room taken by one that may not be a victim."""
 

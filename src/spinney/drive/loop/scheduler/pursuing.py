@@ -25,6 +25,7 @@ from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Errand
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.evicting import Target
+from spinney.drive.loop.scheduler.following import following
 from spinney.drive.loop.scheduler.havens import Havens
 from spinney.drive.loop.scheduler.hunting import Prey
 from spinney.drive.loop.scheduler.mustering import Muster
@@ -143,7 +144,8 @@ class Pursuit:
         """Room that has come up meanwhile and is as good as what the gang waits for, which may never be free."""
         if plan.moves or not self._ordering.allows(entry, seats, linger):
             return None
-        found = self._decider.without(self._muster.among(entry).gang, seats)
+        asking = following(self._muster.among(entry), self._book.followers(entry.name), self._cluster)
+        found = self._decider.without(asking.gang, seats)
         if found.outcome != "placed" or found.waits or (1.0 if found.score is None else found.score) < plan.score:
             return None
         errand = self._seating.errand(entry, found, found.placements)
