@@ -146,6 +146,7 @@ def test_an_empty_precondition_is_refused() -> None:
     ("answer", "outcome"),
     [
         (reply(OBJECT), Written),
+        (Response(200, {}, b"<html>proxy</html>"), Unknown),
         (refusal(404, "NotFound"), Gone),
         (refusal(409, "Conflict"), Stale),
         (refusal(409, "AlreadyExists"), Exists),

@@ -149,7 +149,7 @@ def _read_success(body: bytes) -> Outcome:
     try:
         answer = _ANSWERS.decode(body)
     except msgspec.MsgspecError as error:
-        raise Undecodable(f"answer to a write: {error}") from error
+        return Unknown(TransportError(f"the answer to a write cannot be read: {error}"))
     if answer.kind == "Status" and bytes(answer.status) == _SUCCESS:
         return Written(body, answer.details.uid if answer.details else "")
     meta = answer.metadata

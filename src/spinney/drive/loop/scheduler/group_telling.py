@@ -19,7 +19,6 @@ from spinney.core.scheduling.use import news, resources_status, use
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
 from spinney.drive.apply.write import Precondition
-from spinney.drive.client.errors import TransportError, Undecodable
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.views import PODGROUPS, Views
 
@@ -85,11 +84,7 @@ class GroupTelling:
         metadata = group.metadata
         given = Precondition(metadata.uid, metadata.resource_version)
         ref = PODGROUPS.ref(metadata.name, metadata.namespace)
-        try:
-            outcome = await self._door.status(ref, {"resourcesStatus": changed}, given)
-        except Undecodable as error:
-            outcome = Unknown(TransportError(str(error)))
-        match outcome:
+        match await self._door.status(ref, {"resourcesStatus": changed}, given):
             case Written() | Gone():
                 return True
             case Refused(status):

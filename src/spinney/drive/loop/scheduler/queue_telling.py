@@ -23,7 +23,6 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.cache import Change
-from spinney.drive.client.errors import TransportError, Undecodable
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.views import QUEUES, Views, group_of
 
@@ -140,11 +139,7 @@ class QueueTelling:
             self._wake.set()
             return
         given = Precondition(metadata.uid, metadata.resource_version)
-        try:
-            outcome = await self._door.status(QUEUES.ref(metadata.name), changed, given)
-        except Undecodable as error:
-            outcome = Unknown(TransportError(str(error)))
-        match outcome:
+        match await self._door.status(QUEUES.ref(metadata.name), changed, given):
             case Written() | Gone():
                 self._refused.pop(metadata.uid, None)
             case Refused(status):

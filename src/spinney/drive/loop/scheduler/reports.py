@@ -27,7 +27,6 @@ from spinney.core.scheduling.reporting.record import decode, encode
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event, PodReport, Report
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Stale, Unknown, Written
-from spinney.drive.client.errors import TransportError, Undecodable
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.notices import Notices
 from spinney.drive.loop.scheduler.turns import at_once
@@ -285,10 +284,7 @@ class Reports:
     async def _wrote(self, write: Callable[P, Awaitable[Outcome]], *given: P.args, **told: P.kwargs) -> Outcome:
         """What came of a write, in its turn."""
         await self._pace.step()
-        try:
-            outcome = await write(*given, **told)
-        except Undecodable as error:
-            outcome = Unknown(TransportError(str(error)))
+        outcome = await write(*given, **told)
         if isinstance(outcome, Unknown):
             await self._settle()
         elif isinstance(outcome, Refused):
