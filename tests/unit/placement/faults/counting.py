@@ -67,7 +67,7 @@ def only_the_last_resource_is_looked_at(ground: Ground) -> None:
     rule(test_rules.test_a_gang_waits_for_releasing_room_when_there_is_no_other), judged("violations", "core", 1, 7)
 )
 def allocatable_counts_as_free(ground: Ground) -> None:
-    ground.swap("inventory.state", "_capacity", lambda _: lambda node: list(node.allocatable))
+    ground.swap("inventory.state", "capacity", lambda _: lambda node: list(node.allocatable))
 
 
 @caught_by(judged("violations", "full", 17, 19, 37))

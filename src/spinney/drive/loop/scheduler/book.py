@@ -83,6 +83,10 @@ class Book:
     def touch_all(self) -> None:
         self.changed.update(dict.fromkeys(self.entries))
 
+    def touch_unsettled(self) -> None:
+        """Those that could not be read because an own write had not been seen."""
+        self.changed.update({key: None for key, entry in self.entries.items() if entry.unsettled})
+
     def take_changed(self) -> list[Key]:
         """The keys to read, those being worked on left out: they come again when the work is done."""
         keys = sorted(self.changed)

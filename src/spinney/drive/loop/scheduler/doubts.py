@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
@@ -20,12 +20,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Doubts:
-    """Over the caches that we decide on."""
+    """Over the caches that we decide on. `settled` is called when a doubt is gone: who waited for that may go on."""
 
-    def __init__(self, client: ApiClient, caches: Sequence[Cache[Any]], dice: Dice) -> None:
+    def __init__(
+        self, client: ApiClient, caches: Sequence[Cache[Any]], dice: Dice, settled: Callable[[], None]
+    ) -> None:
         self._client = client
         self._caches = tuple(caches)
         self._dice = dice
+        self._settled = settled
 
     async def settle(self) -> None:
         """Until the views show what became of everything written so far."""
@@ -33,6 +36,7 @@ class Doubts:
         while True:
             try:
                 await catch_up(self._client, self._caches)
+                self._settled()
                 return
             except ClientError as error:
                 _log.warning("own writes are not settled yet", error=str(error))

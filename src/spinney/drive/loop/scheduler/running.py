@@ -97,6 +97,7 @@ class Scheduler:
                 self._dice,
                 self.metrics,
                 self._turns,
+                self._look_at_unsettled,
             )
             cycle = Cycle(
                 views,
@@ -151,6 +152,11 @@ class Scheduler:
     def _is_busy(self, key: Key) -> bool:
         entry = self.book.entries.get(key)
         return entry is not None and entry.busy
+
+    def _look_at_unsettled(self) -> None:
+        """What became of an own write is known, perhaps by nothing that a watch would show."""
+        self.book.touch_unsettled()
+        self._wake.set()
 
     def _look_after(self, key: Key, delay_s: float) -> None:
         def look() -> None:

@@ -5,6 +5,7 @@ Never decides: what an act says is done, told or given up.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 from spinney.api.clock import Clock, Dice
@@ -44,11 +45,13 @@ class Work:
         dice: Dice,
         metrics: Metrics,
         turns: Turns,
+        settled: Callable[[], None],
     ) -> None:
         def stands(node: str) -> bool:
             return cluster.inventory.find(node) is not None
 
-        self.doubts = doubts = Doubts(client, (views.pods, views.podgroups, views.claims, views.queues), dice)
+        caches = (views.pods, views.podgroups, views.claims, views.queues)
+        self.doubts = doubts = Doubts(client, caches, dice, settled)
         binder = Binder(door, doubts, views.pods, stands, clock, dice, metrics, settings)
         self._views = views
         self._metrics = metrics
