@@ -96,9 +96,10 @@ async def lose_node(world: World, process: SchedulerProcess) -> None:
     await world.delete("Node", victim["spec"]["nodeName"])
     await world.delete("Pod", "a-0", grace_s=0)
     await world.apply(pod("a-0", "a"))
-    await asyncio.sleep(45)  # a pod on a node that is gone is cleared away after 40 s
-    if await world.get("Pod", "a-0") is None:
-        await world.apply(pod("a-0", "a"))
+    for _ in range(20):
+        await asyncio.sleep(5)  # a pod on a node that is gone is cleared away after 40 s, whenever it got there
+        if await world.get("Pod", "a-0") is None:
+            await world.apply(pod("a-0", "a"))
 
 
 async def change_topology(world: World, process: SchedulerProcess) -> None:
