@@ -96,9 +96,7 @@ def relief(queues: Queues, asked: Charge, tenants: Sequence[Tenant]) -> tuple[Vi
 def allows(queues: Queues, asked: Charge, tenants: Sequence[Tenant], gone: Sequence[Victim]) -> bool:
     """Whether the queues have nothing against what is asked when these are gone."""
     victims = Counter(gone)
-    with _losing(queues) as losses:
-        for tenant in tenants:
-            losses.put(tenant, tenant.counts(victims))
+    with queues.supposing(gone=[tenant.charge(tenant.counts(victims)) for tenant in tenants]):
         return queues.verdict(*asked) is None
 
 

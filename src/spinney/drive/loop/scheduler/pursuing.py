@@ -17,7 +17,6 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.scheduling.budgets import Budgets
 from spinney.core.scheduling.cluster import Cluster, Room
 from spinney.core.scheduling.plan import Plan, Shift
-from spinney.core.scheduling.queues import Charge
 from spinney.core.scheduling.reporting.texts import consolidated, preempted
 from spinney.core.scheduling.staleness import shortage
 from spinney.drive.client.paths import Key
@@ -125,7 +124,8 @@ class Pursuit:
         seats = [seat.uid for seat in plan.seats]
         held = [pod for uid in plan.victims if (pod := self._cluster.holder(uid)) is not None]
         linger = self._muster.charges(pod for pod in held if not _leaves(pod) or self._sees(pod.spec.node_name))
-        is_ready = rooms <= {Room.READY} and self._ordering.allows(entry, seats, linger)
+        is_allowed = self._ordering.allows(entry, seats, linger)
+        is_ready = is_allowed and rooms <= {Room.READY}
         if is_ready:
             still = [pod for pod in still if self._has_begun(group_of(pod))]
         is_lost = Room.LOST in rooms or not self._ordering.allows(entry, seats)
@@ -135,14 +135,14 @@ class Pursuit:
         if still:
             return Pursue(entry.key, errand, self._targets(entry, plan, still))
         if not is_ready:
-            return self._elsewhere(entry, plan, seats, linger)
+            return self._elsewhere(entry, plan, seats) if is_allowed else None
         self._seating.spare(entry)
         bind = msgspec.structs.replace(plan, epoch=self._epoch, state="bind", victims=(), moves=())
         return Promote(entry.key, Errand(group.metadata, bind, keys))
 
-    def _elsewhere(self, entry: Entry, plan: Plan, seats: Sequence[str], linger: Sequence[Charge]) -> Promote | None:
+    def _elsewhere(self, entry: Entry, plan: Plan, seats: Sequence[str]) -> Promote | None:
         """Room that has come up meanwhile and is as good as what the gang waits for, which may never be free."""
-        if plan.moves or not self._ordering.allows(entry, seats, linger):
+        if plan.moves:
             return None
         asking = following(self._muster.among(entry), self._book.followers(entry.name), self._cluster)
         found = self._decider.without(asking.gang, seats)
