@@ -24,7 +24,7 @@ from cluster_kit.admission import (
     with_default,
     workload,
 )
-from cluster_kit.server import Server, eventually
+from cluster_kit.server import Reply, Server, eventually
 from cluster_kit.space import Space
 from spinney.cli.main import cli
 from spinney.core.admission.settings import AdmissionSettings
@@ -293,6 +293,39 @@ def test_r10_what_the_operator_made_is_protected_while_its_set_wants_it(rule: Ru
     released = {"metadata": {"annotations": {"grove.io/disable-managed-resource-protection": "true"}}}
     ruled.space.patch(SETS, "p", released).ok(200)
     ruled.space.delete(CLIQUES, "p-0-w").ok(200)
+
+
+SCHEDULER = "system:serviceaccount:spinney-system:scheduler"
+
+
+def patch_as(ruled: Ruled, user: str, kind: str, name: str, body: Json) -> Reply:
+    """A merge patch of somebody who has every right: what is refused is refused by admission."""
+    headers = {
+        "Impersonate-User": user,
+        "Impersonate-Group": "system:masters",
+        "Content-Type": "application/merge-patch+json",
+    }
+    return ruled.server.http("PATCH", ruled.space.path(kind, name), body, headers=headers)
+
+
+def test_r10_the_scheduler_marks_managed_pods_and_changes_nothing_else_of_them(rule: Rule) -> None:
+    ruled = rule(AdmissionSettings(protects_managed=True, scheduler_users=frozenset({SCHEDULER})))
+    managed(ruled)
+    labels = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "p"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p-0-w-0", "labels": labels}}
+    ruled.space.create("pods", {**pod, "spec": {"containers": [{"name": "c", "image": "i"}]}}).ok(201)
+    marked = {
+        "annotations": {"spinney.dev/released": "7", "pod-group-name": "p-0"},
+        "labels": {"spinney.dev/rank": "1", "kai.scheduler/subgroup-name": "w"},
+    }
+    patch_as(ruled, SCHEDULER, "pods", "p-0-w-0", {"metadata": marked}).ok(200)
+    patch_as(ruled, "somebody", "pods", "p-0-w-0", {"metadata": {"annotations": {"pod-group-name": "q"}}}).refused(
+        403, "Forbidden", 'may not be changed by "somebody"'
+    )
+    for change in ({"labels": {"app": "mine"}}, {"labels": {"app.kubernetes.io/part-of": None}}):
+        patch_as(ruled, SCHEDULER, "pods", "p-0-w-0", {"metadata": change}).refused(403, "Forbidden", SCHEDULER)
+    image = {"spec": {"containers": [{"name": "c", "image": "j"}]}}
+    patch_as(ruled, SCHEDULER, "pods", "p-0-w-0", image).refused(403, "Forbidden", SCHEDULER)
 
 
 def test_inv8_the_garbage_collector_gets_through_the_protection(rule: Rule) -> None:

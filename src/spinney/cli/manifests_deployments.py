@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from spinney.api.labels import ENV_INIT_CONTAINER_IMAGE
+from spinney.api.labels import CONFIGURATION_HASH, ENV_INIT_CONTAINER_IMAGE
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.dashboard_options import DEFAULT_PORT
 from spinney.cli.manifests_webhooks import PART_OF, SERVICE, selector
@@ -21,7 +21,6 @@ Object = dict[str, Any]
 
 CONFIG_MAP, CONFIG_FILE, CONFIG_DIR = "spinney", "operator.yaml", "/etc/spinney"
 _USER = 65532
-_HASH = "spinney.dev/configuration"
 _STOP_S = 30
 _LEAVE_S = 5
 _FEW_RESOURCES: Object = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
@@ -70,7 +69,7 @@ def deployment_objects(
 
 def _deployment(role: str, namespace: str, image: str, digest: str, configuration: OperatorConfiguration) -> Object:
     template = {
-        "metadata": {"labels": selector(role), "annotations": {_HASH: digest}},
+        "metadata": {"labels": selector(role), "annotations": {CONFIGURATION_HASH: digest}},
         "spec": {
             "serviceAccountName": role,
             "terminationGracePeriodSeconds": _STOP_S,

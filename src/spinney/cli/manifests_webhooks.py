@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.api.roles import user_of
+from spinney.api.roles import users_in
 from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
 from spinney.core.admission.settings import settings_of
 from spinney.serve.webhook.configurations import Address, webhook_configurations
@@ -26,7 +26,7 @@ def address_in(namespace: str) -> Address:
 
 def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> list[dict[str, Any]]:
     """The bundles of the configurations and the Secret are filled in by the webhook when it runs."""
-    settings = settings_of(configuration, frozenset({user_of("operator", namespace)}))
+    settings = settings_of(configuration, users_in(namespace))
     port = configuration.server.webhooks.port
     return [
         {

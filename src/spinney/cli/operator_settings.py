@@ -6,6 +6,7 @@ from pathlib import Path
 
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
+from spinney.api.roles import users_in
 from spinney.cli.stack_options import ConfigurationError as OptionError
 from spinney.core.admission.dynamo.review import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
@@ -47,9 +48,8 @@ def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> 
 
 
 def admission_of(configuration: OperatorConfiguration) -> OperatorAdmission:
-    """The rules for an embedded server; the operator's own start-up write passes them."""
-    users = frozenset({role_identity("operator").name})
-    return OperatorAdmission(settings_of(configuration, users, capabilities_of(configuration)))
+    """The rules for an embedded server; our own roles do what they have to."""
+    return OperatorAdmission(settings_of(configuration, users_in(), capabilities_of(configuration)))
 
 
 def dynamo_settings_of(configuration: OperatorConfiguration) -> DynamoSettings:

@@ -16,7 +16,7 @@ import structlog
 
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.api.roles import NAMESPACE, user_of
+from spinney.api.roles import NAMESPACE, users_in
 from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
 from spinney.cli.addresses import certificate_hosts, reachable_host
 from spinney.cli.cluster_reading import ClusterReader
@@ -87,13 +87,11 @@ class Place:
         return cls(host, port, (full, f"{full}.cluster.local", *names), namespace, name)
 
 
-def rules_of(
-    configuration: OperatorConfiguration, operator_user: str, dynamo_user: str
-) -> tuple[AdmissionSettings, Together]:
-    """Every set of rules that there is; the operator's own start-up write passes them."""
-    settings = settings_of(configuration, frozenset({operator_user}), capabilities_of(configuration))
+def rules_of(configuration: OperatorConfiguration, users: Mapping[str, str]) -> tuple[AdmissionSettings, Together]:
+    """Every set of rules that there is. `users`: the names of our own roles, which do what they have to."""
+    settings = settings_of(configuration, users, capabilities_of(configuration))
     graphs = DynamoAdmissionSettings(
-        default_topology=configuration.default_topology, operator_users=frozenset({dynamo_user})
+        default_topology=configuration.default_topology, operator_users=settings.dynamo_users
     )
     return settings, Together((OperatorAdmission(settings), DynamoAdmission(graphs)))
 
@@ -124,8 +122,10 @@ class WebhookRole:
         self._trust_door = trust_door(transport)
         self._url = ""
         self._place = Place.of(told.webhook, told.configuration)
-        user = told.webhook.operator_user or user_of("operator", self._place.namespace)
-        self._settings, rules = rules_of(told.configuration, user, user_of("dynamo", self._place.namespace))
+        users = users_in(self._place.namespace)
+        if told.webhook.operator_user:
+            users["operator"] = told.webhook.operator_user
+        self._settings, rules = rules_of(told.configuration, users)
         self._webhook = Webhook(rules, ClusterReader(self._client), trouble=self.trouble, pages=pages_of())
         self._upkeep: Upkeep | None = None
 

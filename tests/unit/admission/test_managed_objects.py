@@ -15,8 +15,13 @@ from spinney.core.admission.settings import settings_of
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from unit.admission.admission_kit import ON, OPERATOR, Json, View, pcs, podclique, request, view
 
+SCHEDULER = "system:serviceaccount:spinney-system:scheduler"
 GUARDED = replace(
-    ON, protects_managed=True, operator_users=frozenset({OPERATOR}), exempt_users=frozenset({"kai-binder"})
+    ON,
+    protects_managed=True,
+    operator_users=frozenset({OPERATOR}),
+    scheduler_users=frozenset({SCHEDULER}),
+    exempt_users=frozenset({"kai-binder"}),
 )
 LABELS = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "p"}
 
@@ -69,6 +74,66 @@ def test_pods_may_be_deleted_but_not_changed() -> None:
     assert not allows(asked("pods", ""))
 
 
+def pod(**metadata: Any) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p-0-w-0", "namespace": "ns", "labels": dict(LABELS), **metadata},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+def with_image(image: str) -> Json:
+    changed = pod()
+    changed["spec"]["containers"] = [{"name": "c", "image": image}]
+    return changed
+
+
+SCHEDULING: dict[str, Json] = {
+    "marked with its gang": pod(annotations={"pod-group-name": "p-0"}),
+    "in a part of its gang": pod(labels={**LABELS, "kai.scheduler/subgroup-name": "w"}),
+    "told of its place": pod(annotations={"spinney.dev/rank": "3", "spinney.dev/domain": "z/b/r"}),
+    "told of it by a label": pod(labels={**LABELS, "spinney.dev/rank": "3", "spinney.dev/segment": "0"}),
+    "given up": pod(annotations={"spinney.dev/released": "77"}, resourceVersion="78", managedFields=[{}]),
+}
+NOT_SCHEDULING: dict[str, Json] = {
+    "another label": pod(labels={**LABELS, "app": "mine"}),
+    "a label less": pod(labels={}),
+    "another annotation": pod(annotations={"grove.io/ignore": "true"}),
+    "an annotation of the operator's": pod(annotations={"spinney.dev/node-keys": "a"}),
+    "another image": with_image("j"),
+    "another owner": pod(ownerReferences=[{"name": "x"}]),
+    "a finalizer": pod(finalizers=["a.b/c"]),
+}
+
+
+@pytest.mark.parametrize("row", SCHEDULING)
+def test_r10_the_scheduler_marks_managed_pods_as_it_has_to(row: str) -> None:
+    change = {"object": SCHEDULING[row], "old_object": pod()}
+    assert allows(asked("pods", "", user=SCHEDULER, **change))
+    assert not allows(asked("pods", "", user="alice", **change))
+
+
+@pytest.mark.parametrize("row", NOT_SCHEDULING)
+def test_r10_the_scheduler_changes_nothing_else_of_managed_pods(row: str) -> None:
+    change = {"object": NOT_SCHEDULING[row], "old_object": pod()}
+    assert not allows(asked("pods", "", user=SCHEDULER, **change))
+
+
+@pytest.mark.parametrize(("group", "resource"), sorted(PROTECTED - {("", "pods")}))
+def test_r10_the_scheduler_changes_no_other_managed_object(group: str, resource: str) -> None:
+    change = {"object": SCHEDULING["given up"], "old_object": pod()}
+    assert not allows(asked(resource, group, user=SCHEDULER, **change))
+
+
+def test_inv8_whoever_takes_a_finalizer_from_what_is_being_deleted_gets_through() -> None:
+    leaving = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
+    held = pod(finalizers=["a.b/c"], **leaving)
+    assert allows(asked("pods", "", object=pod(**leaving), old_object=held))
+    assert not allows(asked("pods", "", object=pod(), old_object=pod(finalizers=["a.b/c"])))
+    assert not allows(asked("pods", "", object=pod(**leaving, annotations={"a": "b"}), old_object=held))
+
+
 def test_scaling_and_status_are_not_guarded() -> None:
     assert allows(asked(subresource="scale"))
     assert allows(asked(subresource="status"))
@@ -111,7 +176,8 @@ def test_a_dead_webhook_does_not_hold_up_those_who_clean_up() -> None:
     _, validating = webhook_configurations(Address(b"pem", url="https://127.0.0.1:1"), [], settings=GUARDED)
     guard = validating["webhooks"][-1]
     assert guard["objectSelector"] == {"matchLabels": {"app.kubernetes.io/managed-by": "grove-operator"}}
-    (condition,) = guard["matchConditions"]
+    condition, scheduling = guard["matchConditions"]
+    assert f'"{SCHEDULER}"' in scheduling["expression"]
     assert all(f'"{user}"' in condition["expression"] for user in (*CLUSTER_USERS, OPERATOR, "kai-binder"))
     covered = {
         (group, plural) for rule in guard["rules"] for group in rule["apiGroups"] for plural in rule["resources"]

@@ -243,7 +243,7 @@ def test_c1_other_back_ends_may_be_allowed() -> None:
 
 
 def test_g10_settings_follow_the_configuration() -> None:
-    found = settings_of(load_configuration(FULL), frozenset({"operator"}))
+    found = settings_of(load_configuration(FULL), {"operator": "operator"})
     assert (found.topology_enabled, found.default_backend, found.mnnvl_enabled) == (True, "kai-scheduler", True)
     assert found.operator_users == {"operator"}
     assert not found.backends["kai-scheduler"].numa

@@ -19,6 +19,11 @@ def user_of(role: str, namespace: str = NAMESPACE) -> str:
     return f"system:serviceaccount:{namespace}:{role}"
 
 
+def users_in(namespace: str = NAMESPACE) -> dict[str, str]:
+    """The user name of every role."""
+    return {role: user_of(role, namespace) for role in ROLES}
+
+
 def rbac_objects(namespace: str = NAMESPACE) -> list[Object]:
     """One service account for each role, with its rights bound to it; the namespace is not among them."""
     return [obj for role in ROLES for obj in _of_role(role, namespace)]

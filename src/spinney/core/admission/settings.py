@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
@@ -24,17 +24,28 @@ class AdmissionSettings:
     backends: Mapping[str, Capabilities] = field(default_factory=lambda: dict(KNOWN_BACKENDS))
     default_backend: str = SCHEDULER_KAI
     operator_users: frozenset[str] = frozenset()
+    scheduler_users: frozenset[str] = frozenset()
+    dynamo_users: frozenset[str] = frozenset()
     mnnvl_enabled: bool = False
     protects_managed: bool = False
     exempt_users: frozenset[str] = frozenset()
 
+    def users_of(self, roles: Iterable[str]) -> frozenset[str]:
+        """The user names of roles that write."""
+        known = {"operator": self.operator_users, "scheduler": self.scheduler_users, "dynamo": self.dynamo_users}
+        return frozenset().union(*(known[role] for role in roles))
+
 
 def settings_of(
     configuration: OperatorConfiguration,
-    operator_users: frozenset[str] = frozenset(),
+    users: Mapping[str, str] | None = None,
     capabilities: Mapping[str, Capabilities] = KNOWN_BACKENDS,
 ) -> AdmissionSettings:
-    """The settings that a configuration file means; a profile without known capabilities can honour nothing."""
+    """The settings that a configuration file means; a profile without known capabilities can honour nothing.
+
+    `users`: under which name the API server knows each role of ours.
+    """
+    known = {role: frozenset({user}) for role, user in (users or {}).items()}
     declared = {one.name: capabilities.get(one.name, Capabilities()) for one in configuration.scheduler.profiles}
     kai = configuration.profile(SCHEDULER_KAI)
     if kai is not None and not kai.kai.numa:
@@ -45,7 +56,9 @@ def settings_of(
         writes_default=configuration.writes_default_topology,
         backends=declared,
         default_backend=configuration.default_profile,
-        operator_users=operator_users,
+        operator_users=known.get("operator", frozenset()),
+        scheduler_users=known.get("scheduler", frozenset()),
+        dynamo_users=known.get("dynamo", frozenset()),
         mnnvl_enabled=configuration.network.auto_mnnvl_enabled,
         protects_managed=configuration.authorizer.enabled,
         exempt_users=frozenset(configuration.authorizer.exempt_service_account_user_names),

@@ -6,7 +6,6 @@ Narrow: our kinds only, and never in system namespaces or in our own.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +15,14 @@ from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.dynamographdeployment_v1alpha1 import DynamoGraphDeploymentV1Alpha1
 from spinney.api.labels import APP_MANAGED_BY, MANAGED_BY_OPERATOR
 from spinney.api.meta import Kind
+from spinney.api.reserved_keys import SCHEDULER_POD_KEYS
 from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
 from spinney.core.admission.dynamo.review import OPERATIONS as GRAPH_OPERATIONS
 from spinney.core.admission.managed_rules import OPERATIONS as GUARDED
 from spinney.core.admission.managed_rules import PROTECTED, exempt_users
 from spinney.core.admission.review import GROUP, OPERATIONS, SCHEDULER_KINDS
 from spinney.core.admission.settings import AdmissionSettings
+from spinney.serve.webhook import cel
 from spinney.serve.webhook.conversion import CONVERT
 from spinney.serve.webhook.serving import MUTATE, VALIDATE
 
@@ -170,13 +171,30 @@ def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> 
         }
         for group in sorted({group for group, _ in PROTECTED})
     ]
-    exempt = ", ".join(json.dumps(user) for user in sorted(exempt_users(settings)))
     return _frame("validate.managed", address, VALIDATE, rules) | {
         "failurePolicy": "Fail",
         "namespaceSelector": _outside(spared),
         "objectSelector": {"matchLabels": {APP_MANAGED_BY: MANAGED_BY_OPERATOR}},
-        "matchConditions": [{"name": "not-exempt", "expression": f"!(request.userInfo.username in [{exempt}])"}],
+        "matchConditions": [
+            {
+                "name": "not-exempt",
+                "expression": f"!(request.userInfo.username in {cel.words(exempt_users(settings))})",
+            },
+            {"name": "not-scheduling", "expression": _not_scheduling(settings)},
+        ],
     }
+
+
+def _not_scheduling(settings: AdmissionSettings) -> str:
+    """As `managed_rules.is_scheduling` has it: marks of the scheduler on pods wait for nobody."""
+    return cel.none_of(
+        cel.user_in(settings.scheduler_users),
+        'request.resource.resource == "pods"',
+        'request.operation == "UPDATE"',
+        "object.spec == oldObject.spec",
+        *(cel.same("metadata", name) for name in ("ownerReferences", "finalizers")),
+        *(cel.same_entries(name, SCHEDULER_POD_KEYS) for name in ("labels", "annotations")),
+    )
 
 
 def _frame(name: str, address: Address, path: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
