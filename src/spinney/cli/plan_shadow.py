@@ -33,7 +33,7 @@ from spinney.drive.loop.clock import system_dice
 from spinney.drive.loop.scheduler.acts import Act, Begin, Resume
 from spinney.drive.loop.scheduler.binding import hint_labels, hints
 from spinney.drive.loop.scheduler.book import Book, Entry
-from spinney.drive.loop.scheduler.carrying import Ending, Errand
+from spinney.drive.loop.scheduler.carrying import Carried, Ending, Errand
 from spinney.drive.loop.scheduler.cycle import Cycle
 from spinney.drive.loop.scheduler.folding import Folding
 from spinney.drive.loop.scheduler.metrics import Metrics
@@ -202,16 +202,16 @@ class Shadow:
 
     def _absorb(self, act: Act) -> None:
         match act:
-            case Begin(key, errand) | Resume(key, errand) | Promote(key, errand):
+            case Begin(_, errand) | Resume(_, errand) | Promote(_, errand):
                 self._seat(errand)
             case Nominate(key, errand) | Pursue(key, errand):
                 self._clear(key, errand)
                 self._seat(errand)
-            case Abandon(key, errand):
+            case Abandon(_, errand):
                 self._record(errand, None)
             case _:
                 return  # what runs below its minimum stays as it is
-        self._cycle.finished(key, Ending.DONE)
+        self._cycle.finished(act, Carried(Ending.DONE))
 
     def _seat(self, errand: Errand) -> None:
         """Pods get the nodes of a plan, with what they are told about them."""

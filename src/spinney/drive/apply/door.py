@@ -129,12 +129,13 @@ class Door:
         *,
         annotations: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
+        dry_run: bool = False,
     ) -> Outcome:
         """A pod to its node, for ever. The pod is named by its uid, so that one recreated inherits nothing.
 
         Without a version the pod has to be read before the next decision: the server does not tell the new one.
         """
-        write = Write(Verb.BIND, ref, given, "binding")
+        write = Write(Verb.BIND, ref, given, "binding", dry_run)
         body: Object = {
             "apiVersion": "v1",
             "kind": "Binding",

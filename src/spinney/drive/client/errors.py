@@ -103,6 +103,11 @@ class Status(msgspec.Struct, frozen=True):
         return self.details is not None and any(cause.field == field for cause in self.details.causes)
 
 
+def words(status: Status) -> str:
+    """What a status says, for people."""
+    return status.message or status.reason or f"the API server answered {status.code} without a message"
+
+
 class ApiStatusError(ClientError):
     """The server answered, and the answer is no."""
 

@@ -28,6 +28,8 @@ class State(Enum):
     OVER_QUEUE = "QueueRefused"
     TIED = "Tied"  # waits for the gang whose domain it has to share
     EXHAUSTED = "BudgetExhausted"
+    BINDING_ERROR = "BindingError"  # it has places, and the API server does not take its binds
+    EVICTION_ERROR = "EvictionError"  # others would have to leave, and the API server does not take their evictions
     UNSCHEDULABLE = "Unschedulable"
 
 

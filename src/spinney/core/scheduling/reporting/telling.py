@@ -72,7 +72,7 @@ def awaiting_volumes(reading: Reading) -> Report:
 
 def _not_ready(reading: Reading, spec: PodGroupSpec) -> Report:
     """No condition of the group: a gang that is not complete is not what cannot be scheduled."""
-    why = _cut(reading.not_ready)
+    why = cut(reading.not_ready)
     told = record(State.NOT_READY.value, [why], reason=why)
     marked = (texts.UNSCHEDULABLE, why) if _marks(spec) else None
     pods = [PodReport(pod.uid, pod.key, marked) for pods in reading.waiting.values() for pod in pods]
@@ -83,7 +83,7 @@ def _not_ready(reading: Reading, spec: PodGroupSpec) -> Report:
 def _held(reading: Reading, spec: PodGroupSpec) -> Iterator[PodReport]:
     """Pods that no decision is about have their own reason."""
     for pod in reading.held:
-        why = _cut(pod.reason)
+        why = cut(pod.reason)
         event = Event(WARNING, texts.UNSCHEDULABLE, why)
         yield PodReport(pod.uid, pod.key, (texts.UNSCHEDULABLE, why) if _marks(spec) else None, event)
 
@@ -129,7 +129,7 @@ def _refused(
     scene: Scene,
 ) -> Report:
     prefix = f"Node-Pool '{scene.node_pool}': " if spec.scheduling_backoff == _BACKS_OFF else ""
-    message = _cut(prefix + "\n".join(lines))
+    message = cut(prefix + "\n".join(lines))
     said = {"nodePool": scene.node_pool, "status": "True", "reason": texts.UNSCHEDULABLE, "message": message}
     event = Event(WARNING, texts.UNSCHEDULABLE, message)
     marked = (texts.UNSCHEDULABLE, message) if _marks(spec) else None
@@ -154,7 +154,7 @@ def _placed(reading: Reading, decision: Decision, spec: PodGroupSpec, denied: st
     late = len(left) + len(held)
     beyond = f"{many(late, 'pod')} beyond the minimum {'waits' if late == 1 else 'wait'}"
     why = denied or (reading.held[0].reason if not left else "")
-    line = _cut(f"{beyond}: {why}") if why else f"{beyond} for room beside the others"
+    line = cut(f"{beyond}: {why}") if why else f"{beyond} for room beside the others"
     return Report(
         State.PARTLY,
         line,
@@ -166,7 +166,7 @@ def _placed(reading: Reading, decision: Decision, spec: PodGroupSpec, denied: st
 
 
 def _beyond(pod: Member, marks: bool, denied: str) -> PodReport:
-    message = _cut(beyond_minimum(pod.key, denied) if denied else beyond_minimum(pod.key))
+    message = cut(beyond_minimum(pod.key, denied) if denied else beyond_minimum(pod.key))
     event = Event(WARNING, texts.UNSCHEDULABLE, message)
     return PodReport(pod.uid, pod.key, (texts.UNSCHEDULABLE, message) if marks else None, event)
 
@@ -224,5 +224,6 @@ def _plain(details: Any) -> Json | None:
     return inner
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """As long as a message may be."""
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."

@@ -28,6 +28,19 @@ def failed_binding(pod: Key, node: str, error: str) -> Event:
     return Event(WARNING, "FailedBinding", f"Failed to bind pod {_shown(pod)} to node {node}. {error}")
 
 
+def failed_eviction(pod: Key, node: str, error: str) -> Event:
+    return Event(WARNING, "FailedEviction", f"Failed to evict pod {_shown(pod)} from node {node}. {error}")
+
+
+def failed_release(pod: Key, node: str, error: str) -> Event:
+    """A recorded place that is given up stays reserved as long as the pod cannot be touched."""
+    return Event(WARNING, "FailedRelease", f"Failed to release pod {_shown(pod)} from node {node}. {error}")
+
+
+def failed_record(group: Key, error: str) -> Event:
+    return Event(WARNING, "FailedRecord", f"Failed to record the plan on PodGroup {_shown(group)}. {error}")
+
+
 def pipelined(pod: Key, node: str) -> Event:
     return Event(NORMAL, "Pipelined", f"Pod {_shown(pod)} was pipelined to node {node}")
 

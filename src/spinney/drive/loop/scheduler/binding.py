@@ -6,7 +6,8 @@ A bind is a replay: carried out twice, by whomever, it ends in the same place. N
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import assert_never
@@ -15,11 +16,14 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.clock import Clock, Dice
 from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, SEGMENT
 from spinney.core.scheduling.plan import Plan, Seat
+from spinney.core.scheduling.reporting import WriteFailure
+from spinney.core.scheduling.reporting.texts import failed_binding
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Contested, Deleted, Exists, Gone, NotNow, Refused, Stale, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.cache import Cache
+from spinney.drive.client.errors import Status, TransportError, words
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.metrics import Metrics
@@ -27,6 +31,7 @@ from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.views import PODS
 
 _TRIES = 8
+_NO_DRY_RUN = 400  # a webhook with side effects cannot be asked what it would say
 _BACKOFF = Backoff(base_s=0.005, cap_s=1.0, factor=3.0)
 
 
@@ -37,6 +42,18 @@ class Fate(Enum):
     VACANT = "vacant"  # the pod is gone or leaving: nobody needs the seat
     REFUSED = "refused"  # the pod can not have it: the seat has to be given up
     OPEN = "open"  # not yet: try again
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What became of the seats of a plan, by uid, and what the API server said to those it did not bind."""
+
+    fates: Mapping[str, Fate]
+    failures: tuple[WriteFailure, ...] = ()
+
+
+_Tried = tuple[Fate, Status | None]
+"""What came of a bind, and what the API server said if it did not take it."""
 
 
 class Binder:
@@ -63,34 +80,54 @@ class Binder:
         self._labels_first = settings.labels_before_bind
         self._turns = asyncio.Semaphore(settings.binds_at_a_time)
 
-    async def bind_all(self, plan: Plan, keys: Mapping[str, Key]) -> dict[str, Fate]:
-        """The fate of every seat, by uid. `keys` are the pods that are there, by uid."""
+    async def bind_all(self, plan: Plan, keys: Mapping[str, Key]) -> Bound:
+        """The fate of every seat. `keys` are the pods that are there, by uid."""
         fates = {seat.uid: Fate.VACANT for seat in plan.seats}
+        seats = [seat for seat in plan.seats if seat.uid in keys]
         async with asyncio.TaskGroup() as group:
-            tasks = {
-                seat.uid: group.create_task(self._bind(keys[seat.uid], seat, plan))
-                for seat in plan.seats
-                if seat.uid in keys
-            }
-        return fates | {uid: task.result() for uid, task in tasks.items()}
+            tasks = [group.create_task(self._bind(keys[seat.uid], seat, plan)) for seat in seats]
+        tried = [task.result() for task in tasks]
+        fates |= {seat.uid: fate for seat, (fate, _) in zip(seats, tried, strict=True)}
+        return Bound(fates, _failures(keys, seats, [said for _, said in tried]))
 
-    async def _bind(self, key: Key, seat: Seat, plan: Plan) -> Fate:
+    async def probe(self, plan: Plan, keys: Mapping[str, Key]) -> tuple[WriteFailure, ...]:
+        """Which binds of a plan the API server would refuse; nothing is written."""
+        seats = [seat for seat in plan.seats if seat.uid in keys]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._would_refuse(keys[seat.uid], seat, plan)) for seat in seats]
+        return _failures(keys, seats, [task.result() for task in tasks])
+
+    async def _would_refuse(self, key: Key, seat: Seat, plan: Plan) -> Status | None:
+        async with self._turns:
+            outcome = await self._door.bind(
+                PODS.ref(key[1], key[0]),
+                seat.node,
+                Precondition(seat.uid),
+                annotations=hints(seat, plan),
+                labels={} if self._labels_first else hint_labels(seat),
+                dry_run=True,
+            )
+        is_no = isinstance(outcome, Refused) and outcome.status.code != _NO_DRY_RUN
+        return outcome.status if is_no and isinstance(outcome, Refused) else None
+
+    async def _bind(self, key: Key, seat: Seat, plan: Plan) -> _Tried:
+        said: Status | None = None
         for attempt in range(_TRIES):
             pod = self._pods.get(key)
             settled = _settled(pod, seat)
             if settled is not None:
-                return settled
+                return settled, None
             assert pod is not None
             if not self._stands(seat.node):
-                return Fate.REFUSED
+                return Fate.REFUSED, None
             async with self._turns:
-                fate = await self._try(key, pod, seat, plan)
+                fate, said = await self._try(key, pod, seat, plan)
             if fate is not Fate.OPEN:
-                return fate
+                return fate, said
             await asyncio.sleep(_BACKOFF.delay_s(attempt, self._dice))
-        return Fate.OPEN
+        return Fate.OPEN, said
 
-    async def _try(self, key: Key, pod: Pod, seat: Seat, plan: Plan) -> Fate:
+    async def _try(self, key: Key, pod: Pod, seat: Seat, plan: Plan) -> _Tried:
         given = Precondition(seat.uid, pod.metadata.resource_version)
         ref, labels = PODS.ref(key[1], key[0]), hint_labels(seat)
         began_s = self._clock.monotonic()
@@ -104,18 +141,37 @@ class Binder:
         match outcome:
             case Written():
                 self._metrics.bound(age_s(pod, self._clock), self._clock.monotonic() - began_s)
-                return Fate.TAKEN
+                return Fate.TAKEN, None
             case Gone() | Deleted():
-                return Fate.VACANT
-            case Refused() | Contested() | Exists():
-                return Fate.REFUSED
-            case Stale() | NotNow():
-                return Fate.OPEN
-            case Unknown():
+                return Fate.VACANT, None
+            case Refused(status) | Contested(status) | Exists(status):
+                return Fate.REFUSED, status
+            case Stale():
+                return Fate.OPEN, None
+            case NotNow(reason):
+                return Fate.OPEN, _answer(reason)
+            case Unknown(reason):
                 await self._doubts.settle()
-                return Fate.OPEN
+                return Fate.OPEN, _answer(reason)
             case _:
                 assert_never(outcome)
+
+
+def _answer(reason: Status | TransportError) -> Status | None:
+    """What the API server said; None: it did not say anything."""
+    return reason if isinstance(reason, Status) else None
+
+
+def _failures(
+    keys: Mapping[str, Key], seats: Sequence[Seat], said: Sequence[Status | None]
+) -> tuple[WriteFailure, ...]:
+    """In the order of the names of pods: the same one is told first each time."""
+    found = [
+        WriteFailure("bind", failed_binding(keys[seat.uid], seat.node, words(status)), status.code, pod, seat.uid)
+        for seat, status in zip(seats, said, strict=True)
+        if status is not None and (pod := keys[seat.uid])
+    ]
+    return tuple(sorted(found, key=lambda each: each.pod))
 
 
 def hints(seat: Seat, plan: Plan) -> dict[str, str]:

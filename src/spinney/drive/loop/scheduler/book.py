@@ -24,7 +24,8 @@ class Entry:
     is charged for it; `rank`: its priority then. `told`: pods without a group that know of it. `state`: how it stood
     when it was last told. `awaits_since`: volumes are being made for its plan. `victims`: pods that have to go before
     it gets its seats. `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
-    `limits`: how much may be moved for it.
+    `limits`: how much may be moved for it. `probes`: binds of it were refused. `failure`: what the API server said when
+    it last refused a write for it.
     """
 
     key: Key
@@ -48,6 +49,8 @@ class Entry:
     decided: int = 0
     in_flight: bool = False
     limits: Consolidate | None = None
+    probes: bool = False
+    failure: str = ""
 
     @property
     def name(self) -> str:

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-import structlog
-
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import PLAN
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, encode
+from spinney.core.scheduling.reporting import WriteFailure
+from spinney.core.scheduling.reporting.texts import failed_record
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import NotNow, Outcome, Refused, Unknown, Written
+from spinney.drive.client.errors import words
 from spinney.drive.client.identity import version_number
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.binding import Binder, Fate
@@ -24,11 +25,9 @@ from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.preparing import Prepared, Preparer
 from spinney.drive.loop.scheduler.recording import drop, mark, record
-from spinney.drive.loop.scheduler.releasing import touch_all
+from spinney.drive.loop.scheduler.releasing import Touched, touch_all
 from spinney.drive.loop.scheduler.turns import StepBack, at_once
 from spinney.drive.loop.scheduler.views import Views
-
-_log = structlog.get_logger(__name__)
 
 
 class Ending(Enum):
@@ -38,22 +37,25 @@ class Ending(Enum):
     LOOK = "look"  # somebody else was quicker, or it is not known who: look again
     LATER = "later"  # it could not be done now
     AWAITS = "awaits"  # volumes are being made for it
+    FAILED = "failed"  # the API server refused a bind or an eviction: it is tried again, but not soon
     REFUSED = "refused"  # the server will not have it
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """`bound`: uids of pods that have a node."""
+    """`bound`: uids of pods that have a node. `failures`: what the API server did not take."""
 
     ending: Ending
     bound: frozenset[str] = frozenset()
+    failures: tuple[WriteFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
     """A plan to carry out: `keys` are its pods that are there, by uid; `given_up` are seats nobody may take.
 
-    `notes`: annotations that are written with the record and stay.
+    `notes`: annotations that are written with the record and stay. `probes`: its binds were refused before, so that
+    they are tried without effect before anything is recorded or anybody has to leave for it.
     """
 
     group: ObjectMeta
@@ -61,6 +63,7 @@ class Errand:
     keys: Mapping[str, Key]
     given_up: frozenset[str] = frozenset()
     notes: Mapping[str, str] = field(default_factory=dict)
+    probes: bool = False
 
 
 class Carrier:
@@ -78,21 +81,31 @@ class Carrier:
 
     async def begin(self, errand: Errand, step_back: StepBack = at_once) -> Carried:
         """A plan that was just made: record it, then act. `step_back` is awaited before the record is dropped."""
+        refused = await self._probe(errand)
+        if refused:
+            return Carried(Ending.FAILED, failures=refused)
         outcome = await record(self._door, errand.group, errand.plan, errand.notes)
         if isinstance(outcome, Written):
             return await self._act(errand, outcome.version, step_back)
-        return Carried(await self._ended(outcome, errand.group))
+        return await self._ended(outcome, errand.group)
+
+    async def _probe(self, errand: Errand) -> tuple[WriteFailure, ...]:
+        """What the API server would still refuse; nothing is written and nobody leaves for a gang that it refuses."""
+        return await self._binder.probe(errand.plan, errand.keys) if errand.probes else ()
 
     async def mark(self, group: ObjectMeta, name: str, value: str) -> Ending:
         """An annotation on a PodGroup."""
-        return await self._ended(await mark(self._door, group, name, value), group)
+        return (await self._ended(await mark(self._door, group, name, value), group)).ending
 
     async def nominate(self, errand: Errand, targets: Sequence[Target]) -> Carried:
         """A plan that was just made and has to wait: record it, then ask others to leave."""
+        refused = await self._probe(errand)
+        if refused:
+            return Carried(Ending.FAILED, failures=refused)
         outcome = await record(self._door, errand.group, errand.plan, errand.notes)
         if isinstance(outcome, Written):
             return await self._pursue(errand, targets, outcome.version)
-        return Carried(await self._ended(outcome, errand.group))
+        return await self._ended(outcome, errand.group)
 
     async def pursue(self, errand: Errand, targets: Sequence[Target]) -> Carried:
         """A plan that was found waiting for others who have not been asked yet."""
@@ -100,11 +113,13 @@ class Carrier:
 
     async def _pursue(self, errand: Errand, targets: Sequence[Target], version: str) -> Carried:
         """The record stays while they leave; if one of them may not go, it is given up at once."""
-        answer = await self._evictor.evict_all(targets)
-        if answer is Answer.NO:
+        found = await self._evictor.evict_all(targets)
+        if found.answer is Answer.NO:
             free = frozenset(seat.uid for seat in errand.plan.seats)
             await self._act(replace(errand, given_up=free), version)
-        return Carried(Ending.DONE if answer is Answer.GOING else Ending.LATER)
+        if found.failures:
+            return Carried(Ending.FAILED, failures=found.failures)
+        return Carried(Ending.DONE if found.answer is Answer.GOING else Ending.LATER)
 
     async def resume(self, errand: Errand) -> Carried:
         """A plan that was found on its PodGroup."""
@@ -118,15 +133,20 @@ class Carrier:
             return Carried(Ending.LATER if prepared.failed else Ending.AWAITS)
         errand = replace(errand, given_up=errand.given_up | prepared.lost)
         keys = {uid: key for uid, key in errand.keys.items() if uid not in errand.given_up}
-        fates = await self._binder.bind_all(errand.plan, keys)
+        tried = await self._binder.bind_all(errand.plan, keys)
+        fates, failures = tried.fates, tried.failures
         bound = frozenset(uid for uid, fate in fates.items() if fate is Fate.TAKEN)
         refused = {uid for uid, fate in fates.items() if fate is Fate.REFUSED} | errand.given_up
-        left = self._left(errand, refused)
-        if Fate.OPEN in fates.values() or not await self._give_up(errand, left, version):
-            return Carried(Ending.LATER, bound)
+        if Fate.OPEN in fates.values():
+            return Carried(Ending.LATER, bound, failures)
+        touched = await self._give_up(errand, self._left(errand, refused), version)
+        if not touched.done:
+            return Carried(Ending.LATER, bound, failures + touched.failures)
         await step_back()
         outcome = await drop(self._door, errand.group, self._newest(errand.group, version, errand.plan))
-        return Carried(await self._ended(outcome, errand.group), bound)
+        ended = await self._ended(outcome, errand.group)
+        ending = Ending.FAILED if failures and ended.ending is Ending.DONE else ended.ending
+        return Carried(ending, bound, failures + ended.failures)
 
     async def _prepare(self, errand: Errand) -> Prepared:
         """Volumes first. Where nobody has a node yet, all give up if one has to."""
@@ -138,12 +158,14 @@ class Carrier:
             return replace(prepared, lost=seats)
         return prepared
 
-    async def _give_up(self, errand: Errand, pods: Sequence[Pod], version: str) -> bool:
-        """Whether nobody has a hand on the pods any more; if not, what became of our writes is known at least."""
-        if await self._preparer.undo(errand.plan, pods) and await touch_all(self._door, pods, version):
-            return True
-        await self._doubts.settle()
-        return False
+    async def _give_up(self, errand: Errand, pods: Sequence[Pod], version: str) -> Touched:
+        """Done: nobody has a hand on the pods any more. If not, what became of our writes is known at least."""
+        touched = Touched(False)
+        if await self._preparer.undo(errand.plan, pods):
+            touched = await touch_all(self._door, pods, version, {seat.uid: seat.node for seat in errand.plan.seats})
+        if not touched.done:
+            await self._doubts.settle()
+        return touched
 
     def _seen(self, errand: Errand, uid: str) -> Pod | None:
         pod = self._views.pods.get(errand.keys[uid])
@@ -169,17 +191,17 @@ class Carrier:
         newest = max(version, seen.metadata.resource_version, key=version_number)
         return newest if newest == version or seen.metadata.annotations.get(PLAN) == encode(plan) else version
 
-    async def _ended(self, outcome: Outcome, group: ObjectMeta) -> Ending:
+    async def _ended(self, outcome: Outcome, group: ObjectMeta) -> Carried:
         match outcome:
             case Written():
-                return Ending.DONE
+                return Carried(Ending.DONE)
             case Unknown():
                 await self._doubts.settle()
-                return Ending.LOOK
+                return Carried(Ending.LOOK)
             case NotNow():
-                return Ending.LATER
+                return Carried(Ending.LATER)
             case Refused(status):
-                _log.warning("refused", podgroup=f"{group.namespace}/{group.name}", reason=status.message)
-                return Ending.REFUSED
+                event = failed_record((group.namespace, group.name), words(status))
+                return Carried(Ending.REFUSED, failures=(WriteFailure("record", event, status.code),))
             case _:
-                return Ending.LOOK
+                return Carried(Ending.LOOK)

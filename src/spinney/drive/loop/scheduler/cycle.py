@@ -19,14 +19,15 @@ from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.consolidation import limits_of
 from spinney.core.scheduling.gangs import Context
 from spinney.core.scheduling.plan import Plan, PlanError, decode
-from spinney.core.scheduling.reporting import awaiting_volumes
+from spinney.core.scheduling.reporting import WriteFailure, awaiting_volumes
+from spinney.core.scheduling.reporting.conditions import alike
 from spinney.core.scheduling.staleness import is_owned_by_podgang
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.election import LeadershipLost
 from spinney.drive.loop.scheduler.acts import Act, Resume, Step
 from spinney.drive.loop.scheduler.assigning import Assigner, Draft
 from spinney.drive.loop.scheduler.book import Book, Entry
-from spinney.drive.loop.scheduler.carrying import Ending
+from spinney.drive.loop.scheduler.carrying import Carried, Ending
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.havens import Havens
 from spinney.drive.loop.scheduler.hunting import Hunter
@@ -39,13 +40,15 @@ from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.seating import Seating
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.drive.loop.scheduler.staleness import Staleness
+from spinney.drive.loop.scheduler.staleness import Expel, Mark, Staleness
 from spinney.drive.loop.scheduler.telling import Teller
 from spinney.drive.loop.scheduler.tenure import Tenure
 from spinney.drive.loop.scheduler.views import Views
 
 _RETRY_S = 0.01
+_FAILED_RETRY_S = 1.0
 _LONGEST_RETRY_S = 30.0
+_MOST_DOUBLINGS = 32
 _LONGEST_HOLD_S = 1.0
 _VOLUMES_LOOK_S = 5.0
 
@@ -127,12 +130,15 @@ class Cycle:
         yield from self._decide(self._ordering.sort(self._book, self._book.due))
         self._metrics.cycle(self._clock.monotonic() - began_s, read_s)
 
-    def finished(self, key: Key, ending: Ending) -> None:
+    def finished(self, act: Act, carried: Carried) -> None:
         """The work on a gang is done, well or not: it is looked at again."""
+        key, ending = act.key, carried.ending
         entry = self._book.entries.get(key)
         if entry is None:
             return
         entry.busy = False
+        if carried.failures:
+            self._failed(entry, act, carried.failures)
         if ending is Ending.AWAITS:
             self._await_volumes(entry)
             return
@@ -140,14 +146,28 @@ class Cycle:
         entry.awaits_since = None
         if ending is Ending.DONE:
             entry.failures = 0
+            entry.failure, entry.probes = "", entry.probes and isinstance(act, Mark)
         else:
             entry.refused_at = None
-            worst = ending is Ending.REFUSED
-            delay_s = _LONGEST_RETRY_S if worst else min(_RETRY_S * 2.0**entry.failures, _LONGEST_RETRY_S)
+            delay_s = _LONGEST_RETRY_S if ending is Ending.REFUSED else _backoff_s(ending, entry.failures)
             entry.failures += 1
             entry.not_before = self._clock.monotonic() + delay_s
             self._look_after(key, delay_s)
         self._book.touch(key)
+
+    def _failed(self, entry: Entry, act: Act, failures: Sequence[WriteFailure]) -> None:
+        """The gang, the log and whoever asks hear what the API server said; the same is logged once."""
+        first = failures[0]
+        entry.probes = entry.probes or first.write == "bind"
+        is_news, entry.failure = not alike(entry.failure, first.event.message), first.event.message
+        if is_news:
+            _log.warning(
+                "a write was refused", gang=entry.name, write=first.write, writes=len(failures), reason=entry.failure
+            )
+        if not isinstance(act, Expel):
+            self._teller.explain_failures(entry, failures)
+        elif is_news:
+            self._teller.note(entry, first.event)
 
     def _await_volumes(self, entry: Entry) -> None:
         """Its claims are looked at when they change, and now and then."""
@@ -344,3 +364,9 @@ class Cycle:
         if entry.unsettled:
             return False
         return entry.not_before <= self._clock.monotonic() and self._decider.is_current
+
+
+def _backoff_s(ending: Ending, failures: int) -> float:
+    """Longer each time."""
+    base_s = _FAILED_RETRY_S if ending is Ending.FAILED else _RETRY_S
+    return min(base_s * 2.0 ** min(failures, _MOST_DOUBLINGS), _LONGEST_RETRY_S)

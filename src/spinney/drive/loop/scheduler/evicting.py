@@ -7,22 +7,22 @@ are asked first, one after the other, and nobody is asked after a no. Never deci
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-
-import structlog
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.clock import Clock
 from spinney.api.meta import ObjectMeta
 from spinney.core.expansion.objects import stamp
+from spinney.core.scheduling.reporting import WriteFailure
 from spinney.core.scheduling.reporting.report import Event
+from spinney.core.scheduling.reporting.texts import failed_eviction
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, NotNow, Outcome, Refused, Stale, Written
 from spinney.drive.apply.write import Precondition
-from spinney.drive.client.errors import Status
+from spinney.drive.client.errors import Status, words
 from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.views import PODS
 
@@ -30,8 +30,6 @@ DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
 _AT_A_TIME = 32
 _TOO_MANY = 429
-
-_log = structlog.get_logger(__name__)
 
 Tell = Callable[[str, str, ObjectMeta, Event], None]
 """An event about an object, by its api version and kind, told when there is time."""
@@ -51,8 +49,16 @@ class Answer(Enum):
     """What came of asking."""
 
     GOING = "going"  # all of them are on their way
-    NO = "no"  # a budget protects one of them
+    NO = "no"  # a budget protects one of them, or the API server refuses
     LATER = "later"  # it is not known, or could not be asked now
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """The answer of all, and what the API server said to evictions that it refused."""
+
+    answer: Answer
+    failures: tuple[WriteFailure, ...] = ()
 
 
 class Evictor:
@@ -65,31 +71,31 @@ class Evictor:
         self._tell = tell
         self._turns = asyncio.Semaphore(_AT_A_TIME)
 
-    async def evict_all(self, targets: Sequence[Target]) -> Answer:
+    async def evict_all(self, targets: Sequence[Target]) -> Evicted:
         """Guarded ones first. The views show what became of them when it returns."""
-        answers: set[Answer] = set()
+        found: list[Evicted] = []
         for target in targets:
-            if target.guarded and answers <= {Answer.GOING}:
-                answers.add(await self._evict(target))
-        if answers <= {Answer.GOING}:
+            if target.guarded and _all_go(found):
+                found.append(await self._evict(target))
+        if _all_go(found):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._evict(target)) for target in targets if not target.guarded]
-            answers.update(task.result() for task in tasks)
+            found.extend(task.result() for task in tasks)
         await self._doubts.settle()
-        return next((answer for answer in (Answer.NO, Answer.LATER) if answer in answers), Answer.GOING)
+        return _together(found)
 
-    async def _evict(self, target: Target) -> Answer:
+    async def _evict(self, target: Target) -> Evicted:
         async with self._turns:
             metadata = target.pod.metadata
             if metadata.deletion_timestamp is None:
                 await self._mark(target)
             ref = PODS.ref(metadata.name, metadata.namespace)
-            answer = self._answer(target, await self._door.evict(ref, Precondition(metadata.uid)))
-        if answer is Answer.GOING:
+            found = _read(target, await self._door.evict(ref, Precondition(metadata.uid)))
+        if found.answer is Answer.GOING:
             self._tell("v1", "Pod", metadata, target.event)
             if target.group is not None:
                 self._tell(*_PODGROUP, target.group, target.event)
-        return answer
+        return found
 
     async def _mark(self, target: Target) -> None:
         """Say on the pod why it goes; a courtesy, so that its owner does not take it for a failure."""
@@ -108,18 +114,35 @@ class Evictor:
         ref = PODS.ref(pod.metadata.name, pod.metadata.namespace)
         await self._door.apply(ref, body, Precondition(pod.metadata.uid), subresource="status")
 
-    def _answer(self, target: Target, outcome: Outcome) -> Answer:
-        match outcome:
-            case Written() | Deleted() | Gone() | Stale():
-                return Answer.GOING  # a pod of another uid is not the one that had to go
-            case NotNow(reason) if isinstance(reason, Status) and reason.code == _TOO_MANY:
-                return Answer.NO
-            case Refused(status):
-                name = f"{target.pod.metadata.namespace}/{target.pod.metadata.name}"
-                _log.warning("an eviction was refused", pod=name, reason=status.message)
-                return Answer.NO
-            case _:
-                return Answer.LATER
+
+def _all_go(found: Iterable[Evicted]) -> bool:
+    return all(each.answer is Answer.GOING for each in found)
+
+
+def _together(found: Sequence[Evicted]) -> Evicted:
+    """The worst answer, and all failures in the order of the names of pods."""
+    answers = {each.answer for each in found}
+    worst = next((answer for answer in (Answer.NO, Answer.LATER) if answer in answers), Answer.GOING)
+    failures = sorted([failure for each in found for failure in each.failures], key=lambda failure: failure.pod)
+    return Evicted(worst, tuple(failures))
+
+
+def _read(target: Target, outcome: Outcome) -> Evicted:
+    match outcome:
+        case Written() | Deleted() | Gone() | Stale():
+            return Evicted(Answer.GOING)  # a pod of another uid is not the one that had to go
+        case NotNow(reason) if isinstance(reason, Status) and reason.code == _TOO_MANY:
+            return Evicted(Answer.NO)
+        case Refused(status):
+            return Evicted(Answer.NO, (_failure(target.pod, status),))
+        case _:
+            return Evicted(Answer.LATER)
+
+
+def _failure(pod: Pod, status: Status) -> WriteFailure:
+    key = (pod.metadata.namespace, pod.metadata.name)
+    event = failed_eviction(key, pod.spec.node_name, words(status))
+    return WriteFailure("evict", event, status.code, key, pod.metadata.uid)
 
 
 _PODGROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")

@@ -75,6 +75,7 @@ class Metrics:
         self._decisions = histogram("decision_duration_seconds", "Time of a decision", _SECONDS, "outcome")
         self._scores = histogram("placement_score", "Scores of placements, 0 to 1", _SCORES)
         self._conflicts = counter("plan_conflicts_total", "Plans that somebody else was quicker with")
+        self._refused = counter("refused_writes_total", "Writes for gangs that failed", "write", "code")
         registry.register(_Pending(pending))
         registry.register(RoomCollector(inventory))
 
@@ -103,6 +104,10 @@ class Metrics:
 
     def plan_conflict(self) -> None:
         self._conflicts.inc()
+
+    def refused(self, write: str, code: int) -> None:
+        """The API server did not take a bind, evict, release or record; `code` is that of HTTP."""
+        self._refused.labels(write, str(code)).inc()
 
     def preemption_attempt(self) -> None:
         self._preemptions.add(1.0)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from spinney.api.labels import CONSOLIDATE, EPOCH, EXPLANATION, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, encode
+from spinney.core.scheduling.reporting import tells_failure
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome
 from spinney.drive.apply.write import Precondition
@@ -17,14 +18,19 @@ from spinney.drive.loop.scheduler.views import PODGROUPS
 
 
 async def record(door: Door, group: ObjectMeta, plan: Plan, notes: Mapping[str, str]) -> Outcome:
-    """From now on anybody can carry the plan out. The epoch and the notes stay when the plan goes."""
+    """From now on anybody can carry the plan out. The epoch and the notes stay when the plan goes.
+
+    What was told of writes that failed stays until one is taken.
+    """
     annotations: dict[str, str | None] = {
         PLAN: encode(plan),
         EPOCH: str(plan.epoch),
         PLACEMENT_SCORE: f"{plan.score:.4f}",
         **notes,
     }
-    annotations.update({name: None for name in (EXPLANATION, CONSOLIDATE) if name in group.annotations})
+    told = group.annotations.get(EXPLANATION, "")
+    over = (CONSOLIDATE,) if tells_failure(told) else (EXPLANATION, CONSOLIDATE)
+    annotations.update({name: None for name in over if name in group.annotations})
     return await _annotate(door, group, group.resource_version, annotations)
 
 

@@ -6,21 +6,44 @@ Only then does the record go. Never touches a pod that has its node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import RELEASED
+from spinney.core.scheduling.reporting import WriteFailure
+from spinney.core.scheduling.reporting.texts import failed_release
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Gone, Outcome, Written
+from spinney.drive.apply.outcome import Gone, Outcome, Refused, Written
 from spinney.drive.apply.write import Precondition
+from spinney.drive.client.errors import Status, words
 from spinney.drive.loop.scheduler.views import PODS
 
 
-async def touch_all(door: Door, pods: Iterable[Pod], version: str) -> bool:
-    """Whether every pod is another version now; `version` is that of the record given up."""
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """`done`: every pod is another version now."""
+
+    done: bool
+    failures: tuple[WriteFailure, ...] = ()
+
+
+async def touch_all(door: Door, pods: Sequence[Pod], version: str, nodes: Mapping[str, str]) -> Touched:
+    """`version` is that of the record given up, `nodes` those that the pods do not get, by uid."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_touch(door, pod, version)) for pod in pods]
-    return all(isinstance(task.result(), (Written, Gone)) for task in tasks)
+    outcomes = [task.result() for task in tasks]
+    found = [
+        _failure(pod, nodes, outcome.status)
+        for pod, outcome in zip(pods, outcomes, strict=True)
+        if isinstance(outcome, Refused)
+    ]
+    return Touched(all(isinstance(outcome, (Written, Gone)) for outcome in outcomes), tuple(found))
+
+
+def _failure(pod: Pod, nodes: Mapping[str, str], status: Status) -> WriteFailure:
+    key, uid = (pod.metadata.namespace, pod.metadata.name), pod.metadata.uid
+    return WriteFailure("release", failed_release(key, nodes.get(uid, ""), words(status)), status.code, key, uid)
 
 
 async def _touch(door: Door, pod: Pod, version: str) -> Outcome:

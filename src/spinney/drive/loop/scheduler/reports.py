@@ -37,6 +37,7 @@ P = ParamSpec("P")
 _log = structlog.get_logger(__name__)
 _MOST_EVENTS = 20_000
 _TICK_S = 0.001
+_MOST_DOUBLINGS = 32
 _NEVER = float("-inf")
 
 
@@ -199,7 +200,7 @@ class Reports:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         if key not in self._waiting:
-            delay_s = min(self._manners.again_s * 2.0**failures, self._manners.longest_s)
+            delay_s = min(self._manners.again_s * 2.0 ** min(failures, _MOST_DOUBLINGS), self._manners.longest_s)
             self._schedule(key, report, self._clock.monotonic() + delay_s)
 
     async def _tell(self, key: Key, report: Report) -> bool:
@@ -310,7 +311,7 @@ def _is_news(group: PodGroup, report: Report) -> bool:
     """Whether the group does not say so itself."""
     said = decode(group.metadata.annotations.get(EXPLANATION, ""))
     if report.explanation is None or said is None:
-        return report.explanation is not None
+        return report.explanation is not None or said is not None
     mine, theirs = ("\n".join(map(str, each.get("lines", ()))) for each in (report.explanation, said))
     return said.get("state") != report.state.value or not alike(mine, theirs)
 

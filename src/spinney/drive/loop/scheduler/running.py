@@ -24,7 +24,7 @@ from spinney.drive.client.transport import Transport
 from spinney.drive.loop.election import LeadershipLost
 from spinney.drive.loop.scheduler.acts import Act
 from spinney.drive.loop.scheduler.book import Book
-from spinney.drive.loop.scheduler.carrying import Ending
+from spinney.drive.loop.scheduler.carrying import Carried, Ending
 from spinney.drive.loop.scheduler.cycle import Cycle
 from spinney.drive.loop.scheduler.fencing import fence
 from spinney.drive.loop.scheduler.folding import Folding
@@ -138,15 +138,15 @@ class Scheduler:
 
     async def _do(self, act: Act, cycle: Cycle, work: Work, turn: Turn) -> None:
         try:
-            ending = await work.do(act, turn)
+            carried = await work.do(act, turn)
         except LeadershipLost:
             raise
         except ClientError as error:
             _log.warning("work on a gang failed", gang="/".join(act.key), error=str(error))
-            ending = Ending.LATER
+            carried = Carried(Ending.LATER)
         finally:
             turn.end()
-        cycle.finished(act.key, ending)
+        cycle.finished(act, carried)
         self._wake.set()
 
     def _is_busy(self, key: Key) -> bool:

@@ -96,7 +96,8 @@ class Seating:
             moves=moves,
         )
         keys = {pod.uid: pod.key for pod, _ in seats}
-        return Errand(group.metadata, plan, keys, notes=self._notes(entry.key, group, reading, keys))
+        notes = self._notes(entry.key, group, reading, keys)
+        return Errand(group.metadata, plan, keys, notes=notes, probes=entry.probes)
 
     def resume(
         self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod], *, give_up: bool = False

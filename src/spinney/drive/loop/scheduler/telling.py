@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import GangReading
 from spinney.core.scheduling.queues import Refusal
-from spinney.core.scheduling.reporting import Report, Scene, report
+from spinney.core.scheduling.reporting import Event, Report, Scene, WriteFailure, failed, report
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL
 from spinney.drive.loop.scheduler.book import Entry
 from spinney.drive.loop.scheduler.reports import Reports
+from spinney.drive.loop.scheduler.views import PODGROUPS
 
 
 class Teller:
@@ -41,6 +44,16 @@ class Teller:
         score = decision.score if decision is not None else None
         whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
         self.tell(entry, report(entry.reading, whole, entry.group.spec, self._scene(), denied))
+
+    def explain_failures(self, entry: Entry, failures: Sequence[WriteFailure]) -> None:
+        """What the API server did not take; one that was told keeps being told until something is taken."""
+        if entry.group is not None and entry.reading is not None:
+            self.tell(entry, failed(entry.reading, failures, entry.group.spec, self._scene()))
+
+    def note(self, entry: Entry, event: Event) -> None:
+        """An event about a PodGroup."""
+        if entry.group is not None:
+            self._reports.note(PODGROUPS.api_version, "PodGroup", entry.group.metadata, event)
 
     def _scene(self) -> Scene:
         return Scene(self._cluster.topologies, len(self._cluster.inventory.slots()), self._node_pool)

@@ -5,7 +5,7 @@ Never decides: what an act says is done, told or given up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from spinney.api.clock import Clock, Dice
@@ -20,7 +20,7 @@ from spinney.drive.loop.scheduler.acts import Act, Begin, Resume
 from spinney.drive.loop.scheduler.binding import Binder
 from spinney.drive.loop.scheduler.carrying import Carried, Carrier, Ending, Errand
 from spinney.drive.loop.scheduler.doubts import Doubts
-from spinney.drive.loop.scheduler.evicting import Answer, Evictor
+from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.preparing import Preparer
 from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue
@@ -67,7 +67,13 @@ class Work:
         """What can wait, until cancelled."""
         await self.reports.run()
 
-    async def do(self, act: Act, turn: Turn) -> Ending:
+    async def do(self, act: Act, turn: Turn) -> Carried:
+        carried = await self._carry_out(act, turn)
+        for failure in carried.failures:
+            self._metrics.refused(failure.write, failure.code)
+        return carried
+
+    async def _carry_out(self, act: Act, turn: Turn) -> Carried:
         match act:
             case Begin(_, errand):
                 return self._began(errand, await self._carrier.begin(errand, turn.step_back))
@@ -77,18 +83,23 @@ class Work:
                 return self._ended(errand, await self._carrier.begin(errand))
             case Nominate(_, errand, targets):
                 self._metrics.preemption_attempt()
-                return (await self._carrier.nominate(errand, targets)).ending
+                return await self._carrier.nominate(errand, targets)
             case Pursue(_, errand, targets):
-                return (await self._carrier.pursue(errand, targets)).ending
+                return await self._carrier.pursue(errand, targets)
             case Expel(_, targets):
-                gone = await self._evictor.evict_all(targets) is Answer.GOING
-                return Ending.DONE if gone else Ending.LATER
+                return await self._expel(targets)
             case Mark():
-                return await self._mark(act)
+                return Carried(await self._mark(act))
             case _:
                 assert_never(act)
 
-    def _began(self, errand: Errand, carried: Carried) -> Ending:
+    async def _expel(self, targets: Sequence[Target]) -> Carried:
+        found = await self._evictor.evict_all(targets)
+        if found.failures:
+            return Carried(Ending.FAILED, failures=found.failures)
+        return Carried(Ending.DONE if found.answer is Answer.GOING else Ending.LATER)
+
+    def _began(self, errand: Errand, carried: Carried) -> Carried:
         if carried.ending is Ending.LOOK:
             self._metrics.plan_conflict()
         elif carried.bound:
@@ -107,12 +118,12 @@ class Work:
         if kind == "PodGroup" and action is not None:
             self._metrics.evicted(about.name, about.uid, self._pool, action, pods=1)
 
-    def _ended(self, errand: Errand, carried: Carried) -> Ending:
+    def _ended(self, errand: Errand, carried: Carried) -> Carried:
         """Those who have their nodes are told so."""
-        if carried.ending is Ending.DONE:
+        if carried.ending in (Ending.DONE, Ending.FAILED):
             for seat in errand.plan.seats:
                 key = errand.keys[seat.uid] if seat.uid in carried.bound else None
                 pod = self._views.pods.get(key) if key is not None else None
                 if key is not None and pod is not None:
                     self.reports.note("v1", "Pod", pod.metadata, scheduled(key, seat.node, self._pool))
-        return carried.ending
+        return carried
