@@ -224,7 +224,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("content", "fragment"),
         [
-            ("a: [", ":2: not YAML"),
+            ("a: [", ":2:1: not YAML"),
             ("- 1\n", "document 1: found list, expected an object"),
             ("kind: Pod\n", "apiVersion: found None, expected a text"),
             ("apiVersion: v1\nkind: Pod\nmetadata: 3\n", "metadata: found 3, expected an object with a name"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-import yaml
-
+from spinney.api.documents import read_documents
 from spinney.sim.nodes.describe import parse_nodes
 
 
@@ -18,4 +17,4 @@ def manifests(name: str) -> list[dict[str, Any]]:
     """The objects of a file; nodes are expanded from their description."""
     if name == "nodes":
         return parse_nodes(text_of(name), "nodes")
-    return list(yaml.safe_load_all(text_of(name)))
+    return read_documents(text_of(name), name)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import yaml
-
 from spinney.api.builtin.pod import Pod
+from spinney.api.documents import LINE, DocumentError, read_document
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import (
     APP_PART_OF,
@@ -116,7 +115,7 @@ def _owners(metadata: ObjectMeta) -> Iterator[tuple[str, str]]:
 
 def _top_owner(annotations: Mapping[str, str]) -> Mapping[str, object]:
     try:
-        written = yaml.safe_load(annotations.get(KAI_TOP_OWNER_METADATA, ""))
-    except yaml.YAMLError:
+        written = read_document(annotations.get(KAI_TOP_OWNER_METADATA, ""), limits=LINE)
+    except DocumentError:
         return {}
     return written if isinstance(written, dict) else {}

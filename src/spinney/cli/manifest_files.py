@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import yaml
-
+from spinney.api.documents import FILE, INVENTORY, DocumentError, Limits, read_bounded, read_documents, read_json
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
@@ -56,15 +54,15 @@ def read_manifests(paths: Iterable[Path]) -> list[Manifest]:
     """Every document of the files, in order; a directory counts as its files, `-` as standard input."""
     found: list[Manifest] = []
     for path in paths:
-        for file, text in _texts(path):
-            found += parse_manifests(text, file)
+        for file, body in _bodies(path):
+            found += parse_manifests(body, file)
     return found
 
 
-def parse_manifests(text: str, where: str) -> list[Manifest]:
+def parse_manifests(text: bytes | str, where: str, limits: Limits = FILE) -> list[Manifest]:
     """Every document of a text, in order."""
     found: list[Manifest] = []
-    for number, document in enumerate(_documents(where, text), start=1):
+    for number, document in enumerate(_documents(where, text, limits), start=1):
         found.extend(_checked(document, f"{where}, document {number}"))
     return found
 
@@ -73,7 +71,7 @@ def manifests_of(objects: Iterable[dict[str, Any]], where: str) -> list[Manifest
     return [Manifest(where, one) for one in objects]
 
 
-def _texts(path: Path) -> Iterator[tuple[str, str]]:
+def _bodies(path: Path) -> Iterator[tuple[str, bytes]]:
     if str(path) == "-":
         yield "standard input", standard_input()
         return
@@ -82,36 +80,36 @@ def _texts(path: Path) -> Iterator[tuple[str, str]]:
     except OSError as error:
         raise ManifestError(f"{error.filename or path}: cannot be read: {error.strerror}") from error
     for file in files:
-        yield str(file), _text(file)
+        yield str(file), _content(file)
 
 
-def _text(file: Path) -> str:
+def _content(file: Path) -> bytes:
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open("rb") as stream:
+            return read_bounded(stream, str(file))
     except OSError as error:
         raise ManifestError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{file}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except DocumentError as error:
+        raise ManifestError(str(error)) from error
 
 
-def standard_input() -> str:
-    """Bytes that are no text may come as lone surrogates."""
+def standard_input(limits: Limits = FILE) -> bytes:
+    """What is there until its end, if that is not too much."""
+    if sys.stdin is None:
+        raise ManifestError("standard input: cannot be read: it is closed")
     try:
-        text = sys.stdin.read()
-        text.encode()
-    except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        raise ManifestError("standard input: is not UTF-8 text") from error
-    return text
+        return read_bounded(sys.stdin.buffer, "standard input", limits)
+    except OSError as error:
+        raise ManifestError(f"standard input: cannot be read: {error.strerror}") from error
+    except DocumentError as error:
+        raise ManifestError(str(error)) from error
 
 
-def _documents(file: str, text: str) -> list[Any]:
+def _documents(file: str, text: bytes | str, limits: Limits) -> list[Any]:
     try:
-        return list(yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ManifestError(f"{file}:{line}: not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ManifestError(f"{file}: not YAML: {str(error).partition(chr(10))[0]}") from error
+        return read_documents(text, file, limits)
+    except DocumentError as error:
+        raise ManifestError(str(error)) from error
 
 
 def _checked(document: Any, where: str) -> list[Manifest]:
@@ -172,7 +170,7 @@ async def _path(client: ApiClient, manifest: Manifest) -> ResourcePath | None:
     group, version = _group_version(manifest)
     page = f"/apis/{group}/{version}" if group else f"/api/{version}"
     try:
-        listed = msgspec.json.decode(await client.read(page))["resources"]
+        listed = read_json(await client.read(page), limits=INVENTORY)["resources"]
     except NotFound:
         return None
     for one in listed:
@@ -184,7 +182,7 @@ async def _path(client: ApiClient, manifest: Manifest) -> ResourcePath | None:
 async def _is_defined(client: ApiClient, manifest: Manifest) -> bool:
     """Whether a definition says that this kind is served: a server takes a moment to follow it."""
     group, version = _group_version(manifest)
-    for one in msgspec.json.decode(await client.read(_DEFINITIONS))["items"]:
+    for one in read_json(await client.read(_DEFINITIONS), limits=INVENTORY)["items"]:
         spec = one["spec"]
         if (spec["group"], spec["names"]["kind"]) == (group, manifest.kind):
             return any(each["name"] == version and each["served"] for each in spec["versions"])

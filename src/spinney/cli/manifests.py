@@ -144,6 +144,7 @@ def _read(config: Path | None) -> tuple[dict[str, Any], Any]:
     """The configuration as it will be mounted, as document and as value; one that cannot be used is refused."""
     import yaml
 
+    from spinney.api.documents import read_bounded, read_document
     from spinney.api.operator_configuration import ConfigurationError
     from spinney.cli.manifests_deployments import for_pods
     from spinney.cli.operator_settings import read_configuration
@@ -151,7 +152,11 @@ def _read(config: Path | None) -> tuple[dict[str, Any], Any]:
 
     try:
         read_configuration(config, otherwise="")
-        document = for_pods((yaml.safe_load(config.read_text()) if config is not None else None) or {})
+        given = None
+        if config is not None:
+            with config.open("rb") as stream:
+                given = read_document(read_bounded(stream))
+        document = for_pods(given or {})
         return document, read_configuration(None, otherwise=yaml.safe_dump(document))
     except (OptionError, ConfigurationError) as error:
         click.echo(f"spinney manifests: {error}", err=True)

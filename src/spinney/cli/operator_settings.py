@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spinney.api.documents import DocumentError, read_bounded
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
 from spinney.api.roles import users_in
@@ -36,11 +37,12 @@ def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> 
     if path is None:
         return load_configuration(otherwise, backends)
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            text = read_bounded(stream)
     except OSError as error:
         raise OptionError(f"--config {path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise OptionError(f"--config {path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except DocumentError as error:
+        raise OptionError(f"--config {path}: {error}") from error
     try:
         return load_configuration(text, backends)
     except ConfigurationError as error:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from spinney.api.changes import Json
+from spinney.api.documents import PAGE
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
@@ -69,7 +70,7 @@ def planner(client: ApiClient, configuration: OperatorConfiguration | None = Non
     told = configuration or read_configuration(None)
 
     async def plan_text(text: str) -> Forecast:
-        manifests = parse_manifests(text, "the text")
+        manifests = parse_manifests(text, "the text", PAGE)
         if not manifests:
             raise ManifestError("the text: found no manifest, expected at least one")
         placing = await ask(Question(manifests, configuration=told), await read_snapshot(client), client)

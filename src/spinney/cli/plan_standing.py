@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import yaml
-
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
+from spinney.api.documents import LINE, DocumentError, read_document
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -126,6 +125,6 @@ def _top_uid(annotations: Mapping[str, str]) -> str:
     written = annotations.get(KAI_TOP_OWNER_METADATA, "")
     found = next((line for line in written.splitlines() if line.startswith("uid:")), "")
     try:
-        return str(yaml.safe_load(found)["uid"]) if found else ""
-    except (yaml.YAMLError, TypeError, KeyError):
+        return str(read_document(found, limits=LINE)["uid"]) if found else ""
+    except (DocumentError, TypeError, KeyError):
         return ""

@@ -192,12 +192,22 @@ def _shown(path: Path) -> str:
 
 
 def _content(path: Path) -> str:
+    from spinney.api.documents import DocumentError
+
     try:
-        body = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-        return body.decode("utf-8")
+        return _bounded(path).decode()
     except OSError as error:
         stop("replay", f"{path}: cannot be read: {error.strerror}", UNREADABLE)
-    except UnicodeDecodeError as error:
-        stop("replay", f"{_shown(path)}: is not UTF-8 text: {error.reason} at byte {error.start}", UNREADABLE)
+    except DocumentError as error:
+        stop("replay", str(error), UNREADABLE)
     except ValueError:  # a name with a zero byte in it
         stop("replay", f"{str(path)!r}: cannot be read: no such file", UNREADABLE)
+
+
+def _bounded(path: Path) -> bytes:
+    from spinney.api.documents import INVENTORY, read_bounded
+
+    if str(path) == "-":
+        return read_bounded(sys.stdin.buffer, _shown(path), INVENTORY)
+    with path.open("rb") as stream:
+        return read_bounded(stream, _shown(path), INVENTORY)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from spinney.api.documents import FILE, DocumentError, read_document
 
 OURS = ("spinney", "spinney-real")
 """Names of the clusters in kubeconfigs that we write."""
@@ -42,19 +42,19 @@ def _check_kubeconfig(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-            text = file.read()
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(FILE.bytes + 1)
     except OSError as error:
         raise ConfigurationError(f"--kubeconfig {path}: cannot be written: {error.strerror}") from error
-    if text.strip() and not _is_ours(text):
+    if content.strip() and not _is_ours(content):
         raise ConfigurationError(
             f"--kubeconfig {path}: holds something else and would be overwritten; name another file"
         )
 
 
-def _is_ours(text: str) -> bool:
-    with contextlib.suppress(yaml.YAMLError, KeyError, TypeError):
-        return all(cluster["name"] in OURS for cluster in yaml.safe_load(text)["clusters"])
+def _is_ours(content: bytes) -> bool:
+    with contextlib.suppress(DocumentError, KeyError, TypeError):
+        return all(cluster["name"] in OURS for cluster in read_document(content)["clusters"])
     return False
 
 

@@ -9,8 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import yaml
-
+from spinney.api.documents import LINE, read_document
 from spinney.cli.columns import plain
 from spinney.cli.options import Screen
 from spinney.core.placement.wording import enumerated, many
@@ -45,8 +44,9 @@ def _document(proposal: Proposal, screen: Screen) -> Iterator[str]:
 
 
 def _text(name: str) -> str:
-    """In quotes where YAML would read a number, a truth value or nothing; names have no character that it minds."""
-    return name if yaml.safe_load(name) == name else f'"{name}"'
+    """In quotes where YAML reads a number, a date, a truth value or nothing; names have no character that it minds."""
+    is_text = not name[:1].isdigit() and read_document(name, limits=LINE) == name
+    return name if is_text else f'"{name}"'
 
 
 def _reasons(proposal: Proposal) -> Iterator[str]:

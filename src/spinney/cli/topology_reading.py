@@ -15,6 +15,7 @@ import msgspec
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
+from spinney.api.documents import INVENTORY
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.topology import Topology
@@ -114,7 +115,7 @@ async def _served(client: ApiClient, path: ResourcePath, kind: type[T]) -> tuple
 def _described(path: Path | None) -> list[dict[str, Any]]:
     if path is None:
         return []
-    return parse_nodes(standard_input(), "standard input") if str(path) == "-" else load_nodes(path)
+    return parse_nodes(standard_input(INVENTORY), "standard input") if str(path) == "-" else load_nodes(path)
 
 
 def _of(given: Iterable[Manifest], version: str, kind: str, shape: type[T]) -> tuple[T, ...]:

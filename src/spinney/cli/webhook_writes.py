@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.crds import crd
+from spinney.api.documents import read_json_as
 from spinney.api.roles.catalog import CONVERTED_DEFINITION, WEBHOOK_CONFIGURATION
 from spinney.cli.stack_options import ConfigurationError
 from spinney.drive.apply.door import Door
@@ -129,7 +130,7 @@ def _encoded(authorities: Authorities) -> str:
 def _decoded(data: Mapping[str, str]) -> Authorities:
     """What cannot be read is as good as nothing: others are made."""
     try:
-        kept = msgspec.json.decode(base64.b64decode(data.get(_KEY, "")) or b"[]", type=list[_Kept])
-    except (msgspec.MsgspecError, ValueError):
+        kept = read_json_as(base64.b64decode(data.get(_KEY, "")) or b"[]", list[_Kept])
+    except ValueError:
         return ()
     return tuple(tls.Certificate(one.certificate.encode(), one.key.encode()) for one in kept)

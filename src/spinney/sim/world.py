@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-import yaml
 
 from spinney.api.clock import Clock, Dice
+from spinney.api.documents import read_documents
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, written
 from spinney.drive.apply.write import ANY
@@ -195,7 +195,7 @@ class World:
 
 def _documents(manifests: str | Json | Sequence[Json]) -> list[Json]:
     if isinstance(manifests, str):
-        found: list[Any] = list(yaml.safe_load_all(manifests))
+        found: list[Any] = read_documents(manifests)
     else:
         found = [manifests] if isinstance(manifests, dict) else list(manifests)
     documents = [item for each in found if each for item in (each["items"] if each.get("kind") == "List" else [each])]

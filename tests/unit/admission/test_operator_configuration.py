@@ -227,7 +227,7 @@ def test_c2_other_keys_and_the_levels_of_a_switched_off_topology_are_not_judged(
 
 
 def test_c2_what_is_no_yaml_is_told() -> None:
-    assert problems("a: [") == ["<file>: Invalid value: not YAML: line 2: did not find expected node content"]
+    assert problems("a: [") == ["<file>: Invalid value: line 2, column 1: not YAML: did not find expected node content"]
 
 
 def test_c6_the_first_form_names_an_existing_topology() -> None:

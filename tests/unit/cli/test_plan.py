@@ -561,4 +561,5 @@ def test_a_namespace_that_is_no_text_or_no_name_is_told(tmp_path: Path) -> None:
 def test_standard_input_that_is_no_text_is_one_sentence() -> None:
     command = [sys.executable, "-m", "spinney.cli.main", "plan", "-f", "-", *LAPTOP]
     done = subprocess.run(command, input=b"\xff\xfe", capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (2, b"spinney plan: standard input: is not UTF-8 text\n")
+    said = b"spinney plan: standard input: is not UTF-8 text: invalid start byte at byte 0\n"
+    assert (done.returncode, done.stderr) == (2, said)

@@ -155,7 +155,7 @@ def test_nodes_are_described_or_a_clusters(command: str) -> None:
 
 
 def test_standard_input_that_is_no_text_is_one_line_and_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("a: \udcff"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: \xff")))
     with pytest.raises(ManifestError, match="standard input: is not UTF-8 text"):
         find("topology lint", Sources(nodes_file=Path("-")), Needs())
 

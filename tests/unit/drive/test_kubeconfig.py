@@ -164,7 +164,7 @@ def test_a_refusal_names_file_field_and_what_is_allowed(tmp_path: Path, content:
 
 def test_what_is_no_yaml_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("a: [")
-    with pytest.raises(ConfigError, match="config:2: not YAML: "):
+    with pytest.raises(ConfigError, match="config:2:1: not YAML: "):
         read_kubeconfig([tmp_path / "config"])
 
 

@@ -73,7 +73,7 @@ def test_a_list_of_nodes_is_read() -> None:
 
 
 REFUSED = {
-    "not YAML": ("levels: {a: b\n", r"text:2: not YAML"),
+    "not YAML": ("levels: {a: b\n", r"text:2:1: not YAML"),
     "nothing in it": ("# empty\n", "found no nodes"),
     "another kind": ("kind: Pod\n", r"text:1: kind: found 'Pod', allowed: Node \| List"),
     "a list": ("- a\n", r"text:1: document: found \['a'\], allowed: a mapping"),

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from spinney.api.documents import BODY, DocumentError, read_json_as
+
 Part = dict[str, Any]
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
@@ -56,8 +58,8 @@ def take(metadata: Part, annotation: str, version: str) -> Kept:
     if not annotations:
         metadata.pop("annotations")
     try:
-        kept = msgspec.json.decode(text, type=Kept)
-    except (msgspec.DecodeError, TypeError):
+        kept = read_json_as(text, Kept, limits=BODY)
+    except (DocumentError, TypeError):
         return NOTHING
     return kept if kept.of == version else NOTHING
 

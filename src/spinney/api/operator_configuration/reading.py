@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
-import yaml
 
+from spinney.api.documents import DocumentError, read_document
 from spinney.api.field_errors import OMITTED, ErrorType, FieldError, invalid
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration.checks import check
@@ -31,7 +31,7 @@ class ConfigurationError(ValueError):
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
-def load_configuration(text: str, backends: Sequence[str] = BACKENDS) -> OperatorConfiguration:
+def load_configuration(text: bytes | str, backends: Sequence[str] = BACKENDS) -> OperatorConfiguration:
     """The configuration in a YAML text; an empty one is all defaults. `backends` may be named by profiles."""
     document = _parsed(text)
     problems: list[FieldError] = []
@@ -42,11 +42,11 @@ def load_configuration(text: str, backends: Sequence[str] = BACKENDS) -> Operato
     return configuration
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: bytes | str) -> dict[str, Any]:
     try:
-        document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError([invalid("<file>", OMITTED, f"not YAML: {_words(error)}")]) from error
+        document = read_document(text)
+    except DocumentError as error:
+        raise ConfigurationError([invalid("<file>", OMITTED, _words(error))]) from error
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -55,10 +55,8 @@ def _parsed(text: str) -> dict[str, Any]:
     return document
 
 
-def _words(error: Exception) -> str:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"line {error.problem_mark.line + 1}: {error.problem}"
-    return str(error).partition("\n")[0]
+def _words(error: DocumentError) -> str:
+    return error.problem if error.column is None else f"line {error.line}, column {error.column}: {error.problem}"
 
 
 def _completed(configuration: OperatorConfiguration) -> OperatorConfiguration:

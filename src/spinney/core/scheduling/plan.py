@@ -124,7 +124,7 @@ def decode(text: str) -> Plan:
         return _plan(msgspec.json.decode(text, type=_Record))
     except PlanError:
         raise
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, RecursionError) as error:
         raise PlanError(f"the plan can not be read: {error}") from None
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.clock import Clock
+from spinney.api.documents import DocumentError, read_json_as
 from spinney.drive.client.credentials import Certificate, Grant, bearer
 from spinney.drive.client.errors import CredentialError
 
@@ -122,8 +123,8 @@ def _question(plugin: Plugin, interactive: bool) -> str:
 
 def _read(plugin: Plugin, output: bytes) -> _Spoken:
     try:
-        answer = msgspec.json.decode(output, type=_ExecCredential)
-    except msgspec.MsgspecError as error:
+        answer = read_json_as(output, _ExecCredential)
+    except DocumentError as error:
         raise CredentialError(f"exec plugin {plugin.command}: output is no ExecCredential: {error}") from None
     if answer.kind != "ExecCredential" or answer.api_version != plugin.api_version:
         found = f"{answer.api_version} {answer.kind}"

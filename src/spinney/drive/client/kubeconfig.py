@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from spinney.api.clock import Clock
+from spinney.api.documents import DocumentError, read_bounded, read_document
 from spinney.drive.client.connection import Connection
 from spinney.drive.client.credentials import Certificate, Credentials, Fixed, Grant, TokenFile, basic, bearer
 from spinney.drive.client.errors import ConfigError
@@ -26,7 +26,6 @@ from spinney.drive.client.exec_plugin import MODES, VERSIONS, ExecCredentials, P
 
 N = TypeVar("N", "_NamedCluster", "_NamedUser", "_NamedContext")
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
@@ -171,16 +170,12 @@ def connection_of(config: Kubeconfig, clock: Clock, context: str | None = None) 
 
 def _read(path: Path) -> _File:
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  the loader is a safe one
+        with path.open("rb") as stream:
+            found = read_document(read_bounded(stream, str(path)), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"{path}:{line}: not YAML: {error.problem}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not YAML: {str(error).partition(chr(10))[0]}") from error
+    except DocumentError as error:
+        raise ConfigError(str(error)) from error
     if not isinstance(found, dict | None):
         raise ConfigError(
             f"{path}: found {type(found).__name__}, expected a kubeconfig with clusters, users and contexts"

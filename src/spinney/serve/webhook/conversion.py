@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.admission import Object
+from spinney.api.documents import BODY, DocumentError, read_json_as
 from spinney.api.dynamo_conversion import ConversionError, convert
 from spinney.serve.apiserver.errors import bad_request
 from spinney.serve.apiserver.http import HttpReply, HttpRequest, json_reply
@@ -33,9 +34,6 @@ class _Review(msgspec.Struct, rename="camel"):
     request: _Request
 
 
-_decoder = msgspec.json.Decoder(_Review)
-
-
 async def converted(request: HttpRequest) -> HttpReply:
     """The page."""
     return json_reply(answer(request.body, convert))
@@ -44,8 +42,8 @@ async def converted(request: HttpRequest) -> HttpReply:
 def answer(body: bytes, between: Convert) -> dict[str, Any]:
     """The review with its response; raises for what is no review."""
     try:
-        review = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        review = read_json_as(body, _Review, limits=BODY)
+    except DocumentError as error:
         raise bad_request(f"not a ConversionReview: {error}") from error
     if (review.api_version, review.kind) != (_V1, "ConversionReview"):
         raise bad_request(f"found {review.api_version} {review.kind}, expected {_V1} ConversionReview")

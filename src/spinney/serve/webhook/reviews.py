@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.admission import AdmissionRequest, Object, Verdict
+from spinney.api.documents import BODY, DocumentError, read_json_as
 from spinney.serve.apiserver.admission.refusal import of_verdict
 from spinney.serve.webhook.differences import differences
 
@@ -57,14 +58,11 @@ class _Review(msgspec.Struct, rename="camel"):
     request: _Request
 
 
-_decoder = msgspec.json.Decoder(_Review)
-
-
 def read_review(body: bytes) -> AdmissionRequest:
     """The request of a review."""
     try:
-        review = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        review = read_json_as(body, _Review, limits=BODY)
+    except DocumentError as error:
         raise NotAReviewError(f"not an AdmissionReview: {error}") from error
     if (review.api_version, review.kind) != (_V1, "AdmissionReview"):
         raise NotAReviewError(f"found {review.api_version} {review.kind}, expected {_V1} AdmissionReview")

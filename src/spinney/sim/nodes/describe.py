@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
-import yaml
-
+from spinney.api.documents import INVENTORY, DocumentError, line_of, read_bounded, read_documents
 from spinney.sim.nodes.description import (
     DEFAULT_CAPACITY,
     HOSTNAME_LABEL,
@@ -45,15 +44,16 @@ def load_nodes(source: FilePath | str | None = None) -> list[dict[str, Any]]:
     if isinstance(source, str):
         return parse_nodes(source, "text")
     try:
-        text = source.read_text(encoding="utf-8")
+        with source.open("rb") as stream:
+            body = read_bounded(stream, str(source), INVENTORY)
     except OSError as error:
         raise NodesError(f"{source}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise NodesError(f"{source}: is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    return parse_nodes(text, str(source))
+    except DocumentError as error:
+        raise NodesError(str(error)) from error
+    return parse_nodes(body, str(source))
 
 
-def parse_nodes(text: str, where: str) -> list[dict[str, Any]]:
+def parse_nodes(text: bytes | str, where: str) -> list[dict[str, Any]]:
     """Every document of the text, expanded; names are unique over all of them."""
     nodes: list[dict[str, Any]] = []
     origin: dict[str, int] = {}
@@ -61,12 +61,12 @@ def parse_nodes(text: str, where: str) -> list[dict[str, Any]]:
         try:
             found = _nodes(document)
         except Wrong as wrong:
-            raise NodesError(f"{where}:{_line(text, index, wrong.path)}: {wrong}") from None
+            raise NodesError(f"{_place(text, where, index, wrong.path)}: {wrong}") from None
         for node in found:
             name = node["metadata"]["name"]
             if name in origin:
                 first = f"document {origin[name] + 1}"
-                raise NodesError(f"{where}:{_line(text, index, ())}: node {name!r} is described already, in {first}")
+                raise NodesError(f"{_place(text, where, index, ())}: node {name!r} is described already, in {first}")
             origin[name] = index
         nodes += found
     if not nodes:
@@ -74,18 +74,11 @@ def parse_nodes(text: str, where: str) -> list[dict[str, Any]]:
     return nodes
 
 
-def _documents(text: str, where: str) -> list[Any]:
+def _documents(text: bytes | str, where: str) -> list[Any]:
     try:
-        return list(yaml.load_all(text, Loader=_loader()))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise NodesError(f"{where}:{line}: not YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise NodesError(f"{where}: not YAML: {error}") from error
-
-
-def _loader() -> Any:
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        return read_documents(text, where, INVENTORY)
+    except DocumentError as error:
+        raise NodesError(str(error)) from error
 
 
 def _nodes(document: Any) -> list[dict[str, Any]]:
@@ -143,22 +136,8 @@ def _part(document: dict[str, Any], field: str, path: Path) -> dict[str, Any]:
     return part
 
 
-def _line(text: str, index: int, path: Path) -> int:
-    """The line of a field, or of the innermost thing around it that exists; only looked up for a message."""
-    node = list(yaml.compose_all(text, Loader=_loader()))[index]
-    line = node.start_mark.line if node else 0
-    for step in path:
-        child = _child(node, step)
-        if child is None:
-            break
-        line, node = child[0].start_mark.line, child[1]
-    return int(line) + 1
-
-
-def _child(node: Any, step: str | int) -> tuple[Any, Any] | None:
-    """The place that names a child, and the child."""
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step]
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if key.value == step), None)
-    return None
+def _place(text: bytes | str, where: str, index: int, path: Path) -> str:
+    """The file with the line of a field, or of the innermost thing around it that exists."""
+    body = text.encode() if isinstance(text, str) else text
+    line = line_of(body, path, index)
+    return where if line is None else f"{where}:{line}"

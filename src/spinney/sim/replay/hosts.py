@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import yaml
 
 from spinney.api.builtin.node import Node
+from spinney.api.documents import INVENTORY, read_documents
 from spinney.core.view.discovery import discover
 from spinney.sim.nodes.describe import parse_nodes
 from spinney.sim.nodes.description import HOSTNAME_LABEL
@@ -90,7 +90,7 @@ def _refuse_doubles(manifests: Iterable[Mapping[str, Any]], where: str) -> None:
 
 def _described(text: str, resource: str) -> Levels | None:
     """The levels of the first description whose nodes have the resource."""
-    for document in yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    for document in read_documents(text, limits=INVENTORY):
         if isinstance(document, dict) and "kind" not in document and resource in (document.get("capacity") or {}):
             levels = document["levels"]
             found = [Level(level["name"], level.get("label", HOSTNAME_LABEL)) for level in levels]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import yaml
 
+from spinney.api.documents import DocumentError, read_documents
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.topology import Topology as KaiTopology
 from spinney.core.expansion.backends.kai import topology_keys
@@ -42,11 +42,9 @@ class Levels:
 def read_levels(text: str, where: str) -> Levels:
     """The one ClusterTopology, or Topology of the scheduler, in a file; other kinds in it are passed over."""
     try:
-        documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        raise InputError(f"{where}{line}: not YAML: {getattr(error, 'problem', None) or error}") from None
+        documents = read_documents(text, where)
+    except DocumentError as error:
+        raise InputError(str(error)) from None
     found = [_levels(document, where) for document in documents if _kind(document) in _KINDS]
     if len(found) != 1:
         names = f": {', '.join(levels.name for levels in found)}" if found else ""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from spinney.api.documents.errors import short, show
+
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 100
 """Groups inside groups: what every recursive walk over a gang can follow."""
-
-_LONGEST_SHOWN = 60
-_MOST_BITS_SHOWN = 256  # Python itself refuses to write out a number of many thousand digits
 
 
 class Unreadable(ValueError):
@@ -47,27 +46,6 @@ def spell(path: Path) -> str:
     return text
 
 
-def show(found: Any) -> str:
-    """A value in a message: short, on one line, and fit for any terminal."""
-    match found:
-        case None:
-            return "nothing"
-        case bool():
-            return "true" if found else "false"
-        case int() if found.bit_length() > _MOST_BITS_SHOWN:
-            return f"a number of {found.bit_length()} bits"
-        case dict():
-            return "an object"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return _short(repr(found))
-
-
 def plain(key: str) -> str:
     """A name in a message, without quotes."""
-    return _short(key if key.isprintable() else repr(key)[1:-1])
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+    return short(key if key.isprintable() else repr(key)[1:-1])

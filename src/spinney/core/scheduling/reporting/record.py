@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.changes import Json
+from spinney.api.documents import DocumentError, read_json
 from spinney.api.placement.result import Decision, Explanation, Result
 from spinney.api.placement.writing import write_result
 
@@ -41,8 +42,8 @@ def encode(told: Json) -> str:
 def decode(text: str) -> Json | None:
     """None: there is none, or none that we can read."""
     try:
-        told = msgspec.json.decode(text) if text else None
-    except msgspec.DecodeError:
+        told = read_json(text) if text else None
+    except DocumentError:
         return None
     return told if isinstance(told, dict) and told.get("version") == VERSION else None
 

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from spinney.api.clock import Clock
+from spinney.api.documents import DocumentError, read_json_as
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import PODGANG
 from spinney.api.meta import OwnerReference
@@ -21,7 +22,7 @@ from spinney.core.grouping.chain import Chain, Owner, chain_of, owner_of
 from spinney.core.grouping.mistakes import MistakeError
 from spinney.core.grouping.pods import Pod
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.errors import Forbidden, NotFound
+from spinney.drive.client.errors import Forbidden, NotFound, Undecodable
 from spinney.drive.client.paths import ResourcePath
 
 FRESH_S = 1.0
@@ -132,11 +133,10 @@ class OwnerWalk:
             body = await self._client.read(f"/apis/{api_version}" if group else f"/api/{version}")
         except (Forbidden, NotFound):
             return {}
-        listed = msgspec.json.decode(body).get("resources") or ()
         return {
-            each["kind"]: ResourcePath(group, version, each["name"], bool(each.get("namespaced")))
-            for each in listed
-            if "/" not in each["name"]
+            each.kind: ResourcePath(group, version, each.name, each.namespaced)
+            for each in _listed(body, api_version)
+            if "/" not in each.name
         }
 
     def _remember(self, key: str, known: _Known) -> None:
@@ -145,6 +145,23 @@ class OwnerWalk:
         self._known[key] = known
         while len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
+
+
+class _Served(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = False
+
+
+class _Listed(msgspec.Struct):
+    resources: tuple[_Served, ...] | None = ()
+
+
+def _listed(body: bytes, api_version: str) -> tuple[_Served, ...]:
+    try:
+        return read_json_as(body, _Listed).resources or ()
+    except DocumentError as error:
+        raise Undecodable(f"the kinds of {api_version}: {error}") from None
 
 
 def _gang_key(pod: Pod) -> str:
