@@ -126,6 +126,10 @@ Message = Annotated[str, text(most=32768)]
 Path = Annotated[str, text(most=4096)]
 Duration = Annotated[str, text(most=64, pattern=DURATION_PATTERN)]
 Timestamp = Annotated[str, _meta(None, format="date-time")]
+MOST_PODS = 100_000
+"""Of one PodCliqueSet, and the largest number that any count of replicas may be: no cluster has more."""
+MOST_PODCLIQUES = 5_000
+"""Of one PodCliqueSet: each is an object, and all of them are looked at together."""
 Index = Annotated[int, number(least=0)]
 Count = Annotated[int, number(least=0)]
 Generation = Annotated[int, number(least=0, wide=True)]

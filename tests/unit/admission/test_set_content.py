@@ -41,6 +41,16 @@ ROWS: dict[str, tuple[Json, list[str]]] = {
         pcs() | {"spec": {**pcs()["spec"], "replicas": -1}},
         ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"],
     ),
+    "more pods than any cluster has": (
+        pcs(clique(replicas=50_000, minAvailable=1))
+        | {"spec": {**pcs(clique(replicas=50_000))["spec"], "replicas": 3}},
+        ["spec.replicas: Invalid value: 3: the set would have 150000 pods, at most 100000 are allowed"],
+    ),
+    "more PodCliques than can be looked at": (
+        pcs(clique("w"), clique("x"), groups=(group("g", "x", replicas=4_000),))
+        | {"spec": {**pcs(clique("w"), clique("x"), groups=(group("g", "x", replicas=4_000),))["spec"], "replicas": 2}},
+        ["spec.replicas: Invalid value: 2: the set would have 8002 PodCliques, at most 5000 are allowed"],
+    ),
     "no cliques": (
         pcs() | {"spec": {"template": {"cliques": []}}},
         ["spec.template.cliques: Required value: at least one PodClique must be defined"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from spinney.api.markers import (
+    MOST_PODS,
     Count,
     Generation,
     Hash,
@@ -27,8 +28,10 @@ from spinney.api.meta import Conditions, Kind
 class AutoScaling(Slim, frozen=True, kw_only=True):
     """How far an autoscaler may go, and by what it decides."""
 
-    min_replicas: Annotated[int | None, number("Fewest replicas; the initial number if not set.", least=1)] = None
-    max_replicas: Annotated[int, number("Most replicas.", least=1)]
+    min_replicas: Annotated[
+        int | None, number("Fewest replicas; the initial number if not set.", least=1, most=MOST_PODS)
+    ] = None
+    max_replicas: Annotated[int, number("Most replicas.", least=1, most=MOST_PODS)]
     metrics: Annotated[
         OpaqueList, doc("Metrics of a HorizontalPodAutoscaler (autoscaling/v2), passed on as they are.")
     ] = ()
@@ -37,9 +40,9 @@ class AutoScaling(Slim, frozen=True, kw_only=True):
 class PodCliqueSpec(Slim, frozen=True, kw_only=True):
     role_name: Annotated[Name, doc("What the pods of this clique do; unique in the set.")] = ""
     pod_spec: Annotated[Opaque, doc("The specification of the pods, as in a Pod.")]
-    replicas: Annotated[int, number("How many pods are wanted.", least=0)] = 0
+    replicas: Annotated[int, number("How many pods are wanted.", least=0, most=MOST_PODS)] = 0
     min_available: Annotated[
-        int | None, number("How many pods make the clique useful; all of them if not set.", least=0)
+        int | None, number("How many pods make the clique useful; all of them if not set.", least=0, most=MOST_PODS)
     ] = None
     starts_after: Annotated[NameList, doc("Cliques that must be ready before these pods start.")] = ()
     auto_scaling_config: Annotated[AutoScaling | None, doc("Scales the clique on its own.")] = None

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from spinney.api.kinds.podclique import LastErrors
 from spinney.api.markers import (
+    MOST_PODS,
     Count,
     Generation,
     Hash,
@@ -22,9 +23,11 @@ from spinney.api.meta import Conditions, Kind
 
 
 class PodCliqueScalingGroupSpec(Slim, frozen=True, kw_only=True):
-    replicas: Annotated[int, number("How many replicas of the group are wanted.", least=0, default=1)] = 1
+    replicas: Annotated[
+        int, number("How many replicas of the group are wanted.", least=0, most=MOST_PODS, default=1)
+    ] = 1
     min_available: Annotated[
-        int, number("How many replicas of the group belong to the base gang.", least=0, default=1)
+        int, number("How many replicas of the group belong to the base gang.", least=0, most=MOST_PODS, default=1)
     ] = 1
     clique_names: Annotated[NameList, doc("The cliques of the group, by their names in the set.")]
 

@@ -9,6 +9,7 @@ from msgspec import field
 from spinney.api.kinds.constraint import TopologyConstraint
 from spinney.api.kinds.podclique import AutoScaling, LastErrors, PodCliqueSpec
 from spinney.api.markers import (
+    MOST_PODS,
     AnnotationMap,
     Count,
     Duration,
@@ -66,9 +67,11 @@ class PodCliqueScalingGroupConfig(Slim, frozen=True, kw_only=True):
     name: Annotated[str, text("The name of the group in this set.", least=1, most=63)]
     clique_names: Annotated[NameList, doc("The cliques of the group; a clique is in one group at most.")]
     annotations: Annotated[AnnotationMap, doc("Annotations of the group's object.")] = field(default_factory=dict)
-    replicas: Annotated[int, number("How many replicas of the group exist at first.", least=0, default=1)] = 1
+    replicas: Annotated[
+        int, number("How many replicas of the group exist at first.", least=0, most=MOST_PODS, default=1)
+    ] = 1
     min_available: Annotated[
-        int, number("How many replicas of the group belong to the base gang.", least=0, default=1)
+        int, number("How many replicas of the group belong to the base gang.", least=0, most=MOST_PODS, default=1)
     ] = 1
     scale_config: Annotated[AutoScaling | None, doc("Scales the group.")] = None
     resource_sharing: Annotated[ResourceSharingList, doc("Claims that the pods of the group share.")] = ()
@@ -146,7 +149,9 @@ class PodCliqueSetSpec(Slim, frozen=True, kw_only=True):
         ),
     )
 
-    replicas: Annotated[int, number("How many replicas of the whole set are wanted.", least=0, default=0)] = 0
+    replicas: Annotated[
+        int, number("How many replicas of the whole set are wanted.", least=0, most=MOST_PODS, default=0)
+    ] = 0
     update_strategy: Annotated[UpdateStrategy | None, doc("How pods follow a changed template.")] = None
     template: Annotated[PodCliqueSetTemplate, doc("What one replica consists of.")]
 

@@ -8,6 +8,7 @@ from spinney.api.field_errors import FieldError, forbidden, invalid, required
 from spinney.api.kinds.podclique import AutoScaling
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.admission.name_rules import grouped
+from spinney.core.expansion.shape import size_of
 
 _ABOVE_ZERO = "must be greater than 0"
 _UNDEFAULTED = "is filled in by the mutating webhook, which could not be asked: set it, or try again"
@@ -17,6 +18,8 @@ def count_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
     template = podcliqueset.spec.template
     if podcliqueset.spec.replicas < 0:
         yield invalid("spec.replicas", podcliqueset.spec.replicas, "must be greater than or equal to 0")
+    if excess := size_of(podcliqueset).excess:
+        yield invalid("spec.replicas", podcliqueset.spec.replicas, f"the set would have {excess}")
     group_of = grouped(template)
     for index, clique in enumerate(template.cliques):
         path, spec = f"spec.template.cliques[{index}].spec", clique.spec

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from spinney.api.builtin.autoscaling import HorizontalPodAutoscaler
 from spinney.api.builtin.config import Service
@@ -58,7 +60,17 @@ from spinney.core.expansion.resources import PODCLIQUES, PODCLIQUESETS, PODGANGS
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.rolling import is_updating, waits_for_user
 from spinney.core.expansion.settings import Settings
-from spinney.core.expansion.shape import Group, awake, gangs_of, groups_of, index_label, standalone_members
+from spinney.core.expansion.shape import (
+    Group,
+    Member,
+    Size,
+    awake,
+    gangs_of,
+    groups_of,
+    index_label,
+    size_of,
+    standalone_members,
+)
 from spinney.core.expansion.translation import (
     TOPOLOGY_LEVELS_UNAVAILABLE,
     Translation,
@@ -66,6 +78,8 @@ from spinney.core.expansion.translation import (
     effective_name,
     translate,
 )
+
+Child = TypeVar("Child", PodClique, PodCliqueScalingGroup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +116,8 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> Expansion:
     name, ignored = _topology_name(podcliqueset, observed)
     if own := _own_metadata(podcliqueset, observed.settings, name):
         return Expansion(own)
+    if excess := size_now(podcliqueset, observed.groups).excess:
+        return Expansion((_refuse_size(podcliqueset, excess),))
     translation = translate(podcliqueset, observed.topology(name), name, observed.settings)
     ends, again_s = _terminate(podcliqueset, observed)
     changes: list[Change] = [
@@ -118,6 +134,13 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> Expansion:
         *_status(podcliqueset, observed, translation),
     ]
     return Expansion(tuple(changes), again_s)
+
+
+def _refuse_size(podcliqueset: PodCliqueSet, excess: str) -> Notify:
+    """Nothing of it is made or changed: whatever runs goes on."""
+    metadata = podcliqueset.metadata
+    message = f"PodCliqueSet {metadata.namespace}/{metadata.name} would have {excess}: nothing is done for it"
+    return Notify(PODCLIQUESETS.of(metadata), metadata.uid, "TooLarge", message, str(metadata.generation), warning=True)
 
 
 def _leave(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[Change, ...]:
@@ -166,15 +189,26 @@ def _topology_name(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[str,
     return used[0], (Notify(target, uid, "TopologyChangeIgnored", message, generation, warning=True),)
 
 
-def live_groups(podcliqueset: PodCliqueSet, groups: Sequence[PodCliqueScalingGroup], replica: int) -> tuple[Group, ...]:
-    """The groups of a replica with the number of replicas they have now."""
+def live_groups(
+    podcliqueset: PodCliqueSet, groups: Sequence[PodCliqueScalingGroup]
+) -> Callable[[int], tuple[Group, ...]]:
+    """The groups of each replica with the number of replicas they have now."""
     by_name = {each.metadata.name: each for each in groups if is_owned_by(each.metadata, podcliqueset.metadata)}
 
     def live(name: str, config: PodCliqueScalingGroupConfig) -> int:
         found = by_name.get(name)
         return found.spec.replicas if found is not None else config.replicas
 
-    return groups_of(podcliqueset, replica, live)
+    return lambda replica: groups_of(podcliqueset, replica, live)
+
+
+def size_now(podcliqueset: PodCliqueSet, groups: Sequence[PodCliqueScalingGroup]) -> Size:
+    """With what groups have grown by since they were made; nobody asks us before they are scaled."""
+    grown: Counter[str] = Counter()
+    for each in groups:
+        if (group := group_of(podcliqueset, each)) is not None:
+            grown[group.config.name] += max(0, group.replicas - group.config.replicas)
+    return size_of(podcliqueset, grown)
 
 
 def group_of(podcliqueset: PodCliqueSet, group: PodCliqueScalingGroup) -> Group | None:
@@ -209,8 +243,9 @@ def _groups(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
     metadata = podcliqueset.metadata
     own = {each.metadata.name: each for each in observed.groups}
     changes: list[Change] = []
+    of_replica = live_groups(podcliqueset, observed.groups)
     for replica in range(podcliqueset.spec.replicas):
-        for group in live_groups(podcliqueset, observed.groups, replica):
+        for group in of_replica(replica):
             live = own.pop(group.name, None)
             labels = managed_labels(metadata.name, group.name, COMPONENT_SCALING_GROUP)
             labels[PODCLIQUESET_REPLICA_INDEX] = str(replica)
@@ -245,11 +280,13 @@ def _gangs(podcliqueset: PodCliqueSet, observed: Observed, translation: Translat
     own = {each.metadata.name: each for each in observed.gangs}
     by_name = {each.metadata.name: each for each in observed.cliques}
     backend = observed.settings.backend_of(podcliqueset)
+    pods_of = {name: each.spec.replicas for name, each in by_name.items()}
+    of_replica = live_groups(podcliqueset, observed.groups)
     base: list[Change] = []
     scaled: list[Change] = []
     for replica in range(podcliqueset.spec.replicas):
-        for gang in gangs_of(podcliqueset, replica, live_groups(podcliqueset, observed.groups, replica)):
-            members = awake(gang, {name: each.spec.replicas for name, each in by_name.items()})
+        for gang in gangs_of(podcliqueset, replica, of_replica(replica)):
+            members = awake(gang, pods_of)
             spec = podgang.spec_of(podcliqueset, members, translation, by_name, observed.pods)
             live = own.pop(gang.name, None)
             changes = scaled if gang.group is not None else base
@@ -266,9 +303,9 @@ def _terminate(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[list[Cha
     delay = termination.delay_s(podcliqueset)
     changes: list[Change] = []
     later: list[float | None] = []
+    groups_of_replica, cliques_of_replica = _by_replica(observed.groups), _by_replica(observed.cliques)
     for replica in range(podcliqueset.spec.replicas):
-        groups = [each for each in observed.groups if _replica_of(each) == replica]
-        within = [each for each in observed.cliques if _replica_of(each) == replica]
+        groups, within = groups_of_replica.get(replica, []), cliques_of_replica.get(replica, [])
         alone = [each for each in within if is_owned_by(each.metadata, podcliqueset.metadata)]
         whole = len(alone) >= len(standalone_members(podcliqueset, replica))
         due = termination.earliest(
@@ -311,12 +348,19 @@ def _replica_of(child: PodClique | PodCliqueScalingGroup) -> int | None:
     return index_label(child.metadata, PODCLIQUESET_REPLICA_INDEX)
 
 
+def _by_replica(children: Sequence[Child]) -> dict[int | None, list[Child]]:
+    found: dict[int | None, list[Child]] = {}
+    for each in children:
+        found.setdefault(_replica_of(each), []).append(each)
+    return found
+
+
 def _status(podcliqueset: PodCliqueSet, observed: Observed, translation: Translation) -> list[Change]:
     before, metadata = podcliqueset.status, podcliqueset.metadata
     replicas = range(podcliqueset.spec.replicas)
     now = set_update.standing(
         podcliqueset,
-        lambda replica: live_groups(podcliqueset, observed.groups, replica),
+        live_groups(podcliqueset, observed.groups),
         observed.cliques,
         observed.groups,
         observed.revisions,
@@ -330,7 +374,7 @@ def _status(podcliqueset: PodCliqueSet, observed: Observed, translation: Transla
         "observedGeneration": metadata.generation,
         "replicas": sum(replica in present for replica in replicas),
         "updatedReplicas": len(now.updated),
-        "availableReplicas": sum(_is_available(podcliqueset, observed, replica) for replica in replicas),
+        "availableReplicas": sum(map(_availability(podcliqueset, observed), replicas)),
         "hpaPodSelector": ",".join(f"{key}={value}" for key, value in sorted(selector.items())),
         "podGangStatuses": [_summary(each) for each in sorted(observed.gangs, key=lambda each: each.metadata.name)],
         "conditions": conditions(before.conditions, findings, observed.now_s, metadata.generation, gone),
@@ -346,20 +390,26 @@ def _summary(gang: PodGang) -> Json:
     return {"name": gang.metadata.name, "phase": gang.status.phase, "conditions": builtins(gang.status.conditions)}
 
 
-def _is_available(podcliqueset: PodCliqueSet, observed: Observed, replica: int) -> bool:
-    """Every standalone clique has its minimum ready unless it was scaled to none; so has every group its replicas."""
+def _availability(podcliqueset: PodCliqueSet, observed: Observed) -> Callable[[int], bool]:
+    """Of a replica every standalone clique has its minimum ready unless it was scaled to none; so has every group its
+    replicas.
+    """
     by_name = {each.metadata.name: each for each in observed.cliques}
     groups = {each.metadata.name: each for each in observed.groups}
-    for member in standalone_members(podcliqueset, replica):
+    of_replica = live_groups(podcliqueset, observed.groups)
+
+    def is_ready(member: Member) -> bool:
         live = by_name.get(member.name)
-        if live is None or (live.spec.replicas and live.status.ready_replicas < member.min_available):
-            return False
-    for group in live_groups(podcliqueset, observed.groups, replica):
+        return live is not None and (not live.spec.replicas or live.status.ready_replicas >= member.min_available)
+
+    def has_enough(group: Group) -> bool:
         known = groups.get(group.name)
         least = min(group.config.min_available, group.replicas)
-        if known is None or known.status.available_replicas < least:
-            return False
-    return True
+        return known is not None and known.status.available_replicas >= least
+
+    return lambda replica: (
+        all(map(is_ready, standalone_members(podcliqueset, replica))) and all(map(has_enough, of_replica(replica)))
+    )
 
 
 def _topology_event(podcliqueset: PodCliqueSet, finding: Finding | None) -> list[Change]:

@@ -38,7 +38,7 @@ from spinney.core.expansion.podclique import BREACHED, SCHEDULED, Claims, all_lo
 from spinney.core.expansion.resources import PODCLIQUES, SCALING_GROUPS
 from spinney.core.expansion.revision import Revisions
 from spinney.core.expansion.rolling import is_updating, waits_for_user
-from spinney.core.expansion.shape import Group, Member, group_members, index_label
+from spinney.core.expansion.shape import Group, Member, Size, group_members, index_label, pod_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ def expand(group: PodCliqueScalingGroup, observed: Observed) -> Expansion:
         return Expansion(leave(group, observed.cliques))
     if unfinished := with_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP):
         return Expansion(unfinished)
+    if excess := _size(observed).excess:
+        return Expansion((_refuse_size(group, excess),))
     replicas = _replicas(observed)
     wanted = {member.name for replica in replicas for member in replica.members}
     surplus = [each for each in observed.cliques if each.metadata.name not in wanted]
@@ -100,6 +102,20 @@ def expand(group: PodCliqueScalingGroup, observed: Observed) -> Expansion:
         changes += _members(group, observed, replica, doomed)
     changes += _status(group, observed, replicas)
     return Expansion(tuple(changes), again_s)
+
+
+def _size(observed: Observed) -> Size:
+    """Counted, never listed."""
+    found = observed.group
+    members = group_members(observed.podcliqueset, found, 0)
+    return Size(found.replicas * len(members), found.replicas * sum(pod_count(each.template) for each in members))
+
+
+def _refuse_size(group: PodCliqueScalingGroup, excess: str) -> Notify:
+    metadata = group.metadata
+    message = f"PodCliqueScalingGroup {metadata.namespace}/{metadata.name} would have {excess}: nothing is done for it"
+    target, occasion = SCALING_GROUPS.of(metadata), str(metadata.generation)
+    return Notify(target, metadata.uid, "TooLarge", message, occasion, warning=True)
 
 
 def leave(group: PodCliqueScalingGroup, owned: Sequence[PodClique]) -> tuple[Change, ...]:

@@ -12,6 +12,7 @@ from spinney.api import naming
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueSet, PodCliqueTemplate
 from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX, SCALING_GROUP, SCALING_GROUP_REPLICA_INDEX
+from spinney.api.markers import MOST_PODCLIQUES, MOST_PODS
 from spinney.api.meta import ObjectMeta
 
 
@@ -62,6 +63,35 @@ class Gang:
     groups: tuple[Group, ...] = ()
     group: Group | None = None
     group_replica: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many PodCliques and pods a set, or a group of it, stands for."""
+
+    cliques: int
+    pods: int
+
+    @property
+    def excess(self) -> str:
+        """What there is too much of; empty where it is within the limits."""
+        if self.cliques > MOST_PODCLIQUES:
+            return f"{self.cliques} PodCliques, at most {MOST_PODCLIQUES} are allowed"
+        return f"{self.pods} pods, at most {MOST_PODS} are allowed" if self.pods > MOST_PODS else ""
+
+
+def size_of(podcliqueset: PodCliqueSet, grown: Mapping[str, int] | None = None) -> Size:
+    """Counted, never listed: takes no longer for a billion.
+
+    `grown`: by how many replicas the groups of a name, of all replicas of the set, are larger than the template says.
+    """
+    template, replicas = podcliqueset.spec.template, podcliqueset.spec.replicas
+    by_name = {clique.name: pod_count(clique) for clique in template.cliques}
+    times = dict.fromkeys(by_name, replicas)
+    for group in template.pod_clique_scaling_groups:
+        often = replicas * group.replicas + (grown or {}).get(group.name, 0)
+        times |= {name: often for name in group.clique_names if name in by_name}
+    return Size(sum(times.values()), sum(often * by_name[name] for name, often in times.items()))
 
 
 def awake(gang: Gang, replicas: Mapping[str, int]) -> Gang:

@@ -36,6 +36,11 @@ class Program:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        """Of the keeper; the program is its only child."""
+        return self._keeper.pid
+
     def ended(self) -> int | None:
         """The exit code, or None while it runs."""
         return self._keeper.poll()
