@@ -29,12 +29,12 @@ from spinney.api.documents import (
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_hostile_text_is_refused_in_words_at_once_and_in_little_memory(name: str) -> None:
+def test_a_hostile_text_is_refused_in_words_at_once(name: str) -> None:
     text, words = DOCUMENTS[name]
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(DocumentError) as caught:
         read_documents(text, "file")
-    assert time.perf_counter() - began < 1.0
+    assert time.process_time() - began < 1.0
     assert words in str(caught.value)
     assert str(caught.value).startswith("file")
     assert "\n" not in str(caught.value)
