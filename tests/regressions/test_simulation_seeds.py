@@ -12,6 +12,11 @@ SEEDS = [
     158,  # a plan was given up by halves, and nobody asked what became of the rest until a restart
     163,  # a gang kept the seats of a plan that had been given up
     226,  # a gang marked as stale by a clock an hour ahead was left alone for that hour
+    70071,  # one part of a gang was preempted, and too few of the other part were left
+    123041,  # a plan counted on victims of another plan that was not recorded yet
+    123139,  # the seats of a plan that a new leader found were given away before its fence on it was seen
+    123145,  # a PodGroup was deleted while a recorded bind was on its way, and the judge saw no record
+    200965,  # without an election, an epoch went with the last PodGroup that had it, and the judge remembered it
 ]
 
 

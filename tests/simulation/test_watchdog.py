@@ -17,9 +17,9 @@ Json = dict[str, Any]
 class Record:
     """Writes one after another, a second apart."""
 
-    def __init__(self, late_s: float = 0.0) -> None:
+    def __init__(self, late_s: float = 0.0, *, elects: bool = True) -> None:
         self.now = 0.0
-        self.dog = Watchdog(lambda: self.now, late_s=late_s)
+        self.dog = Watchdog(lambda: self.now, late_s=late_s, elects=elects)
         self.write(TOPOLOGIES, TOPOLOGY)
         for number in range(4):
             self.node(f"n{number}", f"r{number // 2}")
@@ -34,7 +34,7 @@ class Record:
         status = {"allocatable": {GPU: str(gpus), "pods": "110"}}
         self.write(NODES, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
 
-    def gang(self, name: str, *seats: tuple[str, str], epoch: int = 1, **spec: Any) -> None:
+    def gang(self, name: str, *seats: tuple[str, str], epoch: int = 1, gone: bool = False, **spec: Any) -> None:
         """With a plan, if there are seats: (pod, node)."""
         found = podgroup(name, spec.pop("minimum", 2), **spec)
         found["metadata"]["uid"] = f"uid-of-{name}"
@@ -42,7 +42,7 @@ class Record:
         if seats:
             plan = Plan(epoch, "bind", tuple([Seat(f"uid-of-{who}", node) for who, node in seats]))
             found["metadata"]["annotations"]["spinney.dev/plan"] = encode(plan)
-        self.write(PODGROUPS, found)
+        self.write(PODGROUPS, found, gone=gone)
 
     def pod(self, name: str, group: str, node: str = "", gpus: int = 8, *, gone: bool = False) -> None:
         found = pod(name, group, gpus)
@@ -181,6 +181,29 @@ def test_inv4_a_pod_of_another_uid_inherits_nothing() -> None:
     assert record.broken == ["INV4"]
 
 
+def test_inv4_a_bind_may_be_on_its_way_when_somebody_deletes_the_podgroup_with_its_record() -> None:
+    """There is no bind that fails because another object is gone; but it is the recorded one, and not long after."""
+    for late_s, node, broken in ((60.0, "n0", []), (60.0, "n1", ["INV4"]), (0.0, "n0", ["INV4"])):
+        record = Record(late_s)
+        record.gang("a", minimum=1)
+        record.pod("a-0", "a")
+        record.gang("a", ("a-0", "n0"), minimum=1)
+        record.gang("a", gone=True)
+        record.pod("a-0", "a", node)
+        assert record.broken == broken
+
+
+def test_inv4_a_record_that_was_dropped_is_no_excuse_for_a_bind() -> None:
+    record = Record(60.0)
+    record.gang("a", minimum=1)
+    record.pod("a-0", "a")
+    record.gang("a", ("a-0", "n0"), minimum=1)
+    record.gang("a", minimum=1)
+    record.gang("a", gone=True)
+    record.pod("a-0", "a", "n0")
+    assert record.broken == ["INV4"]
+
+
 def test_inv6_a_plan_does_not_stay() -> None:
     record = Record()
     record.gang("a", minimum=1)
@@ -195,3 +218,15 @@ def test_inv10_an_older_epoch_plans_nothing_after_a_newer_one() -> None:
     record.bind("a", ("a-0", "n0"), minimum=1, epoch=2)
     record.bind("b", ("b-0", "n1"), minimum=1, epoch=1)
     assert record.broken == ["INV10"]
+
+
+def test_inv10_without_an_election_an_epoch_goes_with_the_last_podgroup_that_has_it() -> None:
+    """Nobody who was there before can still be there; whoever begins anew knows what it finds."""
+    for elects, gone, broken in ((True, True, ["INV10"]), (False, True, []), (False, False, ["INV10"])):
+        record = Record(elects=elects)
+        record.bind("a", ("a-0", "n0"), minimum=1, epoch=2)
+        if gone:
+            record.pod("a-0", "a", "n0", gone=True)
+            record.gang("a", gone=True)
+        record.bind("b", ("b-0", "n1"), minimum=1, epoch=1)
+        assert record.broken == broken

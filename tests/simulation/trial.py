@@ -73,7 +73,6 @@ def play(seed: int, make: type[Scheduler] = Scheduler) -> Trial:
 async def _play(world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, make: type[Scheduler]) -> None:
     rate = dice.choice((0.0, 0.01, 0.03, 0.1))
     late = dice.choice((0.0, 0.0, 0.05))
-    dog = Watchdog.over(world, records_come_late=late > 0, late_s=60.0 if rate + late else 10.0)
 
     def next_schedule() -> Schedule:
         crash = CrashPoint(dice.randint(1, 60), dice.choice(list(When))) if dice.random() < 0.5 else None
@@ -81,6 +80,7 @@ async def _play(world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, 
         return Schedule(rates=rates, otherwise=rate, crash=crash)
 
     elects = dice.random() < 0.6
+    dog = Watchdog.over(world, records_come_late=late > 0, late_s=60.0 if rate + late else 10.0, elects=elects)
     processes = [
         SchedulerProcess(
             world,

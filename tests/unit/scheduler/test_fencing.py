@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from spinney.drive.loop.scheduler.running import Scheduler
@@ -15,6 +17,7 @@ from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import RACK
+from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, plan_of, podgroup, pods
 
 QUEUES = [
@@ -31,11 +34,46 @@ QUEUES = [
 ]
 
 
-class Paused:
-    """A process that stops right before its first plan goes out, and goes on later."""
+class LateNews:
+    """A process whose fence of the gang `a` goes out last, after something else, and is heard of late."""
 
+    def __init__(self, inner: Any, before_fence: Callable[[], Awaitable[None]] | None = None) -> None:
+        self._inner = inner
+        self.close = inner.close
+        self._before_fence = before_fence
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        if path.endswith("/podgroups/a") and b"spinney.dev/fenced" in (rest.get("body") or b""):
+            await asyncio.sleep(0.1)
+            if self._before_fence is not None:
+                await self._before_fence()
+        return await self._inner.request(method, path, **rest)
+
+    @asynccontextmanager
+    async def stream(self, path: str, **rest: Any) -> AsyncIterator[Any]:
+        async with self._inner.stream(path, **rest) as inner:
+            yield _Late(inner)
+
+
+class _Late:
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self.status, self.headers, self.read = inner.status, inner.headers, inner.read
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            if b'"kind":"PodGroup"' in chunk and b'"name":"a"' in chunk:
+                await asyncio.sleep(5.0)
+            yield chunk
+
+
+class Paused:
+    """A process that stops right before its first plan goes out, and goes on later; `dies`: it never hears of it."""
+
+    def __init__(self, inner: Any, *, dies: bool = False) -> None:
+        self._inner = inner
+        self._dies = dies
+        self.landed = asyncio.Event()
         self.stream = inner.stream
         self.close = inner.close
         self.stopped = asyncio.Event()
@@ -50,6 +88,9 @@ class Paused:
         answer = await self._inner.request(method, path, **rest)
         if is_plan:
             self.answers.append(answer.status)
+            self.landed.set()
+        if is_plan and self._dies:
+            await asyncio.Event().wait()
         return answer
 
 
@@ -108,5 +149,47 @@ def test_live1_gangs_that_have_their_nodes_are_not_touched_by_a_new_leader() -> 
             task.cancel()
             await asyncio.wait([task])
             assert world.writes == before
+
+    run(main, limit_s=10_000)
+
+
+async def _found_by_a_successor(sim: Sim, *, lands_in_time: bool) -> list[str]:
+    """What is broken when a successor comes who has the plan of its predecessor in its list, or not yet."""
+    parts = Parts(nodes=load_nodes(ONE_RACK), habits=Habits(heartbeat_s=0), controllers=())
+    async with World(sim.clock, sim.dice, parts) as world:
+        await world.apply([*CRDS, TOPOLOGY, *QUEUES, *CLASSES, gang("a", 2, "low", required=RACK), *pods("a", 2)])
+        old = Paused(world.transport("old"), dies=True)
+        first = asyncio.create_task(Scheduler(old, sim.clock, sim.dice, Settings(), epoch=1).run())
+        await old.stopped.wait()
+
+        async def land() -> None:
+            old.goes_on.set()
+            await old.landed.wait()
+            first.cancel()
+
+        dog = Watchdog.over(world, late_s=0.0)
+        if lands_in_time:
+            await land()
+        await world.apply([gang("b", 2, "high", required=RACK), *pods("b", 2)])
+        new = LateNews(world.transport("new"), None if lands_in_time else land)
+        second = asyncio.create_task(Scheduler(new, sim.clock, sim.dice, Settings(), epoch=2).run())
+        await world.settle(quiet_s=90)
+        second.cancel()
+        await asyncio.wait([first, second])
+        assert old.answers == [200]
+        assert set(await bound(world)) == {"b-0", "b-1"}
+        return dog.check_at_rest()
+
+
+def test_inv1_the_seats_of_a_plan_that_was_found_are_kept_while_the_fence_on_it_is_not_seen() -> None:
+    async def main(sim: Sim) -> None:
+        assert [text for text in await _found_by_a_successor(sim, lands_in_time=True) if "INV1" in text] == []
+
+    run(main, limit_s=10_000)
+
+
+def test_inv1_a_plan_that_made_the_fence_conflict_is_seen_before_anything_is_planned() -> None:
+    async def main(sim: Sim) -> None:
+        assert [text for text in await _found_by_a_successor(sim, lands_in_time=False) if "INV1" in text] == []
 
     run(main, limit_s=10_000)

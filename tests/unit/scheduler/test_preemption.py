@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from spinney.sim.loop import Sim
 from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
-from unit.operator.topologies import RACK
+from unit.operator.topologies import HOST, RACK
 from unit.scheduler.preemption_world import (
     CLASSES,
     ONE_RACK,
@@ -378,3 +379,62 @@ def test_live1_a_world_after_a_preemption_is_at_rest() -> None:
         assert await writes_at_rest(world) == []
 
     in_world(scenario, nodes=ONE_RACK)
+
+
+def test_inv7_a_gang_that_has_its_minimum_by_one_part_does_not_lose_that_part_alone() -> None:
+    """Of the other part too few are left to stand alone: it goes with the first (seed 70071)."""
+
+    async def scenario(world: World) -> None:
+        parts = [{"name": "one", "minMember": 1}, {"name": "two", "minMember": 2}]
+        members = [pod("low-0", "low", subgroup="one"), *(pod(f"low-{at}", "low", subgroup="two") for at in (1, 2))]
+        low = gang("low", 1, "low", subGroups=parts, minSubGroup=1)
+        del low["spec"]["minMember"]
+        await world.apply([*CLASSES, low, *members])
+        await world.settle()
+        node = (await bound(world))["low-0"]
+        await world.delete("Pod", "low-1", grace_s=0)
+        dog = guarded(world, late_s=0.0)
+        await world.apply([gang("high", 1, "high"), pod("high-0", "high", nodeSelector={HOST: node})])
+        await world.settle()
+        assert await bound(world) == {"high-0": node}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
+class HoldsBack:
+    """Records of one gang's plans do not go out."""
+
+    def __init__(self, inner: Any, gang: str) -> None:
+        self._inner = inner
+        self._path = f"/podgroups/{gang}"
+        self.stream, self.close = inner.stream, inner.close
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        if path.endswith(self._path) and b"spinney.dev/plan" in (rest.get("body") or b""):
+            await asyncio.sleep(100.0)
+        return await self._inner.request(method, path, **rest)
+
+
+def test_inv7_a_plan_does_not_count_on_the_victims_of_a_plan_that_is_not_recorded() -> None:
+    """Who takes the rest of a gang takes all of it, or one that somebody else gives up is left alone (seed 123041)."""
+
+    async def scenario(world: World) -> None:
+        dog = guarded(world, late_s=0.0)
+        await world.apply([*CLASSES, gang("low", 3, "low"), *pods("low", 4)])
+        await world.settle()
+        await world.apply([gang("mid", 1, "mid"), *pods("mid", 1)])
+        await asyncio.sleep(5.0)
+        assert await recorded(world, "mid") is None
+        await world.apply([gang("high", 2, "high", required=RACK), *pods("high", 2)])
+        await asyncio.sleep(5.0)
+        assert len(await bound(world, "high")) == 2
+        assert await bound(world, "low") == {}
+        await world.settle(quiet_s=200)
+        assert len(await bound(world, "mid")) == 1
+        assert dog.check_at_rest() == []
+
+    def wrapping(sim: Sim) -> Any:
+        return lambda inner: HoldsBack(inner, "mid")
+
+    in_world(scenario, nodes=TWO_RACKS, wrap=wrapping)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PriorityClass
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.placement.problem import Running, Tie, Topology
@@ -398,3 +399,25 @@ def test_live3_who_runs_where_is_known_while_the_level_of_a_gang_is_away() -> No
     assert [(one.pods, one.node) for one in found.gang.running] == [("default", "n1")]
     assert (found.ready, dict(found.waiting), len(found.held)) == (False, {}, 1)
     assert found.gang.root.required is None
+
+
+@pytest.mark.parametrize(
+    ("pods", "short"),
+    [
+        pytest.param([*members(2, "a", node="n"), *members(2, "b", node="n")], set(), id="everybody is there"),
+        pytest.param([*members(2, "a", node="n"), *members(1, "b", node="n")], {"b"}, id="too few of a leaf"),
+        pytest.param([*members(2, "a", node="n"), *members(1, "b"), *members(1, "b", 1, node="n")], set(), id="waits"),
+        pytest.param(members(2, "a", node="n"), set(), id="enough leaves without the one that is not there"),
+        pytest.param(members(1, "a", node="n"), {"a"}, id="too few of the only leaf"),
+    ],
+)
+def test_inv7_a_reading_says_which_parts_have_too_few_pods_for_their_minimum(pods: list[Pod], short: set[str]) -> None:
+    spec = {"minSubGroup": 1, "subGroups": [subgroup("a", 2), subgroup("b", 2)]}
+    assert reading(spec, pods).gang.short == short
+
+
+def test_inv7_a_group_without_one_of_its_leaves_has_not_its_minimum_unless_that_may_be_empty() -> None:
+    for least, short in ((1, {"g"}), (0, set())):
+        leaves = [subgroup("a", 1, "g"), subgroup("b", least, "g"), subgroup("c", 1)]
+        spec = {"minSubGroup": 1, "subGroups": [subgroup("g"), *leaves]}
+        assert reading(spec, [member("a-0", "a", "n"), member("c-0", "c", "n")]).gang.short == short

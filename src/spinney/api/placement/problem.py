@@ -155,12 +155,15 @@ class Running(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gang(msgspec.Struct, frozen=True):
+    """`short`: paths of groups and pod sets that do not have their minimum, though `min` of those there is met."""
+
     name: str
     root: Group
     priority: int = 0
     preemptible: bool = True
     tied_to: Tie | None = None
     running: tuple[Running, ...] = ()
+    short: frozenset[str] = frozenset()
 
 
 class Consolidate(msgspec.Struct, frozen=True, gc=False):

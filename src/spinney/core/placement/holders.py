@@ -58,19 +58,32 @@ class Holder:
         return Victim(self.gang.name, held.path, held.node, held.zone)
 
     def spares(self, gone: Mapping[str, int]) -> bool:
-        """Whether it keeps its minimum without so many pods of each pod set; never true when nothing is left."""
+        """Whether it keeps its minimum without so many pods of each pod set; never true when nothing is left.
+
+        Of a gang that is below its minimum already no more is asked than that what it has stays whole.
+        """
         key = tuple(sorted(gone.items()))
         known = self._spared.get(key)
         if known is None:
             left = {path: count - gone.get(path, 0) for path, count in self.live.items()}
-            known = self._spared[key] = sum(left.values()) > 0 and is_satisfied(self.gang.root, left)
+            known = self._spared[key] = sum(left.values()) > 0 and is_satisfied(self.gang.root, left, short=self._short)
         return known
 
+    @property
+    def _short(self) -> frozenset[str]:
+        """Parts that do not count as met, where the gang has its minimum without them."""
+        short = self.gang.short
+        return short if short and is_satisfied(self.gang.root, self.live, short=short) else frozenset()
 
-def is_satisfied(group: Group, live: Mapping[str, int], prefix: str = "") -> bool:
-    """Whether enough children of a group have their minimum."""
-    met = sum(live.get(prefix + pods.name, 0) >= pods.min for pods in group.pods)
-    met += sum(is_satisfied(kid, live, f"{prefix}{kid.name}/") for kid in group.groups)
+
+def is_satisfied(
+    group: Group, live: Mapping[str, int], prefix: str = "", *, short: frozenset[str] = frozenset()
+) -> bool:
+    """Whether enough children of a group have their minimum; those in `short` have it not, whoever lives."""
+    if prefix.rstrip("/") in short:
+        return False
+    met = sum(live.get(path := prefix + pods.name, 0) >= pods.min and path not in short for pods in group.pods)
+    met += sum(is_satisfied(kid, live, f"{prefix}{kid.name}/", short=short) for kid in group.groups)
     least = group.min_groups if group.min_groups is not None else len(group.groups) + len(group.pods)
     return met >= least
 

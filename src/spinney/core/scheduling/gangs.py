@@ -111,6 +111,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
             preemptible=is_preemptible(podgroup.spec.preemptibility, priority),
             tied_to=tie,
             running=tuple(roll.running),
+            short=frozenset(roll.short),
         ),
         queue=podgroup.spec.queue or DEFAULT_QUEUE,
         waiting=roll.waiting,
@@ -224,9 +225,13 @@ class _Reader:
         topology = branch.constraint.topology or inherited
         if not branch.kids:
             return self._build_leaf(branch, topology)
-        kids = [kid for kid in (self._build(kid, topology) for kid in branch.kids) if kid is not None]
+        built = [self._build(kid, topology) for kid in branch.kids]
+        kids = [kid for kid in built if kid is not None]
         if not kids:
             return None
+        missing = sum(made is None and self._is_missed(kid) for kid, made in zip(branch.kids, built, strict=True))
+        if len(branch.kids) - missing < (len(branch.kids) if branch.min_groups is None else branch.min_groups):
+            self._roll.short.add(branch.path)
         return Group(
             branch.name,
             groups=tuple([kid for kid in kids if isinstance(kid, Group)]),
@@ -242,6 +247,8 @@ class _Reader:
         pods = [*members.running, *members.waiting]
         if not pods:
             return None
+        if len(pods) < members.needed(leaf.min_member):
+            self._roll.short.add(leaf.path)
         try:
             segmentation = read_segmentation(pods, self._annotations, leaf.name, topology, self._topologies)
         except Mistake as mistake:
@@ -255,6 +262,10 @@ class _Reader:
             return None
         done = sum(self._is_done(kid) for kid in branch.kids)
         return min(max(0, branch.min_groups - done), kids)
+
+    def _is_missed(self, branch: Branch) -> bool:
+        """Whether a child that does not take part is one that has to be there."""
+        return not self._is_done(branch) and any(leaf.min_member for leaf in branch.leaves())
 
     def _is_ready(self, branch: Branch) -> bool:
         if not branch.kids:

@@ -37,7 +37,10 @@ class Held(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class Roll:
-    """Who is where: the pods of a gang by the pod set they are in, and those held back with the reason."""
+    """Who is where: the pods of a gang by the pod set they are in, and those held back with the reason.
+
+    `short`: paths of parts of which too few are there.
+    """
 
     waiting: dict[str, tuple[Waiting, ...]] = field(default_factory=dict)
     members: dict[str, str] = field(default_factory=dict)
@@ -46,6 +49,7 @@ class Roll:
     blocks: dict[str, tuple[str, int]] = field(default_factory=dict)
     held: list[Held] = field(default_factory=list)
     bonds: dict[str, Bonds] = field(default_factory=dict)
+    short: set[str] = field(default_factory=set)
 
     def hold(self, pods: Sequence[Pod], reason: str) -> None:
         self.held.extend([Held(pod.metadata.uid, _key(pod), reason) for pod in pods])

@@ -81,16 +81,22 @@ def inv3_ties(ground: Ground, gang: GangFacts, plan: Plan, since_s: float) -> It
             yield f"INV3 {shown(gang.key)} on {node} in {_paths(mine)} is tied to {shown(base)} in {_paths(theirs)}"
 
 
-def inv4_bound_as_recorded(ground: Ground, pod: PodFacts, was: PodFacts) -> Iterator[str]:
-    """A pod that gets a node gets the one that the record of its gang says, and keeps it."""
+def inv4_bound_as_recorded(ground: Ground, pod: PodFacts, was: PodFacts, lost: Mapping[str, str]) -> Iterator[str]:
+    """A pod that gets a node gets the one that the record of its gang says, and keeps it.
+
+    `lost`: nodes by uid in records that went a moment ago because somebody deleted their PodGroup. A bind names one
+    object, the pod, by uid and version: there is no bind that fails because another object was deleted while it was on
+    its way. Whoever sent it had the record; a record that a scheduler dropped is no excuse.
+    """
     if was.node and was.node != pod.node:
         yield f"INV4 pod {shown(pod.key)} moved from {was.node} to {pod.node}"
     if was.node:
         return
     gang = ground.gangs.get(pod.group) if pod.group is not None else None
     seats = {seat.uid: seat.node for seat in gang.plan.seats} if gang is not None and gang.plan is not None else {}
-    if seats.get(pod.uid) != pod.node:
-        yield f"INV4 pod {shown(pod.key)} was bound to {pod.node}, recorded is {seats.get(pod.uid)}"
+    recorded = seats.get(pod.uid) or lost.get(pod.uid)
+    if recorded != pod.node:
+        yield f"INV4 pod {shown(pod.key)} was bound to {pod.node}, recorded is {recorded}"
     elif gang is not None and gang.plan is not None and gang.plan.state != "bind":
         yield f"INV4 pod {shown(pod.key)} was bound by a plan that waits"
 

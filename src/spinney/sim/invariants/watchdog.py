@@ -29,7 +29,9 @@ class Watchdog:
     """`violations` are sentences, each with the number of the write that it was found after.
 
     `late_s`: how old a view may lawfully be. `records_come_late`: a plan may be recorded after its maker has given it
-    up, so what plans reserve may be more than there is; what they bind may not.
+    up, so what plans reserve may be more than there is; what they bind may not. `elects`: a Lease counts the epochs.
+    A scheduler that was told not to elect takes the next epoch after those it finds on PodGroups: an epoch goes with
+    the last PodGroup that has it, and nobody can be there who still has it in hand.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Watchdog:
         *,
         late_s: float = LATE_S,
         records_come_late: bool = False,
+        elects: bool = True,
     ) -> None:
         self.violations: list[str] = []
         self.writes = 0
@@ -49,10 +52,12 @@ class Watchdog:
         self._schedulers = frozenset(schedulers)
         self._late_s = late_s
         self._records_come_late = records_come_late
+        self._elects = elects
         self._newest = 0
         self._since: dict[Key, float] = {}
         self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
         self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
+        self._deleted: dict[str, tuple[str, float]] = {}  # seats whose PodGroup was deleted, and when, by uid
         self._lost: Counter[Key] = Counter()
         self._whole: set[Key] = set()
         self._fell: dict[Key, float] = {}  # when the last of a gang that stood was lost
@@ -149,19 +154,28 @@ class Watchdog:
         self.binds += 1
         gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
         since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
-        self._note(promises.inv4_bound_as_recorded(self.ground, pod, was))
+        self._note(promises.inv4_bound_as_recorded(self.ground, pod, was, self._lost_seats()))
         self._note(promises.inv1_no_overcommit(self.ground, pod.node, since_s))
         if gang is not None:
             self._note(promises.inv3_required_topology(self.ground, gang, pod, since_s))
 
+    def _lost_seats(self) -> dict[str, str]:
+        """Nodes by uid, of records that went with their PodGroups a moment ago."""
+        since_s = self._now() - self._late_s
+        return {uid: node for uid, (node, gone_s) in self._deleted.items() if gone_s >= since_s}
+
     def _look_at_gang(self, key: Key, obj: Json | None) -> None:
         if obj is None:
-            self.ground.gangs.pop(key, None)
+            gang = self.ground.gangs.pop(key, None)
+            if gang is not None and gang.plan is not None and gang.plan.state == "bind":
+                self._deleted.update({seat.uid: (seat.node, self._now()) for seat in gang.plan.seats})
             return
         was, gang = self.ground.gangs.get(key), read_gang(obj)
         self.ground.gangs[key] = gang
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
+        if not self._elects:
+            self._newest = max((each.epoch for each in self.ground.gangs.values()), default=0)
         self._note(promises.inv10_fenced(gang, was, self._newest if was is None or was.plan != gang.plan else 0))
         self._newest = max(self._newest, gang.epoch, gang.plan.epoch if gang.plan is not None else 0)
         if gang.plan is not None and (was is None or was.plan != gang.plan):

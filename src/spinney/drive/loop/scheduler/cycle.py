@@ -221,6 +221,8 @@ class Cycle:
         entry.unsettled = not self._views.is_fresh(entry.key)
         if entry.unsettled:
             self._book.due.pop(entry.key, None)
+            if entry.reading is None and PLAN in group.metadata.annotations:
+                self._account_for(entry, group, pods, context)
             return None
         if epoch_of(group.metadata) > self._epoch:
             raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
@@ -244,6 +246,15 @@ class Cycle:
             return None
         self._seating.release(entry)
         return self._queue(entry, group)
+
+    def _account_for(self, entry: Entry, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
+        """A plan was found on a gang that may not be decided on yet: its seats are nobody else's meanwhile (INV1)."""
+        entry.group, entry.in_flight = group, True
+        self._muster.read(entry, group, pods, context)
+        try:
+            self._seating.keep(entry, decode(group.metadata.annotations[PLAN]), pods)
+        except PlanError:
+            return
 
     def _keeps_its_seats(self, entry: Entry) -> bool:
         """Whether a plan of it is about to be tried again: nobody overtakes it meanwhile."""

@@ -13,7 +13,7 @@ from spinney.api.clock import Dice
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import FENCED
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import NotNow, Unknown
+from spinney.drive.apply.outcome import NotNow, Stale, Unknown
 from spinney.drive.apply.write import Precondition
 from spinney.drive.backoff import Backoff
 from spinney.drive.loop.scheduler.doubts import Doubts
@@ -29,7 +29,7 @@ async def fence(door: Door, doubts: Doubts, views: Views, dice: Dice, epoch: int
     async with asyncio.TaskGroup() as tasks:
         for group in list(views.podgroups):
             if _may_be_planned(views.pods_of((group.metadata.namespace, group.metadata.name))):
-                tasks.create_task(_touch(door, doubts, dice, turns, group, epoch))
+                tasks.create_task(_touch(door, doubts, views, dice, turns, group, epoch))
 
 
 def _may_be_planned(pods: list[Pod]) -> bool:
@@ -37,17 +37,34 @@ def _may_be_planned(pods: list[Pod]) -> bool:
     return not pods or any(not pod.spec.node_name for pod in pods)
 
 
-async def _touch(door: Door, doubts: Doubts, dice: Dice, turns: asyncio.Semaphore, group: PodGroup, epoch: int) -> None:
-    """A group that is another version already is as good as touched."""
+async def _touch(
+    door: Door, doubts: Doubts, views: Views, dice: Dice, turns: asyncio.Semaphore, group: PodGroup, epoch: int
+) -> None:
+    """A group that is another version already is as good as touched, once that version is seen: it may have a plan."""
     metadata, attempt = group.metadata, 0
     patch = {"metadata": {"annotations": {FENCED: str(epoch)}}}
     given = Precondition(metadata.uid, metadata.resource_version)
     while True:
         async with turns:
             outcome = await door.merge_patch(PODGROUPS.ref(metadata.name, metadata.namespace), patch, given)
-        if isinstance(outcome, Unknown):
-            await doubts.settle()
-        elif not isinstance(outcome, NotNow):
-            return
+        match outcome:
+            case Stale():
+                views.podgroups.ledger.unsure((metadata.namespace, metadata.name))
+                await doubts.settle()
+                if not _is_as_listed(views, group):
+                    return
+            case Unknown():
+                await doubts.settle()
+            case NotNow():
+                pass
+            case _:
+                return
         await asyncio.sleep(_BACKOFF.delay_s(attempt, dice))
         attempt += 1
+
+
+def _is_as_listed(views: Views, group: PodGroup) -> bool:
+    """Whether the group is still the one that was to be touched: whoever said otherwise was mistaken."""
+    found = views.podgroups.get((group.metadata.namespace, group.metadata.name))
+    version = (group.metadata.uid, group.metadata.resource_version)
+    return found is not None and (found.metadata.uid, found.metadata.resource_version) == version

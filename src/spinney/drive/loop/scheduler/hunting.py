@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -26,6 +26,7 @@ from spinney.core.scheduling.queue_relief import Tenant
 from spinney.core.scheduling.zones import zone_of
 from spinney.drive.loop.scheduler.deciding import Decider, Places
 from spinney.drive.loop.scheduler.relieving import Relief
+from spinney.drive.loop.scheduler.views import group_of
 
 _TRIES = 8
 """So often victims are chosen anew when budgets do not allow all of them together."""
@@ -143,7 +144,7 @@ class Hunter:
             prey = self._prey(decision, kept)
             over = budgets.protected(prey.leaving)
             if not over:
-                return prey
+                return self._whole(prey)
             spared |= over
         return None
 
@@ -244,6 +245,24 @@ class Hunter:
             (choose((each.gang, each.pods, each.source, each.source_zone)), each.target) for each in decision.moves
         ]
         return Prey(decision, tuple(victims), tuple(moves))
+
+    def _whole(self, prey: Prey) -> Prey:
+        """Whoever takes the last members of a gang takes those as well who have to go for others.
+
+        The plan of those others may never be recorded, or be given up: then what it was to take would be left behind,
+        below its minimum (INV7). So each plan is lawful by itself.
+        """
+        taken = {pod.metadata.uid for pod in prey.leaving}
+        fallen = {each.gang for each in prey.decision.victims if self._is_last(each.gang, taken)}
+        rest = [pod for pod in self._cluster.doomed if "/".join(group_of(pod)) in fallen] if fallen else []
+        return replace(prey, victims=(*prey.victims, *rest))
+
+    def _is_last(self, name: str, taken: set[str]) -> bool:
+        """Whether nobody of a gang stays but who has to go for others."""
+        stander = self._stander(name)
+        return stander is not None and all(
+            pod.metadata.uid in taken for pod in stander.going if pod.metadata.uid in stander.reading.members
+        )
 
 
 def _about(pod: Pod) -> tuple[str, dict[str, str]]:

@@ -68,6 +68,14 @@ class Seating:
             self._cluster.reserve(pods[seat.uid], seat.node, seat.zone)
             entry.seats[seat.uid] = seat.node
 
+    def keep(self, entry: Entry, plan: Plan, pods: Sequence[Pod]) -> None:
+        """Seats of a recorded plan whose pods still wait are kept, whatever is to become of it."""
+        there = {pod.metadata.uid: pod for pod in pods if _waits(pod)}
+        for seat in plan.seats:
+            if seat.uid in there:
+                self._cluster.reserve(there[seat.uid], seat.node, seat.zone)
+                entry.seats[seat.uid] = seat.node
+
     def errand(
         self,
         entry: Entry,
