@@ -16,6 +16,7 @@ SEEDS = [
     123041,  # a plan counted on victims of another plan that was not recorded yet
     123139,  # the seats of a plan that a new leader found were given away before its fence on it was seen
     123145,  # a PodGroup was deleted while a recorded bind was on its way, and the judge saw no record
+    200566,  # a gang was refused for children that its queue does not allow, though others would have sufficed
     200965,  # without an election, an epoch went with the last PodGroup that had it, and the judge remembered it
 ]
 

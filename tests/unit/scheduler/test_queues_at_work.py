@@ -57,6 +57,21 @@ def test_k16_children_that_ask_for_more_than_the_least_are_refused_where_the_que
     watched(scenario)
 
 
+def test_k16_live4_children_that_the_queue_allows_are_chosen_where_the_best_ones_ask_for_too_much() -> None:
+    """Both of a pair fit and so does the lone one; only the lone one fits the queue (seed 200566)."""
+
+    async def scenario(world: World) -> None:
+        leaves = [{"name": "pair", "minMember": 2}, {"name": "lone", "minMember": 1}]
+        members = [pod(name, "a", subgroup=name.split("-")[0]) for name in ("pair-0", "pair-1", "lone-0")]
+        group = podgroup("a", queue="team", subGroups=leaves, minSubGroup=1)
+        del group["spec"]["minMember"]
+        await world.apply([queue("team", 12), group, *members])
+        await world.settle()
+        assert set(await bound(world)) == {"lone-0"}
+
+    watched(scenario)
+
+
 def test_k14_k16_parts_of_a_gang_share_what_its_queue_has_left() -> None:
     async def scenario(world: World) -> None:
         leaves = [{"name": name, "minMember": 1} for name in ("prefill", "decode")]

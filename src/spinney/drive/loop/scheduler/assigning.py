@@ -72,15 +72,12 @@ class Assigner:
         reading = self._muster.among(entry)
         self._decisions += 1
         entry.decided = self._decisions
-        prey = self._hunt(entry, reading)
+        prey = self._choose(entry, reading)
         if isinstance(prey, Refusal):
             return self._refuse(entry, reading, prey)
         decision = prey.decision
         if decision.outcome != "placed":
             return self._refuse(entry, reading, decision)
-        refusal = self._ordering.objection(reading, decision.placements, self._muster.charges(prey.victims))
-        if refusal is not None:
-            return self._refuse(entry, reading, refusal)
         self._seating.reserve(entry, decision.placements)
         if prey.leaving:
             return self._preempt(entry, prey)
@@ -91,6 +88,27 @@ class Assigner:
             drafts.append(Draft(entry, decision, places))
             return None
         return self._begin(entry, decision, places)
+
+    def _choose(self, entry: Entry, reading: GangReading) -> Prey | Refusal:
+        """What the queue allows: where some children of a group suffice, others than the best ones may ask for less.
+
+        So whether a gang gets in does not depend on how much room there is for what its queue refuses (LIVE4).
+        """
+        found = self._hunt(entry, reading)
+        refusal = self._objection(reading, found)
+        if refusal is None:
+            return found
+        for less in self._ordering.choices(reading):
+            other = self._hunt(entry, less)
+            is_placed = isinstance(other, Prey) and other.decision.outcome == "placed"
+            if is_placed and self._objection(less, other) is None:
+                return other
+        return refusal
+
+    def _objection(self, reading: GangReading, found: Prey | Refusal) -> Refusal | None:
+        if isinstance(found, Refusal) or found.decision.outcome != "placed":
+            return None
+        return self._ordering.objection(reading, found.decision.placements, self._muster.charges(found.victims))
 
     def _hunt(self, entry: Entry, reading: GangReading) -> Prey | Refusal:
         """Where the minimum goes and who has to leave for it, or why the queue will not have it whoever leaves."""

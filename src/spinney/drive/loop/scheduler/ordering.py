@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from spinney.api.kinds.queue import Queue
@@ -19,6 +20,7 @@ from spinney.core.scheduling.cluster import BASE
 from spinney.core.scheduling.gangs import GangReading, demand, is_choosy
 from spinney.core.scheduling.queues import Charge, Queues, Refusal
 from spinney.core.scheduling.queues import Key as Rank
+from spinney.core.scheduling.subsets import subsets
 from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
@@ -86,6 +88,10 @@ class Ordering:
             return None
         with self.queues.supposing(gone=gone):
             return self._verdict(reading, Counter(place.pods for place in places))
+
+    def choices(self, reading: GangReading) -> list[GangReading]:
+        """The gang with each choice of children that suffice, those first that ask for least of the queue."""
+        return [replace(reading, gang=gang) for gang in subsets(reading.gang, self._resources)]
 
     def allows(self, entry: Entry, seats: Iterable[str], beside: Sequence[Charge] = ()) -> bool:
         """Whether the queue has nothing against a gang with these seats, by uid, beside those who linger."""
