@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from spinney.api.digits import read_number
 from spinney.api.quantity import format_bytes
 from spinney.cli.columns import columns, narrowed, plain
 from spinney.cli.options import Screen
@@ -138,7 +139,7 @@ def _where(gang: GangStory, width: int) -> Iterator[str]:
     yield ""
     yield from _table([("GROUP", "LEVEL", "DOMAIN", "PODS", "NODES"), *(_place(gang, one) for one in places)], width)
     members = [member for member in gang.members if member.node]
-    members.sort(key=lambda one: (int(one.rank) if one.rank.isdecimal() else len(members), one.name))
+    members.sort(key=lambda one: (len(members) if (rank := read_number(one.rank)) is None else rank, one.name))
     extra = [name for name in ("segment", "zone") if any(getattr(one, name) for one in members)]
     yield ""
     head = ("RANK", "POD", "NODE", *(name.upper() for name in extra))

@@ -54,6 +54,10 @@ def packed(topology: str = "network", **levels: str) -> Json:
         ([part("a", "b")], 'spec.subGroups[0].parent: Invalid value: "b": parent b of a was not found'),
         ([part("a", "B"), part("b")], 'spec.subGroups[0].parent: Invalid value: "B": parent B of a was not found'),
         ([part("a", "b"), part("b", "a")], 'spec.subGroups: Invalid value: "a": cycle detected in subgroups'),
+        (
+            [part("s0"), *(part(f"s{number}", f"s{number - 1}") for number in range(1, 66))],
+            'spec.subGroups: Invalid value: "s64": nested deeper than 64 levels',
+        ),
         ([part("a", "a")], 'spec.subGroups: Invalid value: "a": cycle detected in subgroups'),
         (
             [part("a", minMember=1, minSubGroup=1), part("b", "a")],
@@ -70,7 +74,7 @@ def test_k3_sub_groups_form_a_tree(groups: list[Json], text: str) -> None:
 
 
 def test_k3_a_deep_tree_with_upper_case_names_is_allowed() -> None:
-    deep = [part("A"), *(part(f"A{n}", "A" if n == 0 else f"A{n - 1}") for n in range(2000))]
+    deep = [part("A"), *(part(f"A{n}", "A" if n == 0 else f"A{n - 1}") for n in range(63))]
     assert judged({"subGroups": deep}).allowed
 
 

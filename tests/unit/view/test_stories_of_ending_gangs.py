@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -28,3 +29,14 @@ def test_k15_a_gang_whose_pods_are_all_ending_is_not_said_to_have_had_none() -> 
     assert _said(leaving, _pod("q", "Failed")) == ("NotReady", ("all its pods are ending",))
     assert _said(_pod("q", "Failed")) == ("Finished", ("all its pods have ended",))
     assert _said() == ("NotReady", ("it has no pods yet",))
+
+
+def test_a_gang_of_thousands_of_nested_sub_groups_is_told_of_in_a_moment() -> None:
+    """Admission refuses it; what came past admission must not keep the pages from everybody else."""
+    nested = [{"name": f"s{number}", "parent": f"s{number - 1}" if number else None} for number in range(8000)]
+    group = msgspec.convert({"metadata": {"name": "a", "namespace": "ns"}, "spec": {"subGroups": nested}}, PodGroup)
+    pods = [_pod(f"p{number}", "Running", labels={"kai.scheduler/subgroup-name": "s7999"}) for number in range(50)]
+    began = time.process_time()
+    story = gang_story(group, pods, {}, {})
+    assert time.process_time() - began < 2.0
+    assert [place.pods for place in story.places if place.group == "s7999"] == [50]

@@ -17,6 +17,7 @@ from spinney.api.kinds.topology import Topology
 from spinney.core.admission.findings import Findings, choice
 from spinney.core.admission.reading import read
 from spinney.core.admission.settings import AdmissionSettings
+from spinney.core.scheduling.tree import DEEPEST
 
 _LOOKED_UP = 6
 """Topologies of one PodGroup that are looked at; each takes two reads."""
@@ -66,6 +67,8 @@ def _structure(group: PodGroup) -> Iterator[FieldError]:
             yield invalid(path, each.parent, f"parent {each.parent} of {each.name} was not found")
     if circle := _circle(groups):
         yield invalid("spec.subGroups", circle, "cycle detected in subgroups")
+    elif deep := _deepest(groups):
+        yield invalid("spec.subGroups", deep, f"nested deeper than {DEEPEST} levels")
     yield from _minima(group)
 
 
@@ -83,6 +86,17 @@ def _circle(groups: tuple[SubGroup, ...]) -> str:
             name = parents[name]
         settled.update(walked)
     return ""
+
+
+def _deepest(groups: tuple[SubGroup, ...]) -> str:
+    """A sub-group that is nested too deeply; empty if there is none. Level by level, for there is no circle."""
+    below: dict[str | None, list[str]] = {}
+    for each in groups:
+        below.setdefault(each.parent, []).append(each.name)
+    layer = below.get(None, [])
+    for _ in range(DEEPEST):
+        layer = [kid for name in layer for kid in below.get(name, ())]
+    return layer[0] if layer else ""
 
 
 def _minima(group: PodGroup) -> Iterator[FieldError]:

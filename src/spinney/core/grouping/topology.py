@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from spinney.api.digits import read_number
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint
 from spinney.api.labels import (
     KAI_SEGMENT_PREFERRED,
@@ -118,8 +119,8 @@ def segments_of(
     if not asked:
         return {}
     size = asked.pop(KAI_SEGMENT_SIZE, None) or (above or {}).get(KAI_SEGMENT_SIZE)
-    if size is None or not (size.isascii() and size.isdecimal()) or int(size) < 1:
-        raise MistakeError(subject, annotation(KAI_SEGMENT_SIZE), size, "a whole number of 1 or more")
+    if size is None or not read_number(size):
+        raise MistakeError(subject, annotation(KAI_SEGMENT_SIZE), size, "a whole number from 1 to 999999999")
     if not asked:
         wanted = f"a level here or in {KAI_SEGMENT_PREFERRED}, for segments are asked for"
         raise MistakeError(subject, annotation(KAI_SEGMENT_REQUIRED), None, wanted)

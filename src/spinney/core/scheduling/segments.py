@@ -11,6 +11,7 @@ from itertools import chain, count
 import msgspec
 
 from spinney.api.builtin.pod import Pod
+from spinney.api.digits import read_number
 from spinney.api.labels import (
     KAI_SEGMENT_PREFERRED,
     KAI_SEGMENT_REQUIRED,
@@ -108,7 +109,7 @@ def _fill(loose: Sequence[Pod], found: dict[str, int], inhabited: set[int], size
 
 
 def _by_index(pod: Pod, size: int) -> int | None:
-    given = _number(pod.metadata.labels.get(LWS_SUBGROUP_INDEX, ""))
+    given = read_number(pod.metadata.labels.get(LWS_SUBGROUP_INDEX, ""))
     if given is not None:
         return given
     index = index_of(pod)
@@ -116,11 +117,7 @@ def _by_index(pod: Pod, size: int) -> int | None:
 
 
 def _published(pod: Pod) -> int | None:
-    return _number(pod.metadata.annotations.get(SEGMENT, ""))
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    return read_number(pod.metadata.annotations.get(SEGMENT, ""))
 
 
 _Asked = tuple[str | None, str | None, str | None]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from spinney.api.builtin.pod import Pod
+from spinney.api.digits import read_number
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_SUBGROUP_NAME, MEMBERS
 from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, read_tree
@@ -81,9 +82,9 @@ def _leaf(pod: Pod) -> str:
 def _had(podgroup: PodGroup) -> Counter[str] | None:
     """None: nobody has noted it, or not so that it can be read."""
     parts = [part.rpartition("=") for part in podgroup.metadata.annotations.get(MEMBERS, "").split(",")]
-    if not all(leaf and most.isdecimal() for leaf, _, most in parts):
-        return None
-    return Counter({leaf: int(most) for leaf, _, most in parts})
+    found = {leaf: read_number(most) for leaf, _, most in parts}
+    known = {leaf: most for leaf, most in found.items() if leaf and most is not None}
+    return Counter(known) if len(known) == len(found) else None
 
 
 def _is_met(branch: Branch, members: Counter[str], had: Counter[str] | None) -> bool:

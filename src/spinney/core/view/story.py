@@ -26,6 +26,7 @@ from spinney.api.labels import (
 from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, UNSCHEDULABLE_ON_NODE_POOL
 from spinney.core.scheduling.reporting.record import decode
 from spinney.core.scheduling.reporting.report import State
+from spinney.core.scheduling.tree import DEEPEST
 
 Json = dict[str, Any]
 
@@ -254,16 +255,17 @@ def _places(group: PodGroup, members: Sequence[Member], levels: Levels) -> list[
     parents = {each.name: each.parent or "" for each in group.spec.sub_groups}
     asked = _constraints(group)
     found = [_place("", asked, members, levels)]
-    for name in parents:
-        inside = [member for member in members if name in _line(member.group, parents)]
-        found.append(_place(name, asked, inside, levels))
-    return found
+    inside: dict[str, list[Member]] = {}
+    for member in members:
+        for name in _line(member.group, parents):
+            inside.setdefault(name, []).append(member)
+    return [*found, *(_place(name, asked, inside.get(name, ()), levels) for name in parents)]
 
 
 def _line(name: str, parents: Mapping[str, str]) -> list[str]:
-    """A sub-group and those it is in."""
+    """A sub-group and those it is in, as far as any gang is nested that can be placed."""
     line: list[str] = []
-    while name and name not in line:
+    while name and name not in line and len(line) < DEEPEST:
         line.append(name)
         name = parents.get(name, "")
     return line

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from spinney.api.builtin.pod import PodCondition
 from spinney.api.changes import Json
+from spinney.api.digits import read_number
 from spinney.api.kinds.podgroup import SchedulingCondition
 from spinney.core.expansion.objects import builtins, stamp
 from spinney.core.scheduling.reporting.report import Report
@@ -43,7 +44,7 @@ def following(before: Sequence[SchedulingCondition], report: Report, node_pool: 
     if old is not None and alike(old.message, said["message"]):
         unmoved = {"transitionID": old.transition_id, "lastTransitionTime": old.last_transition_time}
         return [*others, {**said, **unmoved}]
-    number = 1 + max((int(one.transition_id) for one in before if one.transition_id.isdecimal()), default=0)
+    number = 1 + max([read_number(one.transition_id) or 0 for one in before], default=0)
     return [*others, {**said, "transitionID": str(number), "lastTransitionTime": stamp(now_s)}]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.clock import Clock
+from spinney.api.digits import read_number
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
 from spinney.api.placement.problem import Group
@@ -141,7 +142,7 @@ class Seating:
             return ranks(self._cluster.inventory, _topology(reading.gang.root), seats, blocks=reading.blocks)
         seated = {uid for uid, _ in seats}
         standing = [pod for pod in self._views.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
-        kept = {pod.metadata.uid: int(rank) for pod in standing if (rank := _rank(pod)).isdecimal()}
+        kept = {pod.metadata.uid: rank for pod in standing if (rank := read_number(_rank(pod))) is not None}
         known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
         return ranks(
             self._cluster.inventory, _topology(reading.gang.root), [*known, *seats], kept, blocks=reading.blocks
