@@ -14,6 +14,7 @@ import pytest
 from cluster_kit.server import Server
 from cluster_kit.servers import embedded_server, real_server
 from cluster_kit.space import Space
+from simulation.telling import told
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable
 
@@ -32,7 +33,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One loud line, also when the tests were skipped in other processes."""
+    """Loud lines, also about tests that were skipped, or passed, in other processes."""
+    for line in told(terminalreporter.stats.get("passed", [])):
+        terminalreporter.write_line(line, red=True, bold=True)
     skipped = [report for report in terminalreporter.stats.get("skipped", []) if NO_REAL in str(report.longrepr)]
     if skipped:
         why = str(skipped[0].longrepr[2])

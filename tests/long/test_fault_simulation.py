@@ -1,20 +1,17 @@
-"""R4 to R6 at length: fresh seeds, with the figures of what was checked.
+"""R4 at length: fresh seeds, with the figures of what was checked.
 
-SPINNEY_SEED repeats a run, SPINNEY_SEEDS changes its length.
+SPINNEY_SEED is the first seed, SPINNEY_SEEDS how many, SPINNEY_PROCESSES in how many processes. What was played on this
+tree is kept in `.seeds` and not played again.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from random import SystemRandom
 
 import pytest
 
-from simulation.trial import play, replay
-
-CHUNK = 20
+from simulation.seeds import broken_by, fresh_seeds, run, summary
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(0)]
 
@@ -25,33 +22,14 @@ def only_when_asked(request: pytest.FixtureRequest) -> None:
         pytest.skip("the long suite runs with -m long or SPINNEY_LONG=1")
 
 
-def played(first: int, count: int) -> tuple[Counter[str], list[str]]:
-    figures: Counter[str] = Counter()
-    broken: list[str] = []
-    for seed in range(first, first + count):
-        trial = play(seed)
-        figures += trial.figures
-        broken += [f"seed {seed}: {sentence} ({replay(seed)})" for sentence in trial.broken]
-    if play(first).digest != play(first).digest:
-        broken.append(f"seed {first} is not the same run twice")
-    figures["replayed"] += 1
-    return figures, broken
+def test_r4_the_fresh_seeds_of_this_tree_break_no_promise() -> None:
+    assert [sentence for seed in fresh_seeds() for sentence in broken_by(seed)] == []
 
 
 def test_r4_ten_thousand_fault_schedules_break_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
     first = int(os.environ.get("SPINNEY_SEED") or SystemRandom().randrange(10**6, 10**9))
     count = int(os.environ.get("SPINNEY_SEEDS") or 10_000)
-    figures: Counter[str] = Counter()
-    broken: list[str] = []
-    with ProcessPoolExecutor() as pool:
-        tasks = [pool.submit(played, at, min(CHUNK, first + count - at)) for at in range(first, first + count, CHUNK)]
-        for task in tasks:
-            some, more = task.result()
-            figures += some
-            broken += more
     with capsys.disabled():
-        print(f"\nR4: seeds {first} to {first + count - 1}, {len(broken)} promises broken")
-        for what, times in sorted(figures.items()):
-            print(f"{times:10} {what}")
-        print("\n".join(broken[:50]))
-    assert broken == []
+        done = run(first, count, processes=int(os.environ.get("SPINNEY_PROCESSES") or 2))
+        print("\n".join(["", f"R4: seeds {first} to {first + count - 1}", *summary(done)]))
+    assert [sentence for each in done for sentence in each.broken] == []
