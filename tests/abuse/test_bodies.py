@@ -75,6 +75,11 @@ HOSTILE = {
     "yaml-endless-alias": b"a: &a [*a]\n",
     "yaml-key-is-a-map": b"{{a: b}: c}",
     "yaml-control": b"a: \x07\x1b\n",
+    "yaml-deep-dashes": b"- " * 50_000 + b"a",
+    "yaml-deep-questions": b"? " * 50_000 + b"a",
+    "yaml-long-number": b"a: 0x" + b"f" * 100_000,
+    "yaml-set": b"metadata: !!set {name}",
+    "yaml-directives": b"".join(b"%%TAG !a%d! x\n" % n for n in range(20_000)) + b"--- a\n",
     "yaml-deep-indent": b"".join(b" " * n + b"a:\n" for n in range(2_000)),
 }
 

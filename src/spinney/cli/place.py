@@ -87,11 +87,14 @@ def _answered(document: Any) -> Result:
 
 
 def _content(name: str) -> bytes:
-    """No more than one byte beyond what is read: the reader says that it is too much."""
+    from spinney.api.documents import DocumentError, read_bounded
     from spinney.api.placement.reading import PROBLEM
 
     with _opened(name) as stream:
-        return stream.read(PROBLEM.bytes + 1)
+        try:
+            return read_bounded(stream, _shown(name), PROBLEM)
+        except DocumentError as error:
+            _stop(f"{_shown(name)}:{error.line}: {error.problem}" if error.line else str(error))
 
 
 def _lines(name: str) -> Iterator[bytes]:

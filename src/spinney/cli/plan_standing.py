@@ -125,6 +125,7 @@ def _top_uid(annotations: Mapping[str, str]) -> str:
     written = annotations.get(KAI_TOP_OWNER_METADATA, "")
     found = next((line for line in written.splitlines() if line.startswith("uid:")), "")
     try:
-        return str(read_document(found, limits=LINE)["uid"]) if found else ""
+        uid = read_document(found, limits=LINE)["uid"] if found else ""
     except (DocumentError, TypeError, KeyError):
         return ""
+    return uid if isinstance(uid, str) else ""

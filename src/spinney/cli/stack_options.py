@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from spinney.api.documents import FILE, DocumentError, read_document
+from spinney.api.documents import DocumentError, read_bounded, read_document
 
 OURS = ("spinney", "spinney-real")
 """Names of the clusters in kubeconfigs that we write."""
@@ -43,13 +43,17 @@ def _check_kubeconfig(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "rb") as file:
-            content = file.read(FILE.bytes + 1)
+            content = read_bounded(file)
+    except DocumentError:
+        raise _somebody_elses(path) from None
     except OSError as error:
         raise ConfigurationError(f"--kubeconfig {path}: cannot be written: {error.strerror}") from error
     if content.strip() and not _is_ours(content):
-        raise ConfigurationError(
-            f"--kubeconfig {path}: holds something else and would be overwritten; name another file"
-        )
+        raise _somebody_elses(path)
+
+
+def _somebody_elses(path: Path) -> ConfigurationError:
+    return ConfigurationError(f"--kubeconfig {path}: holds something else and would be overwritten; name another file")
 
 
 def _is_ours(content: bytes) -> bool:

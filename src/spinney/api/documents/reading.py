@@ -13,13 +13,16 @@ from spinney.api.documents.limits import FILE, Limits
 
 T = TypeVar("T")
 
+_PIECE = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 
 
 def read_bounded(stream: BinaryIO, where: str = "", limits: Limits = FILE) -> bytes:
-    """The content of a file that was opened for reading; no more is read than may be."""
-    body = stream.read(limits.bytes + 1)
-    return _checked(body, where, limits)
+    """The content of a file that was opened for reading; no more is read than may be, nor room made for it before."""
+    body = bytearray()
+    while len(body) <= limits.bytes and (piece := stream.read(min(_PIECE, limits.bytes + 1 - len(body)))):
+        body += piece
+    return _checked(bytes(body), where, limits)
 
 
 def read_documents(body: bytes | str, where: str = "", limits: Limits = FILE) -> list[Any]:
