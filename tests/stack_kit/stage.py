@@ -25,7 +25,7 @@ from cluster_kit.space import Space
 from spinney.api.admission import AdmissionRequest, Lookup, Verdict
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
-from spinney.api.roles import NAMESPACE, rbac_objects, user_of
+from spinney.api.roles import NAMESPACE, rbac_objects, user_of, users_in
 from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.drive.client.connect import connect, find_connection
@@ -106,7 +106,7 @@ class Stage:
     def operate(self, configuration: Json, wrap: Callable[[Transport], Transport] = lambda inner: inner) -> None:
         self.halt()
         told = load_configuration(json.dumps(configuration))
-        self._rules.put(OperatorAdmission(admission_settings_of(told, frozenset({OPERATOR}))))
+        self._rules.put(OperatorAdmission(admission_settings_of(told, users_in())))
         kubeconfig = self.server.kubeconfig_of(OPERATOR)
         connected = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
         transport = wrap(RecordingTransport(connected, self.record))
