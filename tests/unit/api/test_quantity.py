@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
 
 import pytest
@@ -96,7 +97,8 @@ exponents = st.sampled_from(["e3", "E2", "e-2", "e+1"])
 def rounded_milli(amount: Decimal) -> int:
     milli = amount * 1000
     whole = int(milli)
-    return whole + int(milli.copy_sign(1) > abs(whole)) * (-1 if milli < 0 else 1)
+    rounded = whole + int(milli.copy_sign(1) > abs(whole)) * (-1 if milli < 0 else 1)
+    return max(-quantity.LARGEST, min(rounded, quantity.LARGEST))
 
 
 @given(numerals, suffixes)
@@ -117,3 +119,52 @@ def test_a_binary_quantity_ends_where_64_bits_end() -> None:
 @given(numerals, suffixes | exponents)
 def test_canonical_form_keeps_the_value(number: str, suffix: str) -> None:
     assert quantity.compare(quantity.canonical(number + suffix), number + suffix) == 0
+
+
+HOSTILE = {
+    "5,000 digits": ("9" * 5000, quantity.LARGEST),
+    "a million digits": ("9" * 10**6, quantity.LARGEST),
+    "a million digits below zero": ("-" + "9" * 10**6, -quantity.LARGEST),
+    "a million digits of mebibytes": ("9" * 10**6 + "Mi", quantity.LARGEST),
+    "an exponent of 400": ("1e400", quantity.LARGEST),
+    "an exponent of 20,000": ("1e20000", quantity.LARGEST),
+    "the largest exponent": ("1e2147483647", quantity.LARGEST),
+    "the smallest exponent": ("1E-2147483647", 1),
+    "an exponent with a million zeros": ("2e" + "0" * 10**6 + "1", 20),
+    "a million places": ("0." + "0" * 10**6 + "1", 1),
+    "a million nines behind the point": ("0." + "9" * 10**6, 1),
+    "more than 64 bits": ("9223372036854775808", quantity.LARGEST),
+    "a number of 5,000 digits": (10**5000, quantity.LARGEST),
+    "a large float": (1e300, quantity.LARGEST),
+    "zero to the most": ("0e2147483647", 0),
+}
+
+
+@pytest.mark.parametrize(("written", "units"), HOSTILE.values(), ids=list(HOSTILE))
+def test_an_amount_is_bounded_whatever_is_written(written: str | int | float, units: int) -> None:
+    assert quantity.base_units(written, round_up=True) == units
+    assert abs(quantity.milli(written)) <= quantity.LARGEST
+    assert quantity.is_valid(written)
+
+
+@pytest.mark.parametrize("tail", ["x", "..", "ee", "e1.", "+", "m1", "Kii"])
+def test_a_long_text_that_is_no_quantity_is_refused_in_linear_time_and_in_few_words(tail: str) -> None:
+    began = time.process_time()
+    with pytest.raises(quantity.QuantityError) as refused:
+        quantity.milli("9" * 10**6 + tail)
+    assert time.process_time() - began < 1.0
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("stored", ["9" * 5000, "9" * 5000 + "m", "100e4998", "10e99999"])
+def test_what_a_real_server_stores_is_its_own_canonical_form(stored: str) -> None:
+    assert quantity.canonical(stored) == stored
+
+
+def test_beyond_what_is_read_quantities_are_still_compared_exactly() -> None:
+    most = "9" * 5000
+    assert quantity.compare(most, most[:-1] + "8") > 0
+    assert quantity.compare("-" + most, "-" + most[:-1] + "8") < 0
+    assert quantity.compare("1e5000", most) > 0
+    assert quantity.compare("-1", "0") < 0 < quantity.compare("1n", "-" + most)
+    assert quantity.compare("-0", "0") == 0

@@ -150,6 +150,9 @@ def test_the_largest_amounts_do_no_harm() -> None:
     assert inventory.counts(Shape((huge, 1))).total == 2
     assert inventory.counts(Shape((huge, 2))).total == 2
     assert inventory.room(frozenset({ANY_NODE}), (0,)).at("network", 1, 0).tolist() == [2 * 2**46]
+    inventory.take(1, (huge, 0), releasing=True)
+    inventory.give(1, (huge, 0))
+    assert inventory.counts(Shape((huge, 0)), waiting=True).per_node.tolist()[1:] == [1, 1]
 
 
 def test_a_single_shape_fits_once_per_node() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
+import msgspec
 import pytest
 
+from spinney.api.builtin.node import Node
 from spinney.api.placement.problem import ANY_NODE, NodeTerm, PreferredTerm, Term, Toleration
+from spinney.core.inventory.counts import Shape
+from spinney.core.scheduling.amounts import MOST_ASKED, MOST_OFFERED, offered
+from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.shapes import PodShape, Shapes, requests
 from unit.scheduling.reading_kit import RESOURCES, container, pod
 
@@ -63,10 +69,36 @@ def test_k8_a_resource_that_no_node_offers_is_said() -> None:
     assert shape({"containers": [container({"example.com/fpga": 0})]}).unsupported == ""
 
 
-def test_an_amount_that_is_no_quantity_is_said_and_counts_as_nothing() -> None:
+def test_inv1_an_amount_that_is_no_quantity_is_said_and_counts_as_more_than_any_node_offers() -> None:
     found = shape({"containers": [container({"cpu": "many"})]})
     assert found.unsupported == "cpu: many is not a quantity"
-    assert found.request[0] == 0
+    assert found.request[0] == MOST_ASKED
+
+
+@pytest.mark.parametrize("written", ["9" * 5000, "1e400", "9223372036854775807", 1e40, "9007199254740992"])
+def test_inv1_a_pod_larger_than_any_node_fits_no_node(written: str | float) -> None:
+    assert asked({"containers": [container({"memory": written})] * 3})["memory"] == MOST_ASKED
+    assert offered("memory", written) == MOST_OFFERED < MOST_ASKED
+
+
+def test_inv1_a_node_that_pods_of_any_size_are_bound_to_is_overused_and_never_wraps() -> None:
+    cluster = Cluster()
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "64Gi", "pods": "9999"}}}
+    cluster.put_node("n", msgspec.convert(node, Node))
+    for index in range(2000):
+        vast = {"containers": [container({"memory": "9" * 5000})], "nodeName": "n"}
+        cluster.put_pod(None, pod(f"p{index}", vast))
+    free = cluster.inventory.free(cluster.inventory.slot("n"), waiting=False)
+    assert free[1] == 64 * 2**30 - 2000 * MOST_ASKED
+    assert cluster.inventory.counts(Shape((0, 1, 1))).total == 0
+    assert not cluster.is_sound("n")
+
+
+def test_many_sidecars_of_many_resources_are_read_in_linear_time() -> None:
+    started = [container({f"example.com/{index}": 1}, restartPolicy="Always") for index in range(5000)]
+    began = time.process_time()
+    assert sum(requests(pod("p", {"initContainers": started})).values()) == 5002
+    assert time.process_time() - began < 0.5
 
 
 def test_a_plain_pod_goes_to_any_node() -> None:

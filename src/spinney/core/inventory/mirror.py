@@ -33,10 +33,10 @@ class Mirror:
         changes.before_trim(self.refresh)
 
     def free(self, resource: int, waiting: bool) -> Amounts64:
-        """By slot; valid until the next change. Refresh first."""
+        """By slot, never more than 63 bits; valid until the next change. Refresh first."""
         slots = len(self._idle_rows)
         idle = self._idle[resource, :slots]
-        return idle + self._releasing[resource, :slots] if waiting else idle
+        return idle + np.minimum(self._releasing[resource, :slots], LARGEST - np.maximum(idle, 0)) if waiting else idle
 
     def refresh(self) -> None:
         news = self._cursor.advance(FEW)

@@ -11,7 +11,6 @@ from enum import Enum
 
 import msgspec
 
-from spinney.api import quantity
 from spinney.api.builtin import node as nodes
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.node_resources import NodeResourceTopology
@@ -23,8 +22,9 @@ from spinney.api.placement import problem
 from spinney.api.placement.problem import Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.inventory.state import Inventory
+from spinney.core.scheduling.amounts import offered
 from spinney.core.scheduling.neighbours import Neighbour, Neighbours
-from spinney.core.scheduling.shapes import MAX_AMOUNT, shapes_on
+from spinney.core.scheduling.shapes import shapes_on
 from spinney.core.scheduling.zones import below_hosts, with_zones, zone_of
 
 BASE = ("cpu", "memory", "pods")
@@ -273,8 +273,8 @@ class Cluster:
                 self.neighbours.leave(self._neighbour(held))
 
     def _projected(self, node: Node) -> problem.Node:
-        offered = node.status.allocatable
-        amounts = tuple(_amount(name, offered[name]) if name in offered else 0 for name in self.inventory.resources)
+        stated = node.status.allocatable
+        amounts = tuple(offered(name, stated[name]) if name in stated else 0 for name in self.inventory.resources)
         nothing = (0,) * len(amounts)
         ready = node.condition("Ready")
         projected = problem.Node(
@@ -314,15 +314,6 @@ class Cluster:
         if kai is not None:
             return tuple(level.node_label for level in kai.spec.levels)
         return tuple(topology_keys(grove)) if grove is not None else None
-
-
-def _amount(resource: str, written: str | int | float) -> int:
-    """Capacity in base units, rounded down; what cannot be read is nothing."""
-    try:
-        found = quantity.milli(written, round_up=False) if resource == "cpu" else quantity.base_units(written, False)
-    except quantity.QuantityError:
-        return 0
-    return max(0, min(found, MAX_AMOUNT))
 
 
 def _is_over(pod: Pod) -> bool:

@@ -15,11 +15,12 @@ from spinney.api.builtin.pod import Container, Pod, PodSpec
 from spinney.api.builtin.selection import NodeSelectorTerm, SelectorRequirement
 from spinney.api.labels import GPU_FRACTION, GPU_MEMORY
 from spinney.api.placement.problem import ANY_NODE, Amounts, NodeFilter, NodeTerm, PreferredTerm, Term, Toleration
+from spinney.core.scheduling.amounts import MOST_ASKED, asked
 from spinney.core.scheduling.bonds import NO_BONDS, Bonds, has_terms, read_bonds, social_labels
 
 MOST_SHAPES = 65_536
-MAX_AMOUNT = 2**63 - 1
 
+_SHOWN = 64
 _SHARING = (GPU_FRACTION, GPU_MEMORY)
 _Written = Mapping[str, str | int | float]
 _Sums = dict[str, int]
@@ -63,7 +64,7 @@ class Shapes:
         bonds = read_bonds(pod)
         complaints = [*_unreadable(pod.spec), *_unoffered(sums, self.resources), *_unsupported(pod), *bonds.complaints]
         return PodShape(
-            request=tuple([min(sums.get(name, 0), MAX_AMOUNT) for name in self.resources]),
+            request=tuple([min(sums.get(name, 0), MOST_ASKED) for name in self.resources]),
             filter=_filter(pod.spec),
             host_ports=host_ports(pod) | {bond.token for bond in bonds.apart if bond.token},
             anti_affinity=tuple(sorted({bond.key for bond in bonds.apart if bond.own and not bond.token})),
@@ -82,19 +83,18 @@ def requests(pod: Pod) -> dict[str, int]:
     """What a pod costs in base units, rounded up: containers with sidecars or the widest start, plus overhead; one pod.
 
     A sidecar is started in its turn and stays: an init container runs beside the sidecars before it. Where the pod
-    itself states an amount, that counts instead of its containers'. An amount that can not be read counts as nothing.
+    itself states an amount, that counts instead of its containers'. An amount that can not be read is more than any
+    node offers. Linear in what is written.
     """
     spec = pod.spec
     running: _Sums = {}
     start: _Sums = {}
     for container in spec.init_containers:
-        asked = _units(container.resources.requests)
+        needs = _units(container.resources.requests)
         if _is_sidecar(container):
-            _add(running, asked)
-            _widen(start, running)
-        else:
-            _add(asked, running)
-            _widen(start, asked)
+            _add(running, needs)
+            needs = dict.fromkeys(needs, 0)
+        _widen(start, {name: running.get(name, 0) + amount for name, amount in needs.items()})
     for container in spec.containers:
         _add(running, _units(container.resources.requests))
     _widen(running, start)
@@ -143,16 +143,7 @@ def _is_sidecar(container: Container) -> bool:
 
 
 def _units(written: _Written) -> _Sums:
-    return {name: _amount(name, value) for name, value in written.items()}
-
-
-def _amount(resource: str, written: str | int | float) -> int:
-    """Nothing where it can not be read or is negative."""
-    try:
-        read = quantity.milli(written) if resource == "cpu" else quantity.base_units(written, round_up=True)
-    except ValueError:
-        return 0
-    return max(0, min(read, MAX_AMOUNT))
+    return {name: asked(name, value) for name, value in written.items()}
 
 
 def _unreadable(spec: PodSpec) -> Iterator[str]:
@@ -160,7 +151,7 @@ def _unreadable(spec: PodSpec) -> Iterator[str]:
     stated += [spec.overhead or {}, spec.resources.requests if spec.resources is not None else {}]
     for name, value in sorted({(name, str(value)) for each in stated for name, value in each.items()}):
         if not quantity.is_valid(value):
-            yield f"{name}: {value} is not a quantity"
+            yield f"{name}: {value[:_SHOWN]} is not a quantity"
 
 
 def _add(sums: _Sums, more: _Sums) -> None:

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from spinney.api import quantity
-from spinney.api.builtin.node_resources import NodeResourceTopology, PublishedZone, Quantity, ZoneResource
+from spinney.api.builtin.node_resources import NodeResourceTopology, PublishedZone, ZoneResource
 from spinney.api.builtin.pod import Pod
 from spinney.api.domains import NUMA
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import NUMA_ZONE
 from spinney.api.placement.problem import SINGLE_NUMA_NODE, Amounts, Node, Topology, Zone
+from spinney.core.scheduling.amounts import offered
 
-MAX_AMOUNT = 2**63 - 1
 POLICY = "topologyManagerPolicy"
 NUMA_NODE = "Node"
 
@@ -81,7 +80,7 @@ def below_hosts(topology: Topology, published: ClusterTopology) -> Topology:
 def _zone(published: PublishedZone, resources: Sequence[str], held: Sequence[Held]) -> Zone:
     by_name = {one.name: one for one in published.resources}
     there = [by_name.get(name, ZoneResource(name)) for name in resources]
-    allocatable = tuple([_amount(one.name, one.allocatable) for one in there])
+    allocatable = tuple([offered(one.name, one.allocatable) for one in there])
     mine = [sum(amounts[at] for zone, amounts in held if zone in ("", published.name)) for at in range(len(resources))]
     return Zone(
         name=published.name,
@@ -95,12 +94,4 @@ def _strange(one: ZoneResource, allocatable: int, held: int) -> int:
     """What is gone and held by no pod we know."""
     if one.available is None:
         return 0
-    return max(0, allocatable - _amount(one.name, one.available) - held)
-
-
-def _amount(resource: str, written: Quantity) -> int:
-    try:
-        found = quantity.milli(written, False) if resource == "cpu" else quantity.base_units(written, False)
-    except quantity.QuantityError:
-        return 0
-    return max(0, min(found, MAX_AMOUNT))
+    return max(0, allocatable - offered(one.name, one.available) - held)

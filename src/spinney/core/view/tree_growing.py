@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from spinney.api import quantity
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod, PodSpec
 from spinney.api.kinds.clustertopology import ClusterTopology
@@ -18,6 +17,7 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.core.expansion.backends.kai import topology_keys
+from spinney.core.scheduling.amounts import offered
 from spinney.core.scheduling.shapes import requests
 from spinney.core.view.tree import CORDONED, CPU, NOT_READY, Gang, Host, Level, Room, View, is_accelerator
 from spinney.core.view.tree_branches import Growth
@@ -183,7 +183,7 @@ class Forest:
         return Host(node.metadata.name, rooms, state, dict(sorted(gangs.items())), loose)
 
     def _room(self, node: Node, resource: str, pods: Iterable[_Held], state: str) -> Room:
-        capacity = _amount(resource, node.status.allocatable.get(resource, 0))
+        capacity = offered(resource, node.status.allocatable.get(resource, 0))
         used = 0
         for held in pods:
             used += held.asks.get(resource, 0)
@@ -253,15 +253,6 @@ def _state(node: Node) -> str:
     if ready is not None and ready.status != "True":
         return NOT_READY
     return CORDONED if node.spec.unschedulable else ""
-
-
-def _amount(resource: str, written: str | int | float) -> int:
-    """Capacity in base units, rounded down; what cannot be read is nothing."""
-    try:
-        found = quantity.milli(written, round_up=False) if resource == CPU else quantity.base_units(written, False)
-    except quantity.QuantityError:
-        return 0
-    return max(0, found)
 
 
 def _put(kept: dict[str, Any], name: str, one: Any) -> None:

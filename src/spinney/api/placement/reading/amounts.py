@@ -11,7 +11,7 @@ from spinney.api import quantity
 from spinney.api.placement.problem import Amounts
 from spinney.api.placement.reading.unreadable import Path, Unreadable, plain, refused
 
-MAX_AMOUNT = 2**63 - 1
+MAX_AMOUNT = quantity.LARGEST
 
 _Written = Mapping[str, str | int | float]
 
@@ -65,16 +65,17 @@ def _amount(name: str, value: str | int | float, path: Path, round_up: bool) -> 
     try:
         negative = quantity.compare(value, 0) < 0
         amount = quantity.milli(value, round_up) if name == "cpu" else quantity.base_units(value, round_up)
-    except ValueError:  # no quantity, or a number of more digits than Python writes
+    except quantity.QuantityError:
         raise refused(path, value, "a quantity such as 8, 500m or 32Gi") from None
     if negative:
         raise refused(path, value, "0 or more")
-    if amount > MAX_AMOUNT or (amount == MAX_AMOUNT and _capped(value)):
+    if amount == MAX_AMOUNT and _is_beyond(value, "m" if name == "cpu" else ""):
         unit = "thousandths" if name == "cpu" else "units"
         raise refused(path, value, f"at most {MAX_AMOUNT} {unit}")
     return amount
 
 
-def _capped(value: str | int | float) -> bool:
+def _is_beyond(value: str | int | float, unit: str) -> bool:
     """Quantities with a binary suffix end at the largest amount, however large they are written."""
-    return isinstance(value, str) and value.rstrip().endswith("i")
+    is_binary = isinstance(value, str) and value.rstrip().endswith("i")
+    return is_binary or quantity.compare(value, f"{MAX_AMOUNT}{unit}") > 0

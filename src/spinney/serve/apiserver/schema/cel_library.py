@@ -40,14 +40,16 @@ def make_quantity(text: str) -> Opaque:
 def _amount(value: Opaque) -> Fraction:
     text = value[_QUANTITY]
     found = re.fullmatch(r"([+-]?[0-9.]+)([a-zA-Z]*|[eE][-+]?\d+)", text)
-    if found is None:
-        raise LibraryError(f"unable to parse quantity {text}")
+    if found is None or len(text) > _LONGEST_QUANTITY or len(found[2]) > _LONGEST_EXPONENT:
+        raise LibraryError(f"unable to parse quantity {text[:_LONGEST_QUANTITY]}")
     number, suffix = Fraction(found[1]), found[2]
     if suffix in _SCALES:
         return number * _SCALES[suffix]
     return number * Fraction(10) ** int(suffix[1:])
 
 
+_LONGEST_QUANTITY = 1024
+_LONGEST_EXPONENT = len("e-9999")  # arithmetic beyond it would fill memory
 _SCALES = {suffix: Fraction(10) ** (3 * power) for power, suffix in enumerate(["n", "u", "m", "", "k", "M", "G"], -3)}
 _SCALES |= {"T": Fraction(10**12), "P": Fraction(10**15), "E": Fraction(10**18)}
 _SCALES |= {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", 1)}
