@@ -15,6 +15,7 @@ from spinney.cli.plan_asking import planner
 from spinney.core.view.forecast import Forecast
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.transport import Transport
+from spinney.drive.client.unreadable import Unreadable
 from spinney.drive.loop.clock import system_dice
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.running import serving
@@ -27,13 +28,14 @@ async def dashboard(
     options: DashboardOptions,
     configuration: OperatorConfiguration,
     metrics: Callable[[], str] | None = None,
+    unreadable: Unreadable | None = None,
 ) -> AsyncIterator[str]:
     """Pages are served while the block runs; gives the address to tell people, once: a new token is a part of it.
 
-    `metrics` are served beside them, under `/metrics`.
+    `metrics` are served beside them, under `/metrics`. `unreadable` learns of objects that can not be shown.
     """
     token = options.token()
-    seen = ClusterViews(transport, system_dice())
+    seen = ClusterViews(transport, system_dice(), unreadable)
     plan = answering(planner(seen.client, configuration))
     questions = Questions(seen.events, seen.uses, plan, seen.trouble, metrics)
     async with asyncio.TaskGroup() as group:

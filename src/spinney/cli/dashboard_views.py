@@ -24,6 +24,7 @@ from spinney.drive.client.latecomers import Latecomers
 from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
+from spinney.drive.client.unreadable import Unreadable
 from spinney.drive.loop.scheduler.views import (
     CLUSTER_TOPOLOGIES,
     EVENTS,
@@ -43,11 +44,11 @@ _MOST_EVENTS = 50
 class ClusterViews:
     """`run` keeps them up to date. Kinds that the cluster does not have are seen when it gets them."""
 
-    def __init__(self, transport: Transport, dice: Dice) -> None:
+    def __init__(self, transport: Transport, dice: Dice, unreadable: Unreadable | None = None) -> None:
         self.client = ApiClient(transport, dice)
         own_writes = OwnWrites()
-        self._caches = SharedCaches(self.client, own_writes, dice)
-        self._latecomers = Latecomers(self.client, own_writes, dice)
+        self._caches = SharedCaches(self.client, own_writes, dice, unreadable=unreadable)
+        self._latecomers = Latecomers(self.client, own_writes, dice, self._caches.unreadable)
         nodes = self._caches.cache(Selection(NODES), Node)
         pods = self._caches.cache(Selection(PODS), Pod)
         groups = self._latecomers.expect(PODGROUPS, PodGroup)

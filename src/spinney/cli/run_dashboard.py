@@ -10,6 +10,8 @@ from spinney.cli.dashboard import dashboard
 from spinney.cli.roles import Told
 from spinney.drive.client.connect import connect
 from spinney.drive.client.transport import Transport
+from spinney.drive.client.unreadable import Unreadable
+from spinney.drive.client.unreadable import figures as unreadable_figures
 
 
 def create(told: Told) -> DashboardRole:
@@ -23,16 +25,18 @@ class DashboardRole:
         self._told = told
         self._transport = transport
         self._address = ""
+        self._unreadable = Unreadable()
 
     def trouble(self) -> str:
         return "" if self._address else "views are not synced"
 
     def figures(self) -> dict[str, float]:
-        return {}
+        return unreadable_figures(self._unreadable)
 
     async def run(self) -> None:
         try:
-            async with dashboard(self._transport, self._told.dashboard, self._told.configuration) as address:
+            told, seen = self._told, self._unreadable
+            async with dashboard(self._transport, told.dashboard, told.configuration, unreadable=seen) as address:
                 self._address = address
                 click.echo(f"pages    {address}")
                 await asyncio.get_running_loop().create_future()

@@ -8,6 +8,7 @@ from spinney.cli.operator_settings import dynamo_settings_of
 from spinney.cli.roles import Told
 from spinney.drive.client.connect import connect
 from spinney.drive.client.transport import Transport
+from spinney.drive.client.unreadable import figures as unreadable_figures
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.drive.loop.dynamo.running import FIELD_MANAGER, Dynamo
 
@@ -32,7 +33,8 @@ class DynamoRole:
         return "" if self._dynamo.ready.is_set() else "views are not synced"
 
     def figures(self) -> dict[str, float]:
-        return {"leading": float(self._dynamo is not None)}
+        unreadable = [self._dynamo.unreadable] if self._dynamo is not None else []
+        return {"leading": float(self._dynamo is not None), **unreadable_figures(*unreadable)}
 
     async def run(self) -> None:
         await while_leading(self._told, self._transport, DYNAMO_LEASE, FIELD_MANAGER, self._work)

@@ -6,6 +6,7 @@ from spinney.cli.leading import MayWrite, while_leading
 from spinney.cli.roles import Told
 from spinney.drive.client.connect import connect
 from spinney.drive.client.transport import Transport
+from spinney.drive.client.unreadable import figures as unreadable_figures
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.drive.loop.operator.configured import concurrency_of, settings_of
 from spinney.drive.loop.operator.running import FIELD_MANAGER, Operator
@@ -34,7 +35,8 @@ class OperatorRole:
         return f"views are not synced: {troubles}" if troubles else "views are not synced"
 
     def figures(self) -> dict[str, float]:
-        return {"leading": float(self._operator is not None)}
+        unreadable = [self._operator.caches.unreadable] if self._operator is not None else []
+        return {"leading": float(self._operator is not None), **unreadable_figures(*unreadable)}
 
     async def run(self) -> None:
         lease = self._configuration.leader_election.resource_name

@@ -16,6 +16,8 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.connect import connect
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.transport import Transport
+from spinney.drive.client.unreadable import Unreadable
+from spinney.drive.client.unreadable import figures as unreadable_figures
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.drive.loop.grouper.running import Grouper
 from spinney.drive.loop.scheduler.recording import epoch_of
@@ -38,6 +40,7 @@ class SchedulerRole:
         self._clock, self._dice = SystemClock(), system_dice()
         self._client = ApiClient(transport, self._dice)
         self._scheduler: Scheduler | None = None
+        self._unreadable: list[Unreadable] = []
 
     def trouble(self) -> str:
         """Waiting for leadership is well; a leader is ready when its views are."""
@@ -48,7 +51,7 @@ class SchedulerRole:
         return "; ".join(self._scheduler.caches.troubles)
 
     def figures(self) -> dict[str, float]:
-        return {"leading": float(self._scheduler is not None)}
+        return {"leading": float(self._scheduler is not None), **unreadable_figures(*self._unreadable)}
 
     def page(self) -> str:
         """What a leader has to tell; nothing while somebody else leads."""
@@ -67,6 +70,7 @@ class SchedulerRole:
             self._transport, self._clock, self._dice, self._settings, epoch=epoch, may_write=may_write
         )
         grouper = Grouper(self._transport, self._clock, self._dice, names, may_write=may_write)
+        self._unreadable = [self._scheduler.unreadable, grouper.caches.unreadable]
         async with asyncio.TaskGroup() as group:
             group.create_task(self._scheduler.run(), name="scheduler")
             group.create_task(grouper.run(), name="pod-grouper")

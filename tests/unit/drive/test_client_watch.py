@@ -178,7 +178,7 @@ async def test_one_object_of_another_shape_does_not_hide_the_others() -> None:
     async with watching(Scripted(listing(), streams=[Chunks([chunk], stays_open=True)])) as (cache, _, _):
         await cache.wait_for("13")
         assert cache.keys() == [("ns", "a"), ("ns", "b")]
-        assert "color" in cache.broken[("ns", "odd")]
+        assert "color" in cache.broken[("ns", "odd")].problem
 
 
 @in_skipped_time

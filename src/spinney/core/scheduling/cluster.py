@@ -22,13 +22,15 @@ from spinney.api.placement import problem
 from spinney.api.placement.problem import Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.inventory.state import Inventory
-from spinney.core.scheduling.amounts import offered
+from spinney.core.scheduling.amounts import MOST_ASKED, offered
 from spinney.core.scheduling.neighbours import Neighbour, Neighbours
 from spinney.core.scheduling.shapes import shapes_on
 from spinney.core.scheduling.zones import below_hosts, with_zones, zone_of
 
 BASE = ("cpu", "memory", "pods")
 """Resources that are counted even if no node offers them."""
+
+_UNREADABLE = "unreadable/"  # before the uid of a pod: no uid is like it
 
 
 class Room(Enum):
@@ -65,6 +67,7 @@ class Cluster:
         self._zones: dict[str, NodeResourceTopology] = {}
         self._held: dict[str, _Held] = {}
         self.neighbours = Neighbours(lambda: map(self._neighbour, self._held.values()))
+        self._unreadable: dict[str, str] = {}
         self._reserved: set[str] = set()
         self._doomed: set[str] = set()
         self._kai: dict[str, KaiTopology] = {}
@@ -127,6 +130,15 @@ class Cluster:
         if before is not None and (before.node != held.node or before.releasing != held.releasing):
             self.improved += 1
 
+    def put_unreadable(self, uid: str, node: str) -> None:
+        """A pod that can not be read runs on a node (none: no longer): as far as we know nothing is left there."""
+        if self._unreadable.pop(uid, "") and not node:
+            self.improved += 1
+            self.inventory.remove_pod(_UNREADABLE + uid)
+        elif node:
+            self._unreadable[uid] = node
+            self._fill(uid, node)
+
     def put_kai_topology(self, name: str, topology: KaiTopology | None) -> None:
         if topology is None:
             self._kai.pop(name, None)
@@ -154,6 +166,8 @@ class Cluster:
         self.neighbours.clear()
         for uid, held in everybody.items():
             self._hold(uid, held)
+        for uid, name in self._unreadable.items():
+            self._fill(uid, name)
         for node in self._nodes.values():
             self.inventory.put_node(self._projected(node))
 
@@ -236,6 +250,9 @@ class Cluster:
         return found.ready and not found.unschedulable and min(self.inventory.free(slot, waiting=False)) >= 0
 
     # Inside
+
+    def _fill(self, uid: str, node: str) -> None:
+        self.inventory.add_pod(_UNREADABLE + uid, node, (MOST_ASKED,) * len(self.inventory.resources))
 
     def _hold(self, uid: str, held: _Held) -> None:
         before = self._held.get(uid)

@@ -35,7 +35,8 @@ class Context:
     """Look-ups that a reading needs. `topologies` None: levels are left for placement to check.
 
     `short_levels` are the names that ClusterTopologies give to levels, by topology. `has_node` says which nodes are
-    there: a member on any other one pins nothing.
+    there: a member on any other one pins nothing. `unreadable` says of a gang (namespace, name) what of it can not be
+    read, "" if nothing: such a gang is held.
     """
 
     resources: tuple[str, ...]
@@ -45,6 +46,7 @@ class Context:
     topologies: Mapping[str, Topology] | None = None
     short_levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     has_node: Callable[[str], bool] = lambda name: True
+    unreadable: Callable[[str, str], str] = lambda namespace, name: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
     ready, not_ready = False, ""
     try:
         tree, wrong = _checked(read_tree(podgroup.spec), context)
+        unreadable = context.unreadable(podgroup.metadata.namespace, podgroup.metadata.name)
+        wrong += [unreadable] if unreadable else []
         leaves, strays = _muster(podgroup, tree, pods, context)
         for reason, stray in strays:
             roll.hold([stray], wrong[0] if wrong else reason)

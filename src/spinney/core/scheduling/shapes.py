@@ -56,8 +56,16 @@ class Shapes:
         if found is None:
             if len(self._known) >= MOST_SHAPES:
                 self._known.clear()
-            found = self._known[key] = self._read(pod)
+            found = self._known[key] = self._guarded(pod)
         return found
+
+    def _guarded(self, pod: Pod) -> PodShape:
+        """A pod that can not be read asks for more than any node offers: it is not placed, and its node is full."""
+        try:
+            return self._read(pod)
+        except Exception as error:
+            complaint = f"the pod can not be read: {type(error).__name__}: {str(error)[:_SHOWN]}"
+            return PodShape((MOST_ASKED,) * len(self.resources), unsupported=complaint)
 
     def _read(self, pod: Pod) -> PodShape:
         sums = requests(pod)

@@ -1,7 +1,8 @@
 """A view of one resource, kept by folding a list and the changes after it; many readers share it.
 
 Never goes back in time: what is older than what is known is ignored. Never holds on to the loop: long work is cut in
-pieces. Only a watcher folds; everybody else reads.
+pieces. Only a watcher folds; everybody else reads. Never fails of one object: one that can not be decoded, or that a
+subscriber or an index fails of, is `broken` until it changes, and everybody else is told of.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from spinney.drive.client.errors import StaleView
 from spinney.drive.client.identity import Identify, identify, version_number
 from spinney.drive.client.own_writes import Ledger, Pending
 from spinney.drive.client.paths import Key, ResourcePath
+from spinney.drive.client.unreadable import Unreadable
 
 T = TypeVar("T")
 
@@ -34,6 +36,8 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 Subscriber = Callable[[Change[T]], None]
 IndexKeys = Callable[[T], tuple[str, ...]]
+BrokenSubscriber = Callable[[Broken | None, Broken | None], None]
+"""Hears what was broken of an object (nothing: it was well) and what is."""
 
 
 class StaleList(StaleView):
@@ -50,10 +54,13 @@ class Cache(Generic[T]):
         indexes: Mapping[str, IndexKeys[T]] | None = None,
         ledger: Ledger | None = None,
         identity: Identify[T] = identify,
+        unreadable: Unreadable | None = None,
     ) -> None:
         self.resource = resource
         self.synced = False
-        self.broken: dict[Key, str] = {}
+        self.broken: dict[Key, Broken] = {}
+        self._unreadable = unreadable or Unreadable()
+        self._broken_subscribers: tuple[BrokenSubscriber, ...] = ()
         self.ledger = ledger or Ledger()
         self._identity = identity
         self._items: dict[Key, T] = {}
@@ -103,7 +110,7 @@ class Cache(Generic[T]):
         index: dict[str, dict[Key, None]] = {}
         self._indexes[name] = (keys_of, index)
         for key, item in self._items.items():
-            _list_under(index, keys_of(item), key)
+            _list_under(index, self._values(keys_of, key, item), key)
 
     @property
     def resource_version(self) -> str:
@@ -113,9 +120,26 @@ class Cache(Generic[T]):
     def subscribe(self, subscriber: Subscriber[T]) -> Callable[[], None]:
         """Tell about every change from now on, and about what is there already as added. Returns how to stop it."""
         for key in self.keys():
-            subscriber(Change(key, None, self._items[key]))
+            self._guarded(subscriber, Change(key, None, self._items[key]))
         self._subscribers += (subscriber,)
         return lambda: self._unsubscribe(subscriber)
+
+    def subscribe_broken(self, subscriber: BrokenSubscriber) -> None:
+        """Tell about objects that can not be read from now on, and about those that are there already."""
+        for key in sorted(self.broken):
+            subscriber(None, self.broken[key])
+        self._broken_subscribers += (subscriber,)
+
+    def complain(self, key: Key, error: Exception) -> None:
+        """Whoever works on an object of the view failed of it, and will try again: it is told, and nothing else."""
+        thing = self._failed_of(key, error)
+        if thing is not None:
+            self._unreadable.add(self.resource, thing, error)
+
+    def recover(self, key: Key) -> None:
+        """The work on it went well."""
+        if self._unreadable.has_any and key not in self.broken:
+            self._unreadable.remove(self.resource, key)
 
     # Waiting
 
@@ -178,7 +202,7 @@ class Cache(Generic[T]):
             self._put(key, item, uid)
         for thing in broken:
             self._listed.add(thing.key)
-            self.broken[thing.key] = thing.problem
+            self._break(thing)
 
     async def end_list(self, version: str) -> None:
         """Delete what the list did not have, in pieces; then the view is that of the list."""
@@ -188,7 +212,8 @@ class Cache(Generic[T]):
         async for keys in _in_pieces(sorted(missing), _PIECE):
             for key in keys:
                 self._remove(key)
-        self.broken = {key: problem for key, problem in self.broken.items() if key in self._listed}
+        for key in [key for key in self.broken if key not in self._listed]:
+            self._mend(key)
         if self._renewing:
             self.ledger.pending.clear()
         self._listed = set()
@@ -225,7 +250,7 @@ class Cache(Generic[T]):
             if thing.deleted:
                 self._bury(thing.key, number)
             elif number > self._known(thing.key):
-                self.broken[thing.key] = thing.problem
+                self._break(thing)
         self._wake()
 
     def bookmark(self, version: str) -> None:
@@ -246,7 +271,7 @@ class Cache(Generic[T]):
             old = None
         self._items[key] = item
         if self.broken:
-            self.broken.pop(key, None)
+            self._mend(key)
         if self._indexes:
             self._reindex(key, old, item)
         if self._subscribers:
@@ -269,7 +294,7 @@ class Cache(Generic[T]):
         return version_number(self._identity(item)[3])
 
     def _remove(self, key: Key) -> None:
-        self.broken.pop(key, None)
+        self._mend(key)
         old = self._items.pop(key, None)
         if old is None:
             return
@@ -278,8 +303,8 @@ class Cache(Generic[T]):
 
     def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
         for keys_of, index in self._indexes.values():
-            before = keys_of(old) if old is not None else ()
-            after = keys_of(new) if new is not None else ()
+            before = self._values(keys_of, key, old) if old is not None else ()
+            after = self._values(keys_of, key, new) if new is not None else ()
             if before == after:
                 continue
             for value in before:
@@ -289,7 +314,48 @@ class Cache(Generic[T]):
 
     def _tell(self, change: Change[T]) -> None:
         for subscriber in self._subscribers:
+            self._guarded(subscriber, change)
+
+    def _guarded(self, subscriber: Subscriber[T], change: Change[T]) -> None:
+        """The one place where an object that somebody fails of is kept from everybody else."""
+        try:
             subscriber(change)
+        except Exception as error:
+            self._break_by(change.key, error)
+
+    def _values(self, keys_of: IndexKeys[T], key: Key, item: T) -> tuple[str, ...]:
+        """An object that can not be indexed is listed nowhere."""
+        try:
+            return keys_of(item)
+        except Exception as error:
+            self._break_by(key, error)
+            return ()
+
+    def _failed_of(self, key: Key, error: Exception) -> Broken | None:
+        item = self._items.get(key)
+        if item is None:
+            return None
+        _, _, uid, version = self._identity(item)
+        return Broken(key, version, False, f"{type(error).__name__}: {error}", uid)
+
+    def _break_by(self, key: Key, error: Exception) -> None:
+        thing = self._failed_of(key, error)
+        if thing is not None:
+            self._break(thing, error)
+
+    def _break(self, thing: Broken, error: Exception | None = None) -> None:
+        before = self.broken.get(thing.key)
+        self.broken[thing.key] = thing
+        self._unreadable.add(self.resource, thing, error)
+        for subscriber in self._broken_subscribers:
+            subscriber(before, thing)
+
+    def _mend(self, key: Key) -> None:
+        before = self.broken.pop(key, None)
+        if before is not None:
+            self._unreadable.remove(self.resource, key)
+            for subscriber in self._broken_subscribers:
+                subscriber(before, None)
 
     def _unsubscribe(self, subscriber: Subscriber[T]) -> None:
         self._subscribers = tuple(one for one in self._subscribers if one is not subscriber)

@@ -5,6 +5,9 @@ Never lets one object of an unexpected shape hide the others: it is reported as 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -25,12 +28,15 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An object that exists but could not be decoded."""
+    """An object that exists but can not be read. `node` is where it runs, if it is a pod that does."""
 
     key: Key
     version: str
     deleted: bool
     problem: str
+    uid: str = ""
+    node: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(slots=True)
@@ -77,6 +83,22 @@ class _Headed(msgspec.Struct, gc=False):
     metadata: _Meta
 
 
+class _Annotated(msgspec.Struct, gc=False):
+    annotations: dict[str, str] = {}
+
+
+class _Seated(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str = ""
+
+
+class _Annotations(msgspec.Struct, gc=False):
+    metadata: _Annotated
+
+
+class _Seat(msgspec.Struct, gc=False):
+    spec: _Seated
+
+
 class _Envelope(msgspec.Struct, gc=False):
     type: str
     object: msgspec.Raw
@@ -86,7 +108,13 @@ _ENVELOPES = msgspec.json.Decoder(_Envelope)
 _HEADS = msgspec.json.Decoder(_Headed)
 _RAW_LISTS = msgspec.json.Decoder(_List[msgspec.Raw])
 _STATUSES = msgspec.json.Decoder(Status)
+_ANNOTATIONS = msgspec.json.Decoder(_Annotations)
+_SEATS = msgspec.json.Decoder(_Seat)
 
+_DEEPEST = 256
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+_CUT = b'"\\u0000nested too deep"'
+_UNREADABLE = (msgspec.ValidationError, RecursionError)
 
 _CODECS: dict[type[Any], Codec[Any]] = {}
 
@@ -102,13 +130,13 @@ class Codec(Generic[T]):
     def one(self, body: bytes, about: str) -> T:
         try:
             return self._objects.decode(body)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise Undecodable(f"{about}: {error}") from error
 
     def page(self, body: bytes, about: str) -> Page[T]:
         try:
             read = self._lists.decode(body)
-        except msgspec.ValidationError:
+        except _UNREADABLE:
             return self._page_by_item(body, about)
         except msgspec.DecodeError as error:
             raise Undecodable(f"{about}: {error}") from error
@@ -121,14 +149,14 @@ class Codec(Generic[T]):
         """Whole lines of a watch. Bookmarks and errors make the fast decoder refuse; then each line is looked at."""
         try:
             return Batch(self._events.decode_lines(lines))
-        except msgspec.ValidationError:
+        except _UNREADABLE:
             return self._events_by_line(lines, about)
         except msgspec.DecodeError as error:
             raise Undecodable(f"{about}: {error}") from error
 
     def _page_by_item(self, body: bytes, about: str) -> Page[T]:
         try:
-            read = _RAW_LISTS.decode(body)
+            read = _with_depth(_RAW_LISTS.decode, body)
         except msgspec.MsgspecError as error:
             raise Undecodable(f"{about}: {error}") from error
         items: list[T] = []
@@ -144,7 +172,7 @@ class Codec(Generic[T]):
     def _events_by_line(self, lines: bytes | memoryview, about: str) -> Batch[T]:
         batch: Batch[T] = Batch()
         try:
-            envelopes = _ENVELOPES.decode_lines(lines)
+            envelopes = _with_depth(_ENVELOPES.decode_lines, lines)
             for envelope in envelopes:
                 self._add_envelope(batch, envelope, about)
         except msgspec.MsgspecError as error:
@@ -168,13 +196,52 @@ class Codec(Generic[T]):
 
     def _object_or_broken(self, raw: msgspec.Raw, about: str, *, deleted: bool) -> T | Broken:
         try:
+            if _CUT in bytes(raw):
+                raise msgspec.ValidationError(f"Nested deeper than {_DEEPEST} levels")
             return self._objects.decode(raw)
-        except msgspec.ValidationError as error:
+        except _UNREADABLE as error:
             try:
-                meta = _HEADS.decode(raw).metadata
+                return _broken(raw, str(error), deleted=deleted)
             except msgspec.ValidationError:
                 raise Undecodable(f"{about}: {error}") from error
-            return Broken((meta.namespace, meta.name), meta.resource_version, deleted, str(error))
+
+
+def _broken(raw: msgspec.Raw, problem: str, *, deleted: bool) -> Broken:
+    """Who it is, and what else can be told of it."""
+    meta = _with_depth(_HEADS.decode, raw).metadata
+    annotations: Mapping[str, str] = {}
+    node = ""
+    with suppress(*_UNREADABLE):
+        annotations = _ANNOTATIONS.decode(raw).metadata.annotations
+    with suppress(*_UNREADABLE):
+        node = _SEATS.decode(raw).spec.node_name
+    return Broken((meta.namespace, meta.name), meta.resource_version, deleted, problem, meta.uid, node, annotations)
+
+
+def _with_depth(decode: Callable[[Any], T], text: Any) -> T:
+    """Decoded, without what is nested too deep if need be."""
+    try:
+        return decode(text)
+    except RecursionError:
+        return decode(_shallow(bytes(text)))
+
+
+def _shallow(text: bytes) -> bytes:
+    """The same JSON without what is nested too deep for any decoder. Linear, and without recursion itself."""
+    kept: list[bytes] = []
+    depth = start = 0
+    for token in _TOKENS.finditer(text):
+        match text[token.start()]:
+            case 0x5B | 0x7B:
+                depth += 1
+                if depth == _DEEPEST + 1:
+                    kept.append(text[start : token.start()])
+            case 0x5D | 0x7D:
+                if depth == _DEEPEST + 1:
+                    kept.append(_CUT)
+                    start = token.end()
+                depth -= 1
+    return b"".join((*kept, text[start:])) if kept else text
 
 
 def codec_for(kind: type[T]) -> Codec[T]:

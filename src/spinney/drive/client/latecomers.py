@@ -18,6 +18,7 @@ from spinney.drive.client.errors import ClientError, Forbidden, NotFound
 from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.client.shared import SharedCaches
+from spinney.drive.client.unreadable import Unreadable
 
 LOOK_S = 10.0
 PAUSE_S = 1.0
@@ -31,12 +32,18 @@ class Latecomer(Generic[T]):
     """One kind. `cache` is there from the start; `is_here` once the server has the kind."""
 
     def __init__(
-        self, client: ApiClient, own_writes: OwnWrites, dice: Dice, resource: ResourcePath, kind: type[T]
+        self,
+        client: ApiClient,
+        own_writes: OwnWrites,
+        dice: Dice,
+        resource: ResourcePath,
+        kind: type[T],
+        unreadable: Unreadable | None = None,
     ) -> None:
         self.is_here = False
         self._client = client
         self._resource = resource
-        self._caches = SharedCaches(client, own_writes, dice)
+        self._caches = SharedCaches(client, own_writes, dice, unreadable=unreadable)
         self.cache: Cache[T] = self._caches.cache(Selection(resource), kind)
 
     @property
@@ -66,15 +73,18 @@ class Latecomer(Generic[T]):
 class Latecomers:
     """All of them together."""
 
-    def __init__(self, client: ApiClient, own_writes: OwnWrites, dice: Dice) -> None:
+    def __init__(
+        self, client: ApiClient, own_writes: OwnWrites, dice: Dice, unreadable: Unreadable | None = None
+    ) -> None:
         self._client = client
+        self._unreadable = unreadable
         self._own_writes = own_writes
         self._dice = dice
         self._all: list[Latecomer[Any]] = []
 
     def expect(self, resource: ResourcePath, kind: type[T]) -> Cache[T]:
         """The view of a kind; to be asked for before `look` and `run`."""
-        one = Latecomer(self._client, self._own_writes, self._dice, resource, kind)
+        one = Latecomer(self._client, self._own_writes, self._dice, resource, kind, self._unreadable)
         self._all.append(one)
         return one.cache
 

@@ -16,6 +16,7 @@ from spinney.drive.client.codec import codec_for
 from spinney.drive.client.garbage import DuringList, undisturbed
 from spinney.drive.client.identity import of_dict, of_struct
 from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.unreadable import Unreadable
 from spinney.drive.client.watch import Watcher
 
 T = TypeVar("T")
@@ -25,8 +26,15 @@ class SharedCaches:
     """Caches by selection and type. All of them must be asked for before `run`."""
 
     def __init__(
-        self, client: ApiClient, own_writes: OwnWrites, dice: Dice, *, during_list: DuringList = undisturbed
+        self,
+        client: ApiClient,
+        own_writes: OwnWrites,
+        dice: Dice,
+        *,
+        during_list: DuringList = undisturbed,
+        unreadable: Unreadable | None = None,
     ) -> None:
+        self.unreadable = unreadable or Unreadable()
         self._client = client
         self._own_writes = own_writes
         self._dice = dice
@@ -41,7 +49,8 @@ class SharedCaches:
         known = self._caches.get((selection, kind))
         if known is None:
             ledger = self._own_writes.ledger(selection.resource, selection.namespace)
-            known = Cache(selection.resource, ledger=ledger, identity=of_dict if kind is dict else of_struct)
+            identity = of_dict if kind is dict else of_struct
+            known = Cache(selection.resource, ledger=ledger, identity=identity, unreadable=self.unreadable)
             watcher = Watcher(
                 self._client, selection, codec_for(kind), known, self._dice, during_list=self._during_list
             )

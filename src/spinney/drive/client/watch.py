@@ -1,7 +1,7 @@
 """List, then watch, for ever: a state machine written as a table (`step`), and the hands that drive it.
 
 Never loses a delete: after a gap it lists again and the cache deletes what is no longer there. Never decides how long
-to wait by itself: clock and dice are given.
+to wait by itself: clock and dice are given. Never ends but when it is cancelled, whatever the server sends.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Watcher(Generic[T]):
         try:
             with self._during_list() as tidy:
                 version = await self._fold_list(tidy)
-        except ClientError as error:
+        except Exception as error:
             return self._failure(error)
         self.trouble = ""
         return Complete(version)
@@ -177,7 +177,6 @@ class Watcher(Generic[T]):
             if page.first:
                 self._begin_list(page.version)
             self._cache.fold_page(page.items, page.broken)
-            self._report(len(page.broken))
             version = page.version
             tidy()
             await asyncio.sleep(0)
@@ -217,7 +216,7 @@ class Watcher(Generic[T]):
                 return step(now, Closed(abrupt))
         except TimeoutError:
             return step(now, self._failure(TransportTimeout(f"{self._about}: silent past its end")))
-        except ClientError as error:
+        except Exception as error:
             return step(now, self._failure(error))
 
     def _fold_lines(self, lines: bytes | memoryview) -> Received:
@@ -225,7 +224,6 @@ class Watcher(Generic[T]):
         self._cache.fold(batch.events)
         if batch.broken:
             self._cache.fold_broken(batch.broken)
-            self._report(len(batch.broken))
         if batch.bookmark:
             self._cache.bookmark(batch.bookmark)
         if batch.failure is not None:
@@ -237,9 +235,8 @@ class Watcher(Generic[T]):
             _log.info("watch expired, listing again", resource=str(self._selection))
             return Expired()
         self.trouble = str(error)
-        _log.warning("watch failed", resource=str(self._selection), error=str(error))
+        if isinstance(error, ClientError):
+            _log.warning("watch failed", resource=str(self._selection), error=str(error))
+        else:
+            _log.error("watch failed by our own fault", resource=str(self._selection), exc_info=error)
         return Failed(str(error))
-
-    def _report(self, broken: int) -> None:
-        if broken:
-            _log.error("objects of unexpected shape", resource=str(self._selection), count=broken)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, assert_never
+from typing import Any, Generic, TypeVar, assert_never, cast
 
 import structlog
 
@@ -18,6 +18,7 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.errors import ApiStatusError, ClientError, Policy
 from spinney.drive.client.freshness import catch_up
+from spinney.drive.client.paths import Key
 from spinney.drive.loop.queue import QueueClosed, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -57,7 +58,10 @@ class Source(Generic[K]):
 
 
 class Controller(Generic[K]):
-    """Runs until stopped. `client` is used to find out about own writes of unknown fate."""
+    """Runs until stopped. `client` is used to find out about own writes of unknown fate.
+
+    The first source has the objects that the keys are about: one that can not be reconciled is complained of there.
+    """
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class Controller(Generic[K]):
         self.queue: WorkQueue[K] = queue or WorkQueue(dice)
         self._sources = tuple(sources)
         self._caches = tuple({id(source.cache): source.cache for source in sources}.values())
+        self._subject = self._sources[0].cache
         self._reconcile = reconcile
         self._client = client
         self._workers = workers
@@ -129,6 +134,7 @@ class Controller(Generic[K]):
             self._handle_error(key, error)
             return
         self.queue.forget(key)
+        self._subject.recover(cast(Key, key))
         if isinstance(result, Again):
             self.queue.add_after(key, result.after_s)
 
@@ -147,6 +153,7 @@ class Controller(Generic[K]):
                 self.queue.retry(key, at_least_s=_USER_RETRY_S)
             case Policy.OUR_BUG:
                 log.error("reconcile failed", exc_info=error)
+                self._subject.complain(cast(Key, key), error)
                 self.queue.retry(key, at_least_s=1.0)
             case _:
                 assert_never(policy)

@@ -26,6 +26,7 @@ from spinney.drive.loop.controller import Again, Controller, Done, Result, Sourc
 from spinney.drive.loop.dynamo.views import Views, deployment_of
 from spinney.drive.loop.operator.effects import Effects
 from spinney.drive.loop.operator.telling import Refusal
+from spinney.drive.loop.unreadable_events import UnreadableEvents
 
 FIELD_MANAGER = "dynamo-operator"
 _GATHER_S = 0.05
@@ -53,6 +54,8 @@ class Dynamo:
         self._clock, self._dice, self._settings = clock, dice, settings
         door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
         self._effects = Effects(door, clock, FIELD_MANAGER)
+        self.unreadable = self._caches.unreadable
+        self._complaints = UnreadableEvents(self.unreadable, door, clock, FIELD_MANAGER)
         self._refused: dict[Key, str] = {}
 
     async def run(self) -> None:
@@ -62,6 +65,7 @@ class Dynamo:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._caches.run(), name="dynamo-watches")
             group.create_task(controller.run(), name="dynamo-controller")
+            group.create_task(self._complaints.run(), name="dynamo-complaints")
             await self._views.wait_synced()
             self.ready.set()
 

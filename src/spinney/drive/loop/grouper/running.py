@@ -23,6 +23,7 @@ from spinney.drive.loop.grouper.grouping import Grouping, controller
 from spinney.drive.loop.grouper.views import NEEDED, Views
 from spinney.drive.loop.grouper.walking import OwnerWalk
 from spinney.drive.loop.operator.effects import Effects, path_of
+from spinney.drive.loop.unreadable_events import UnreadableEvents
 
 FIELD_MANAGER = "pod-grouper"
 _OURS = (DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE)
@@ -48,7 +49,8 @@ class Grouper:
         door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
         self._effects = Effects(door, clock, FIELD_MANAGER)
         told = settings or GrouperSettings()
-        self._latecomers = Latecomers(self._client, own_writes, dice)
+        self._latecomers = Latecomers(self._client, own_writes, dice, self.caches.unreadable)
+        self._complaints = UnreadableEvents(self.caches.unreadable, door, clock, FIELD_MANAGER)
         views = Views(self.caches, self._latecomers, told)
         complaints = Complaints(door, self._effects, clock)
         grouping = Grouping(views, OwnerWalk(self._client, clock), self._effects, complaints, told)
@@ -64,6 +66,7 @@ class Grouper:
             group.create_task(self.caches.run(), name="pod-grouper-watches")
             group.create_task(self._latecomers.run(), name="pod-grouper-latecomers")
             group.create_task(self._pods.run(), name="pod-grouper")
+            group.create_task(self._complaints.run(), name="pod-grouper-complaints")
             group.create_task(self._queues.run(), name="default-queues")
             self._queues.queue.add(DEFAULT_QUEUE)
             await self._views.wait_synced()

@@ -18,6 +18,7 @@ from spinney.drive.loop.operator.effects import Effects
 from spinney.drive.loop.operator.start_up import has_claims, has_compute_domains, served, synchronise
 from spinney.drive.loop.operator.views import Views
 from spinney.drive.loop.operator.workshop import Workshop
+from spinney.drive.loop.unreadable_events import UnreadableEvents
 
 FIELD_MANAGER = "grove-operator"
 
@@ -55,6 +56,7 @@ class Operator:
         self._workers = concurrency or Concurrency()
         door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=self._own_writes, may_write=may_write)
         self._effects = Effects(door, clock)
+        self._complaints = UnreadableEvents(self.caches.unreadable, door, clock, FIELD_MANAGER)
 
     async def run(self) -> None:
         """Until cancelled. Raises `StartUpFailed` if it cannot begin."""
@@ -73,6 +75,7 @@ class Operator:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="operator-watches")
             group.create_task(self._effects.herald.run(), name="operator-events")
+            group.create_task(self._complaints.run(), name="operator-complaints")
             for controller in controllers:
                 group.create_task(controller.run(), name=f"{controller.name}-controller")
             await views.wait_synced()

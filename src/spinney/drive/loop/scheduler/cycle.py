@@ -186,11 +186,13 @@ class Cycle:
             raise
         except Exception as error:
             _log.error("a gang could not be decided", gang=entry.name, exc_info=error)
+            self._views.podgroups.complain(entry.key, error)
             self._seating.release(entry)
             self._book.rest(entry)
             entry.not_before = self._clock.monotonic() + _LONGEST_RETRY_S
             self._look_after(entry.key, _LONGEST_RETRY_S)
             return None
+        self._views.podgroups.recover(entry.key)
         self._ordering.charge(entry)
         entry.busy = act is not None
         return act

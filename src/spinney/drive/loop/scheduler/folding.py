@@ -21,6 +21,7 @@ from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.priorities import Priorities
 from spinney.core.scheduling.volumes import claims_of, is_for_one_pod
 from spinney.drive.client.cache import Change
+from spinney.drive.client.codec import Broken
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book
 from spinney.drive.loop.scheduler.views import Views, group_of
@@ -56,6 +57,8 @@ class Folding:
         views.podgroups.subscribe(self._podgroup)
         views.pods.subscribe(self._pod)
         views.queues.subscribe(self._queue)
+        views.pods.subscribe_broken(self._unreadable_pod)
+        views.podgroups.subscribe_broken(self._unreadable_group)
         for cache in (views.claims, views.volumes, views.storage_classes, views.resource_claims):
             cache.subscribe(self._lookup)
 
@@ -93,6 +96,23 @@ class Folding:
             for pod in (old, new):
                 if pod is not None:
                     self._concern(group_of(pod))
+
+    def _unreadable_pod(self, before: Broken | None, after: Broken | None) -> None:
+        """Nothing new goes to its node, and its gang is held, until it can be read or is gone."""
+        if before is not None and (after is None or after.uid != before.uid):
+            self._cluster.put_unreadable(before.uid, "")
+        if after is not None:
+            pod = self._views.pods.get(after.key)
+            self._cluster.put_unreadable(after.uid, after.node or (pod.spec.node_name if pod is not None else ""))
+        for thing in (before, after):
+            if thing is not None and self._views.group_of_unreadable(thing)[1]:
+                self._touch(self._views.group_of_unreadable(thing))
+        self._wake()
+
+    def _unreadable_group(self, before: Broken | None, after: Broken | None) -> None:
+        for thing in (before, after):
+            if thing is not None:
+                self._touch(thing.key)
 
     def _had_a_claim_alone(self, pod: Pod) -> bool:
         """Whether others may have waited for a claim of it."""

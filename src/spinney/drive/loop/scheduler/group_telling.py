@@ -76,7 +76,11 @@ class GroupTelling:
     async def _tell(self, key: Key) -> bool:
         """Whether nothing is left to tell."""
         group = self._views.podgroups.get(key)
-        changed = self._news(key, group) if group is not None and self._is_ours(group) else None
+        try:
+            changed = self._news(key, group) if group is not None and self._is_ours(group) else None
+        except Exception as error:
+            self._views.podgroups.complain(key, error)
+            return True
         if group is None or not changed:
             return True
         if self._busy(key) or not self._views.is_seen(self._views.podgroups, key):

@@ -108,7 +108,10 @@ class QueueTelling:
     async def _add_up(self) -> None:
         changed, self._changed = self._changed, {}
         for number, key in enumerate(changed, 1):
-            self._count(key)
+            try:
+                self._count(key)
+            except Exception as error:
+                self._views.podgroups.complain(key, error)
             self._counted(key)
             if number % _BREATH == 0:
                 await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import structlog
 
 from spinney.api.clock import Clock, Dice
+from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import Context
 from spinney.drive.apply.door import Door
@@ -22,6 +23,7 @@ from spinney.drive.client.paths import Key
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.election import LeadershipLost
+from spinney.drive.loop.perseverance import PAUSE_S, persevere
 from spinney.drive.loop.scheduler.acts import Act
 from spinney.drive.loop.scheduler.book import Book
 from spinney.drive.loop.scheduler.carrying import Carried, Ending
@@ -36,6 +38,7 @@ from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.turns import Turn, Turns
 from spinney.drive.loop.scheduler.views import NEEDED, Views
 from spinney.drive.loop.scheduler.working import Work
+from spinney.drive.loop.unreadable_events import UnreadableEvents
 
 FIELD_MANAGER = "spinney-scheduler"
 _BREATH = 16
@@ -63,6 +66,7 @@ class Scheduler:
         self._own_writes = own_writes = OwnWrites()
         self._client = ApiClient(transport, dice)
         self.caches = SharedCaches(self._client, own_writes, dice)
+        self.unreadable = self.caches.unreadable
         self._door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
         self._clock = clock
         self._dice = dice
@@ -78,7 +82,7 @@ class Scheduler:
     async def run(self) -> None:
         """Until cancelled. Raises `LeadershipLost` when somebody else has taken over."""
         await until_served(self._client, NEEDED)
-        latecomers = Latecomers(self._client, self._own_writes, self._dice)
+        latecomers = Latecomers(self._client, self._own_writes, self._dice, self.unreadable)
         views = Views(self.caches, self._settings.names, latecomers)
         folding = Folding(views, self.cluster, self.book, self._settings.names, self._wake.set, self._look_patiently)
         async with asyncio.TaskGroup() as group:
@@ -116,9 +120,11 @@ class Scheduler:
             telling = self._door, work.doubts.settle, self._turns.quiet
             groups = GroupTelling(views, folding.priorities, self._settings.node_pool, self._is_busy, *telling)
             queues = QueueTelling(views, self._settings.names, folding.priorities, *telling, groups.note)
-            group.create_task(work.run(), name="scheduler-events")
-            group.create_task(queues.run(), name="scheduler-queues")
-            group.create_task(groups.run(), name="scheduler-groups")
+            complaints = UnreadableEvents(self.unreadable, self._door, self._clock, SCHEDULER_KAI)
+            group.create_task(persevere(work.run, "reports"), name="scheduler-events")
+            group.create_task(persevere(queues.run, "queues"), name="scheduler-queues")
+            group.create_task(persevere(groups.run, "groups"), name="scheduler-groups")
+            group.create_task(complaints.run(), name="scheduler-complaints")
             self.ready.set()
             self._wake.set()
             await self._go_on(cycle, views, work, group)
@@ -129,12 +135,22 @@ class Scheduler:
             await asyncio.sleep(self._settings.gather_s)
             await views.wait_synced()
             self._wake.clear()
-            for number, act in enumerate(cycle.steps(), 1):
-                if act is not None:
-                    turn = await self._turns.take()
-                    group.create_task(self._do(act, cycle, work, turn))
-                elif number % _BREATH == 0:
-                    await asyncio.sleep(0)
+            try:
+                await self._go_round(cycle, work, group)
+            except LeadershipLost:
+                raise
+            except Exception as error:
+                _log.error("a cycle failed by our own fault", exc_info=error)
+                await asyncio.sleep(PAUSE_S)
+                self._wake.set()
+
+    async def _go_round(self, cycle: Cycle, work: Work, group: asyncio.TaskGroup) -> None:
+        for number, act in enumerate(cycle.steps(), 1):
+            if act is not None:
+                turn = await self._turns.take()
+                group.create_task(self._do(act, cycle, work, turn))
+            elif number % _BREATH == 0:
+                await asyncio.sleep(0)
 
     async def _do(self, act: Act, cycle: Cycle, work: Work, turn: Turn) -> None:
         try:
@@ -143,6 +159,9 @@ class Scheduler:
             raise
         except ClientError as error:
             _log.warning("work on a gang failed", gang="/".join(act.key), error=str(error))
+            carried = Carried(Ending.LATER)
+        except Exception as error:
+            _log.error("work on a gang failed by our own fault", gang="/".join(act.key), exc_info=error)
             carried = Carried(Ending.LATER)
         finally:
             turn.end()
@@ -183,4 +202,5 @@ class Scheduler:
             topologies=self.cluster.topologies,
             short_levels=folding.short_levels,
             has_node=lambda name: inventory.find(name) is not None,
+            unreadable=views.unreadable,
         )

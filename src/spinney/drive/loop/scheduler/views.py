@@ -23,6 +23,7 @@ from spinney.api.meta import Kind
 from spinney.core.scheduling.volumes import Volumes, claims_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.codec import Broken
 from spinney.drive.client.latecomers import Latecomers
 from spinney.drive.client.paths import Key, ResourcePath
 from spinney.drive.client.shared import SharedCaches
@@ -53,6 +54,7 @@ CLUSTER_TOPOLOGIES = path_of(ClusterTopology)
 NEEDED = (PODGROUPS, QUEUES, TOPOLOGIES)
 """Kinds without which there is nothing to schedule by."""
 
+_SHOWN = 200
 _OTHERS = "~"  # no namespace begins with it
 
 
@@ -95,6 +97,9 @@ class Views:
         self.podgroups.subscribe(lambda change: _tick_off(self.podgroups, change))
         self.claims.subscribe(lambda change: _tick_off(self.claims, change))
         self.queues.subscribe(lambda change: _tick_off(self.queues, change))
+        self._unreadable: dict[Key, dict[Key, str]] = {}  # problems of pods, by group
+        self._named_by: dict[Key, Key] = {}  # the group of each of those pods
+        self.pods.subscribe_broken(self._note_unreadable)
 
     @property
     def all(self) -> list[Cache[Any]]:
@@ -118,6 +123,34 @@ class Views:
         """Whether pods name the group, and none of them is ours."""
         value = f"{group[0]}/{group[1]}"
         return bool(self.pods.by("group", _OTHERS + value)) and not self.pods.by("group", value)
+
+    def unreadable(self, namespace: str, name: str) -> str:
+        """What of a gang can not be read, as a sentence; "" if there is nothing."""
+        group = self.podgroups.broken.get((namespace, name))
+        if group is not None:
+            return f"PodGroup {name} can not be read: {group.problem[:_SHOWN]}"
+        pods = self._unreadable.get((namespace, name))
+        if not pods:
+            return ""
+        key, problem = min(pods.items())
+        more = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
+        return f"pod {'/'.join(key)} can not be read: {problem[:_SHOWN]}{more}"
+
+    def group_of_unreadable(self, thing: Broken) -> Key:
+        """The group that a pod named when it could be read, or as far as that can be told."""
+        pod = self.pods.get(thing.key)
+        annotations = pod.metadata.annotations if pod is not None else thing.annotations
+        return (thing.key[0], annotations.get(POD_GROUP_NAME, ""))
+
+    def _note_unreadable(self, before: Broken | None, after: Broken | None) -> None:
+        if before is not None:
+            group = self._named_by.pop(before.key)
+            del self._unreadable[group][before.key]
+            if not self._unreadable[group]:
+                del self._unreadable[group]
+        if after is not None:
+            group = self._named_by[after.key] = self.group_of_unreadable(after)
+            self._unreadable.setdefault(group, {})[after.key] = after.problem
 
     def is_seen(self, cache: Cache[Any], key: Key) -> bool:
         """Whether what we wrote to an object has been seen."""
