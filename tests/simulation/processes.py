@@ -13,6 +13,7 @@ from typing import Any
 
 from spinney.api.clock import Clock, Dice
 from spinney.api.meta import PartialObject
+from spinney.api.roles import NAMESPACE
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient, Selection
@@ -222,7 +223,7 @@ class SchedulerProcess:
             self.trouble.append(error)
 
     def _new_life(self) -> Life:
-        trace = TracingTransport(self.world.transport(self.name), self.world.clock, f"{self.name}-{len(self.lives)}")
+        trace = TracingTransport(self.world.as_role("scheduler"), self.world.clock, f"{self.name}-{len(self.lives)}")
         wire = Wire(self.wrap(trace), self.dice, self.evicts)
         faults = FaultyTransport(wire, self.dice, self.next_schedule())
         wire.late = self.late
@@ -240,7 +241,7 @@ class SchedulerProcess:
         found = await client.list(Selection(PODGROUPS), PartialObject)
         floor = max((epoch_of(each.metadata) for each in found.items), default=0)
         clock = SkewedClock(self.world.clock, self.skew_s)
-        lease = LEASES.ref("spinney-scheduler", "default")
+        lease = LEASES.ref("spinney-scheduler", NAMESPACE)
         identity = f"{self.name}-{len(self.lives)}"
         election = Election(client, door, lease, identity, clock, self.dice, terms=TERMS, epoch_floor=lambda: floor)
 

@@ -25,7 +25,7 @@ from spinney.sim.loop import Sim, SimulationError, run
 from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.nodes.simulated import Habits
 from spinney.sim.stack import Parts
-from spinney.sim.world import Unsettled, World
+from spinney.sim.world import Forbidden, Unsettled, World
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import BLOCK, RACK, ZONE, settings
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY
@@ -65,6 +65,8 @@ def play(seed: int, make: type[Scheduler] = Scheduler) -> Trial:
     hush()
     try:
         run(main, seed=seed, limit_s=200_000)
+    except Forbidden as error:
+        trial.broken.append(f"least privilege: {error}")
     except SimulationError as error:
         trial.broken.append(f"LIVE1 {error}")
     return trial

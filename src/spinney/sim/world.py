@@ -26,6 +26,7 @@ from spinney.drive.client.transport import Transport
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity
 from spinney.serve.apiserver.server import ApiServer
 from spinney.serve.apiserver.store import Event
+from spinney.sim.installed import ActingAs, Overheard, Refusals, install_rights
 from spinney.sim.loop import SimulationError
 from spinney.sim.nodes.simulated import SimulatedNodes
 from spinney.sim.stack import Parts, Stack
@@ -45,8 +46,16 @@ class Unsettled(SimulationError):
     """The world keeps changing; the message shows its last writes."""
 
 
+class Forbidden(SimulationError):
+    """The server forbade one of our roles something: rights or rules as shipped are not what the role needs."""
+
+
 class World:
-    """`async with World(clock, dice, parts) as world:` gives a running cluster."""
+    """`async with World(clock, dice, parts) as world:` gives a running cluster.
+
+    Operator, scheduler and Dynamo part act as their service accounts, with the rights that are shipped; what the server
+    forbids them is in `refusals`, and leaving the world raises `Forbidden`.
+    """
 
     def __init__(
         self,
@@ -60,8 +69,9 @@ class World:
         self.clock = clock
         self.dice = dice
         self.server = server or ApiServer(clock, dice)
+        self.refusals = Refusals()
         self._parts = parts or Parts()
-        self.stack = Stack(wrap(self.transport("spinney-sim")), clock, dice, self._parts)
+        self.stack = self._stack(wrap)
         own = self.transport("world")
         self.client = ApiClient(own, dice)
         self.door = Door(own, dice, field_manager="world")
@@ -78,6 +88,10 @@ class World:
         """A way into the server for one more client, as somebody who may do everything."""
         return InProcessTransport(self.server, Identity(name, groups=(MASTERS, AUTHENTICATED)))
 
+    def as_role(self, role: str) -> Transport:
+        """A way into the server for one more process of a role, with the rights of that role."""
+        return ActingAs(Overheard(self.transport(role), self.refusals), role)
+
     def on_write(self, hook: WriteHook) -> Callable[[], None]:
         """Call the hook after every write to the store; returns how to stop it."""
         listeners = self.server.kernel.store.listeners
@@ -86,6 +100,7 @@ class World:
 
     async def __aenter__(self) -> Self:
         await self.server.start()
+        await install_rights(self.server.kernel, self.transport("installer"))
         self.on_write(self._count)
         await self._begin()
         return self
@@ -97,14 +112,22 @@ class World:
         await self.server.stop()
         if error is None and not ended.cancelled():
             ended.result()
+        if error is None and self.refusals.found:
+            raise Forbidden("; ".join(self.refusals.found[:_RECENT]))
 
     async def restart(self, wrap: Wrap = lambda transport: transport) -> None:
         """End whatever beside the server still runs, crashed or not, and begin anew with nothing remembered."""
         ended = await self._halt()
         if not ended.cancelled():
             ended.exception()
-        self.stack = Stack(wrap(self.transport("spinney-sim")), self.clock, self.dice, self._parts)
+        self.stack = self._stack(wrap)
         await self._begin()
+
+    def _stack(self, wrap: Wrap) -> Stack:
+        """All of it has one line to the server, on which each role acts as itself."""
+        line = wrap(Overheard(self.transport("spinney-sim"), self.refusals))
+        roles = {role: ActingAs(line, role) for role in ("operator", "scheduler", "dynamo")}
+        return Stack(line, self.clock, self.dice, self._parts, **roles)
 
     async def _begin(self) -> None:
         self._running = asyncio.create_task(self.stack.run(), name="world")

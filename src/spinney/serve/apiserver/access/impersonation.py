@@ -23,7 +23,8 @@ from spinney.serve.apiserver.access.identity import (
 from spinney.serve.apiserver.access.rbac import Authorizer
 from spinney.serve.apiserver.errors import ApiError, bad_request
 
-_USER = "impersonate-user"
+IMPERSONATES = "impersonate-user"
+"""The header without which nobody is impersonated."""
 _GROUP = "impersonate-group"
 _UID = "impersonate-uid"
 _EXTRA = "impersonate-extra-"
@@ -60,7 +61,7 @@ def impersonated(
 
 def _wanted(headers: Mapping[str, str]) -> Identity | None:
     """The identity that the headers describe, as they describe it."""
-    user, uid = headers.get(_USER, ""), headers.get(_UID, "")
+    user, uid = headers.get(IMPERSONATES, ""), headers.get(_UID, "")
     groups, extra = _values(headers.get(_GROUP)), _extra(headers)
     if user:
         return Identity(user, uid, tuple(groups), extra)
