@@ -260,6 +260,7 @@ class Shadow:
             topologies=self.cluster.topologies,
             short_levels=self._folding.short_levels,
             has_node=lambda name: inventory.find(name) is not None,
+            is_limited=views.is_limited,
         )
 
     # Telling

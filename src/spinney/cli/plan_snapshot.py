@@ -15,7 +15,7 @@ import msgspec
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.node_resources import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
+from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.builtin.resource import ResourceClaim
 from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from spinney.api.kinds.clustertopology import ClusterTopology
@@ -52,6 +52,7 @@ class Snapshot:
     cluster_topologies: Sequence[ClusterTopology] = ()
     classes: Sequence[PriorityClass] = ()
     budgets: Sequence[PodDisruptionBudget] = ()
+    quotas: Sequence[ResourceQuota] = ()
     claims: Sequence[PersistentVolumeClaim] = ()
     volumes: Sequence[PersistentVolume] = ()
     storage_classes: Sequence[StorageClass] = ()
@@ -72,6 +73,7 @@ _READ: dict[str, tuple[ResourcePath, type[Any]]] = {
     "cluster_topologies": (views.CLUSTER_TOPOLOGIES, ClusterTopology),
     "classes": (views.PRIORITY_CLASSES, PriorityClass),
     "budgets": (views.BUDGETS, PodDisruptionBudget),
+    "quotas": (views.QUOTAS, ResourceQuota),
     "claims": (views.CLAIMS, PersistentVolumeClaim),
     "volumes": (views.VOLUMES, PersistentVolume),
     "storage_classes": (views.STORAGE_CLASSES, StorageClass),
@@ -79,7 +81,16 @@ _READ: dict[str, tuple[ResourcePath, type[Any]]] = {
     "node_zones": (views.NODE_ZONES, NodeResourceTopology),
     "limit_ranges": (ResourcePath("", "v1", "limitranges"), dict),
 }
-_HELPFUL = ("budgets", "claims", "volumes", "storage_classes", "resource_claims", "node_zones", "limit_ranges")
+_HELPFUL = (
+    "budgets",
+    "quotas",
+    "claims",
+    "volumes",
+    "storage_classes",
+    "resource_claims",
+    "node_zones",
+    "limit_ranges",
+)
 """What can be done without where it may not be read; the answer says so."""
 
 

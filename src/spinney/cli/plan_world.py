@@ -80,6 +80,7 @@ def put_snapshot(shadow: Shadow, snapshot: Snapshot) -> None:
         "queues": views.queues,
         "classes": views.priority_classes,
         "budgets": views.budgets,
+        "quotas": views.quotas,
         "claims": views.claims,
         "volumes": views.volumes,
         "storage_classes": views.storage_classes,

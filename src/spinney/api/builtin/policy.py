@@ -1,4 +1,4 @@
-"""Priorities and disruption budgets."""
+"""Priorities, disruption budgets, and quotas as far as they are about priorities."""
 
 from __future__ import annotations
 
@@ -34,3 +34,23 @@ class PodDisruptionBudget(Slim, frozen=True):
     metadata: ObjectMeta
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class ScopeExpression(Slim, frozen=True):
+    scope_name: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class ScopeSelector(Slim, frozen=True):
+    match_expressions: tuple[ScopeExpression, ...] = ()
+
+
+class ResourceQuotaSpec(Slim, frozen=True):
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuota(Slim, frozen=True):
+    metadata: ObjectMeta
+    spec: ResourceQuotaSpec = ResourceQuotaSpec()

@@ -103,6 +103,7 @@ _SCHEDULER = RoleRights(
         grant("storage.k8s.io", "storageclasses", "list watch"),
         grant("scheduling.k8s.io", "priorityclasses", "list watch"),
         grant("policy", "poddisruptionbudgets", "list watch"),
+        grant("", "resourcequotas", "list watch"),
         grant("scheduling.run.ai", "podgroups", _KEPT),
         grant("scheduling.run.ai", "podgroups/status queues/status", "patch"),
         grant("scheduling.run.ai", "queues", "get list watch create"),
@@ -150,7 +151,7 @@ _DYNAMO = RoleRights(
 _DASHBOARD = RoleRights(
     cluster=(
         grant("", "nodes pods", "list watch"),
-        grant("", "events limitranges persistentvolumeclaims persistentvolumes", "list"),
+        grant("", "events limitranges persistentvolumeclaims persistentvolumes resourcequotas", "list"),
         grant("scheduling.run.ai", "podgroups", "list watch"),
         grant("scheduling.run.ai", "queues", "list"),
         grant("", "namespaces", "get"),

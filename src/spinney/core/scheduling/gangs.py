@@ -21,7 +21,7 @@ from spinney.core.scheduling.bonds import Bonds
 from spinney.core.scheduling.claims import ClaimLookup, claims_reach
 from spinney.core.scheduling.leaves import Held, Roll, Waiting, cut
 from spinney.core.scheduling.members import Members, sort_members
-from spinney.core.scheduling.priorities import NEVER, Priorities, is_preemptible
+from spinney.core.scheduling.priorities import NEVER, Priorities, all_carry, is_preemptible
 from spinney.core.scheduling.segments import Topologies, read_segmentation
 from spinney.core.scheduling.shapes import PodShape, Shapes, shapes_on
 from spinney.core.scheduling.tree import DEFAULT_LEAF, Branch, Mistake, check_levels, loosened, read_tree
@@ -36,7 +36,7 @@ class Context:
 
     `short_levels` are the names that ClusterTopologies give to levels, by topology. `has_node` says which nodes are
     there: a member on any other one pins nothing. `unreadable` says of a gang (namespace, name) what of it can not be
-    read, "" if nothing: such a gang is held.
+    read, "" if nothing: such a gang is held. `is_limited`: whether a quota of a namespace is for a PriorityClass.
     """
 
     resources: tuple[str, ...]
@@ -47,6 +47,7 @@ class Context:
     short_levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     has_node: Callable[[str], bool] = lambda name: True
     unreadable: Callable[[str, str], str] = lambda namespace, name: ""
+    is_limited: Callable[[str, str], bool] = lambda namespace, name: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Gang
         mistakes.append(str(mistake))
         roll = Roll()
         roll.hold(sort_members(pods, context.has_node).waiting, str(mistake))
-    priority = context.priorities.of(podgroup.spec.priority_class_name)
+    priority = _priority(podgroup, pods, context)
     return GangReading(
         gang=Gang(
             name=gang_name(podgroup),
@@ -308,6 +309,14 @@ def _muster(
     leaves = {name: sort_members(by_leaf[name], context.has_node) for name in names}
     lost = sort_members(strays, context.has_node).waiting if strays else []
     return leaves, [(_stray(pod, podgroup), pod) for pod in lost]
+
+
+def _priority(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> int:
+    """By its class. Where a quota says how many pods may be of the class, those count that the quota has counted."""
+    name = podgroup.spec.priority_class_name
+    if name and context.is_limited(podgroup.metadata.namespace, name) and not all_carry(name, pods):
+        return context.priorities.of_unproven(name)
+    return context.priorities.of(name)
 
 
 def _preempts(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from spinney.api.builtin.policy import PriorityClass
+from collections.abc import Iterable
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.policy import PriorityClass, ResourceQuota
 
 DEFAULT_PRIORITY = 50
 PREEMPTIBLE_BELOW = 100
 NEVER = "Never"
 """The preemption policy of those who only wait."""
+_SCOPE = "PriorityClass"
 
 
 class Priorities:
@@ -32,6 +36,10 @@ class Priorities:
         found = self._classes.get(name)
         return found.value if found is not None else self._default
 
+    def of_unproven(self, name: str) -> int:
+        """Of a class that nobody has allowed: not above the default."""
+        return min(self.of(name), self._default)
+
     def preempts(self, name: str) -> bool:
         """Whether gangs of this class may take room from less important ones."""
         found = self._classes.get(name)
@@ -52,3 +60,29 @@ def is_preemptible(preemptibility: str, priority: int) -> bool:
             return False
         case _:
             return priority < PREEMPTIBLE_BELOW
+
+
+def limits_class(quota: ResourceQuota, name: str) -> bool:
+    """Whether pods of a PriorityClass are counted by a quota that says for which classes it is."""
+    selector = quota.spec.scope_selector
+    said = [each for each in (selector.match_expressions if selector else ()) if each.scope_name == _SCOPE]
+    if not said:
+        return _SCOPE in quota.spec.scopes
+    return all(_is_meant(each.operator, each.values, name) for each in said)
+
+
+def _is_meant(operator: str, values: tuple[str, ...], name: str) -> bool:
+    match operator:
+        case "In":
+            return name in values
+        case "NotIn":
+            return name not in values
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+def all_carry(name: str, pods: Iterable[Pod]) -> bool:
+    """Whether every pod is of the class itself, so that the quota of its namespace has counted it."""
+    return all(pod.spec.priority_class_name == name for pod in pods)

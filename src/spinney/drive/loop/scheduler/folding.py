@@ -11,7 +11,7 @@ from typing import Any
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.node_resources import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
+from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
@@ -54,6 +54,7 @@ class Folding:
         views.node_zones.subscribe(self._zones)
         views.priority_classes.subscribe(self._priority_class)
         views.budgets.subscribe(self._budget)
+        views.quotas.subscribe(self._quota)
         views.podgroups.subscribe(self._podgroup)
         views.pods.subscribe(self._pod)
         views.queues.subscribe(self._queue)
@@ -173,6 +174,13 @@ class Folding:
         if self._book.pending and _is_laxer(change):
             self._cluster.touch()
             self._wake()
+
+    def _quota(self, change: Change[ResourceQuota]) -> None:
+        """Which classes count in a namespace. What quotas say of their use is nothing to us."""
+        if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
+            return
+        for key in [key for key in self._book.entries if key[0] == change.key[0]]:
+            self._touch(key)
 
     def _queue(self, change: Change[Queue]) -> None:
         """What a queue says of its use is our own word."""

@@ -203,4 +203,5 @@ class Scheduler:
             short_levels=folding.short_levels,
             has_node=lambda name: inventory.find(name) is not None,
             unreadable=views.unreadable,
+            is_limited=views.is_limited,
         )

@@ -11,7 +11,7 @@ from spinney.api.builtin import node_resources
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.node_resources import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
+from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.builtin.resource import ResourceClaim
 from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from spinney.api.kinds.clustertopology import ClusterTopology
@@ -20,6 +20,7 @@ from spinney.api.kinds.queue import Queue
 from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import Kind
+from spinney.core.scheduling.priorities import limits_class
 from spinney.core.scheduling.volumes import Volumes, claims_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.cache import Cache, Change
@@ -38,6 +39,7 @@ VOLUMES = ResourcePath("", "v1", "persistentvolumes", namespaced=False)
 STORAGE_CLASSES = ResourcePath("storage.k8s.io", "v1", "storageclasses", namespaced=False)
 PRIORITY_CLASSES = ResourcePath("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 BUDGETS = ResourcePath("policy", "v1", "poddisruptionbudgets")
+QUOTAS = ResourcePath("", "v1", "resourcequotas")
 RESOURCE_CLAIMS = ResourcePath("resource.k8s.io", "v1", "resourceclaims")
 NODE_ZONES = ResourcePath(node_resources.GROUP, node_resources.VERSION, node_resources.PLURAL, namespaced=False)
 
@@ -84,6 +86,9 @@ class Views:
         self.resource_claims = latecomers.expect(RESOURCE_CLAIMS, ResourceClaim)
         self.priority_classes = view(PRIORITY_CLASSES, PriorityClass)
         self.budgets = view(BUDGETS, PodDisruptionBudget)
+        self.quotas: Cache[ResourceQuota] = caches.cache(
+            Selection(QUOTAS), ResourceQuota, indexes={"namespace": lambda quota: (quota.metadata.namespace,)}
+        )
         self.claims = view(CLAIMS, PersistentVolumeClaim)
         self.volumes = view(VOLUMES, PersistentVolume)
         self.storage_classes = view(STORAGE_CLASSES, StorageClass)
@@ -104,7 +109,7 @@ class Views:
     @property
     def all(self) -> list[Cache[Any]]:
         found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
-        found += [self.priority_classes, self.budgets, self.claims, self.volumes, self.storage_classes]
+        found += [self.priority_classes, self.budgets, self.quotas, self.claims, self.volumes, self.storage_classes]
         return [*found, self.cluster_topologies, self.node_zones, self.resource_claims]
 
     async def wait_synced(self) -> None:
@@ -114,6 +119,10 @@ class Views:
     @property
     def synced(self) -> bool:
         return all(cache.synced for cache in self.all)
+
+    def is_limited(self, namespace: str, priority_class: str) -> bool:
+        """Whether a quota says how many pods of the namespace may be of the class."""
+        return any(limits_class(quota, priority_class) for quota in self.quotas.by("namespace", namespace))
 
     def pods_of(self, group: Key) -> list[Pod]:
         """Our pods that name the group, in the order of their names."""
