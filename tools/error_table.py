@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import msgspec
 import yaml
 
 from spinney.api import operator_configuration
@@ -205,6 +206,8 @@ class Desk:
             return self._of_configuration(case)
         if "managed" in case:
             return self._of_managed(case)
+        if "reserved" in case:
+            return self._of_reserved(case)
         old, new = self._objects(case)
         cluster = self._cluster(case, old)
         settings = SETTINGS[case.get("settings", "")]
@@ -282,6 +285,15 @@ class Desk:
         request = _request(old, old, case["managed"], kind)
         cluster = Cluster({("podcliquesets", "chat"): self._base["set"]})
         return _answer(case, OperatorAdmission(SETTINGS["protected"]).validate(request, cluster))
+
+    def _of_reserved(self, case: Json) -> Answer:
+        group, resource, subresource = case["reserved"]
+        key = "spinney.dev/rank" if resource == "pods" else "spinney.dev/plan"
+        new = {"metadata": {"name": "chat-0", "namespace": "default", "annotations": {key: "1"}}}
+        request = msgspec.structs.replace(
+            _request(new, {"metadata": {"name": "chat-0"}}, "UPDATE", (group, resource)), subresource=subresource
+        )
+        return _answer(case, OperatorAdmission(SETTINGS[""]).validate(request, Cluster()))
 
 
 def _answer(case: Json, verdict: Verdict) -> Answer:

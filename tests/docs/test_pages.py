@@ -17,6 +17,7 @@ from spinney.api.domains import DOMAINS
 from spinney.api.kinds.clustertopology import LevelStatus
 from spinney.api.labels import FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR
 from spinney.api.naming import DEFAULT_TOPOLOGY
+from spinney.api.reserved_keys import RESERVED, ReservedKeys
 from spinney.core.expansion import translation
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -50,6 +51,23 @@ def test_a_refusal_that_no_case_reaches_is_noticed(monkeypatch: pytest.MonkeyPat
         SystemExit, match=r"no case in error_cases\.yaml reaches\nspinney\.core\.admission\.name_rules:1"
     ):
         tool.tables()
+
+
+def test_the_table_of_reserved_keys_is_the_one_that_is_enforced() -> None:
+    page = (ROOT / "docs" / "admission.md").read_text(encoding="utf-8")
+    rows = [
+        f"| {row.resource} | {', '.join(f'`{key}`' for key in sorted(keys))} | {' and '.join(roles)} |"
+        for row in RESERVED
+        for roles, keys in sorted(_by_roles(row).items())
+    ]
+    assert "\n".join(rows) in page, "\n".join(rows)
+
+
+def _by_roles(row: ReservedKeys) -> dict[tuple[str, ...], list[str]]:
+    found: dict[tuple[str, ...], list[str]] = {row.others: ["spinney.dev/*"]}
+    for key, roles in row.writers.items():
+        found.setdefault(roles, []).append(key)
+    return found
 
 
 def test_the_table_of_contract_cases_is_up_to_date() -> None:

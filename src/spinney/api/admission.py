@@ -65,7 +65,10 @@ class Lookup(Protocol):
 
 
 class AdmissionPlugin(Protocol):
-    """Rules in process. `handles` is asked first, must be cheap, and goes by resource, subresource and operation."""
+    """Rules in process. `handles` is asked first and must be cheap.
+
+    It goes by resource, subresource, operation, user, and what the object says in its metadata.
+    """
 
     def handles(self, request: AdmissionRequest) -> bool: ...
 

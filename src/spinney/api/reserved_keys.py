@@ -106,8 +106,12 @@ def without_reserved(found: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in found.items() if not is_reserved(key)}
 
 
+_JUDGED_GROUPS = (PodClique.GROUP, PodGang.GROUP, PodGroup.GROUP)
+"""The groups of kinds by whose status others decide: which gangs are placed, which topologies are in use."""
+
+
 def status_writers() -> dict[tuple[str, str], tuple[str, ...]]:
-    """The kinds of ours that have a status, each with the roles that write it."""
+    """Kinds whose status only roles of ours write, each with those roles."""
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for role, group, resource in _status_grants():
         found[group, resource] = (*found.get((group, resource), ()), role)
@@ -119,5 +123,5 @@ def _status_grants() -> Iterator[tuple[str, str, str]]:
         for grant in rights.cluster:
             for resource in grant.resources:
                 plural, _, subresource = resource.partition("/")
-                if subresource == "status" and grant.group and "patch" in grant.verbs:
+                if subresource == "status" and grant.group in _JUDGED_GROUPS and "patch" in grant.verbs:
                     yield role, grant.group, plural

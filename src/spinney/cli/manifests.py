@@ -74,6 +74,15 @@ def webhooks(namespace: str, config: Path | None, output: str) -> None:
 @manifests.command()
 @_namespace
 @_configured
+@_output
+def policies(namespace: str, config: Path | None, output: str) -> None:
+    """Print the ValidatingAdmissionPolicies that keep what only the roles write. Kubernetes 1.30 or newer."""
+    _print(_policies(namespace, config), output)
+
+
+@manifests.command()
+@_namespace
+@_configured
 @_imaged
 @_output
 def deployments(namespace: str, config: Path | None, image: str | None, output: str) -> None:
@@ -94,6 +103,7 @@ def everything(namespace: str, config: Path | None, image: str | None, output: s
             *_classes(),
             _space(namespace),
             *_rights(namespace),
+            *_policies(namespace, config),
             *_webhooks(namespace, config),
             *_deployments(namespace, config, image),
         ],
@@ -130,6 +140,12 @@ def _webhooks(namespace: str, config: Path | None) -> Objects:
     from spinney.cli.manifests_webhooks import webhook_objects
 
     return webhook_objects(namespace, _read(config)[1])
+
+
+def _policies(namespace: str, config: Path | None) -> Objects:
+    from spinney.cli.manifests_webhooks import policy_objects
+
+    return policy_objects(namespace, _read(config)[1])
 
 
 def _deployments(namespace: str, config: Path | None, image: str | None) -> Objects:

@@ -9,6 +9,7 @@ from spinney.api.roles import users_in
 from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
 from spinney.core.admission.settings import settings_of
 from spinney.serve.webhook.configurations import Address, webhook_configurations
+from spinney.serve.webhook.policies import admission_policies
 
 SERVICE = "spinney-webhook"
 PART_OF = {"app.kubernetes.io/part-of": "spinney"}
@@ -22,6 +23,11 @@ def selector(role: str) -> dict[str, str]:
 def address_in(namespace: str) -> Address:
     """Where API servers find the webhook that runs in a namespace."""
     return Address(service_namespace=namespace, service_name=SERVICE)
+
+
+def policy_objects(namespace: str, configuration: OperatorConfiguration) -> list[dict[str, Any]]:
+    """What API servers refuse by themselves, whether or not the webhook runs."""
+    return admission_policies(settings_of(configuration, users_in(namespace)))
 
 
 def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> list[dict[str, Any]]:

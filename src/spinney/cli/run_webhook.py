@@ -27,6 +27,7 @@ from spinney.cli.webhook_writes import (
     InSecret,
     apply_configurations,
     apply_conversion,
+    apply_policies,
     publish_conversion_trust,
     publish_trust,
     trust_door,
@@ -48,6 +49,7 @@ from spinney.serve.webhook.authorities import Schedule
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.conversion import CONVERT, converted
 from spinney.serve.webhook.papers import InMemory, Mounted, SelfMade, Source, Store
+from spinney.serve.webhook.policies import admission_policies
 from spinney.serve.webhook.running import serving
 from spinney.serve.webhook.serving import Page, Webhook
 from spinney.serve.webhook.together import Together
@@ -165,6 +167,7 @@ class WebhookRole:
         """Whole configurations once, where none are shipped; after that what they trust."""
         if self._url:
             address = Address(bundle, url=self._url)
+            await apply_policies(self._door, admission_policies(self._settings))
             await apply_configurations(self._door, self._configurations(address))
             await apply_conversion(self._client, self._door, address)
             self._url = ""

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import structlog
 
 from spinney.api.crds import crd
 from spinney.api.documents import read_json_as
 from spinney.api.roles.catalog import CONVERTED_DEFINITION, WEBHOOK_CONFIGURATION
 from spinney.cli.stack_options import ConfigurationError
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import written
+from spinney.drive.apply.outcome import Gone, written
 from spinney.drive.apply.write import ANY, Precondition
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import Conflict, NotFound
@@ -28,11 +29,21 @@ from spinney.serve.webhook.authorities import Authorities
 from spinney.serve.webhook.configurations import Address, trusting, trusting_conversion
 from spinney.serve.webhook.papers import OutpacedError
 
+log = structlog.get_logger("webhook")
+
 FIELD_MANAGER = "spinney-webhook"
 SECRETS = ResourcePath("", "v1", "secrets")
 CONFIGURATIONS = {
     kind: ResourcePath("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", namespaced=False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
+POLICIES = {
+    "ValidatingAdmissionPolicy": ResourcePath(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", namespaced=False
+    ),
+    "ValidatingAdmissionPolicyBinding": ResourcePath(
+        "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", namespaced=False
+    ),
 }
 DEFINITIONS = ResourcePath("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 _CONVERTED = "DynamoGraphDeployment"
@@ -88,6 +99,16 @@ async def apply_configurations(door: Door, configurations: list[dict[str, Any]])
     """Whole configurations, made or changed."""
     for one in configurations:
         written(await door.apply(CONFIGURATIONS[one["kind"]].ref(one["metadata"]["name"]), one, ANY))
+
+
+async def apply_policies(door: Door, policies: list[dict[str, Any]]) -> None:
+    """Policies and their bindings, made or changed; nothing where the API server does not serve them."""
+    for one in policies:
+        outcome = await door.apply(POLICIES[one["kind"]].ref(one["metadata"]["name"]), one, ANY)
+        if isinstance(outcome, Gone):
+            log.info("the API server has no ValidatingAdmissionPolicy: what is reserved is kept by the webhook alone")
+            return
+        written(outcome)
 
 
 class _Kept(msgspec.Struct):

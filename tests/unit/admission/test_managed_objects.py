@@ -134,9 +134,9 @@ def test_inv8_whoever_takes_a_finalizer_from_what_is_being_deleted_gets_through(
     assert not allows(asked("pods", "", object=pod(**leaving, annotations={"a": "b"}), old_object=held))
 
 
-def test_scaling_and_status_are_not_guarded() -> None:
+def test_scaling_is_not_guarded_and_status_is_the_operators() -> None:
     assert allows(asked(subresource="scale"))
-    assert allows(asked(subresource="status"))
+    assert allows(asked(subresource="status", user=OPERATOR))
 
 
 def test_what_is_not_managed_is_nobodys_business() -> None:

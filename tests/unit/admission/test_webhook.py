@@ -116,7 +116,7 @@ async def test_warnings_are_sent_with_a_yes() -> None:
 
 
 async def test_what_the_rules_do_not_handle_is_allowed() -> None:
-    other = review(stored(pcs()), subResource="status")
+    other = review(stored(pcs()), subResource="scale")
     assert response(await webhook().handle(post("/validate", other)))["allowed"]
 
 

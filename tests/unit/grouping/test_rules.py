@@ -230,7 +230,7 @@ def test_a_group_takes_over_labels_and_annotations_but_no_records() -> None:
     top = owner("apps/v1/StatefulSet", labels={"l": "2", "kai.scheduler/node-pool": "h100"}, annotations=annotations)
     found = wanted(pod("p", labels={"user": "ada"}), top)
     assert found.labels == {"l": "2"}
-    assert sorted(found.annotations) == ["a", "kai.scheduler/top-owner-metadata", "spinney.dev/tied-to"]
+    assert sorted(found.annotations) == ["a", "kai.scheduler/top-owner-metadata"]
     assert found.at_birth == {"kai.scheduler/node-pool": "h100", "user": "ada"}
 
 

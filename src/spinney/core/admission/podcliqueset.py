@@ -19,6 +19,7 @@ from spinney.core.admission.mnnvl_rules import mnnvl_changes, mnnvl_errors
 from spinney.core.admission.name_rules import name_errors
 from spinney.core.admission.pod_rules import check_pods
 from spinney.core.admission.reading import part, read
+from spinney.core.admission.reserved_rules import reserved_errors
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.admission.sharing_rules import sharing_errors
 from spinney.core.admission.startup_rules import check_startup
@@ -65,6 +66,7 @@ def _check_content(podcliqueset: PodCliqueSet, settings: AdmissionSettings, foun
     found.refuse_all(scheduler_errors(podcliqueset, settings))
     found.refuse_all(sharing_errors(podcliqueset))
     found.refuse_all(mnnvl_errors(podcliqueset, settings))
+    found.refuse_all(reserved_errors(podcliqueset))
 
 
 def _check_change(

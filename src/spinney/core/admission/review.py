@@ -10,7 +10,7 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.core.admission import clustertopology, managed_rules, podcliqueset, podgroup, queue
+from spinney.core.admission import clustertopology, managed_rules, podcliqueset, podgroup, queue, reserved_rules
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.podcliqueset_defaults import defaulted
 from spinney.core.admission.reading import part
@@ -31,7 +31,7 @@ _CHECKS = {
 
 class OperatorAdmission:
     """Defaulting and validation of sets and topologies, validation of PodGroups and Queues, protection of what
-    belongs to sets.
+    belongs to sets and of what only roles of ours write.
     """
 
     def __init__(self, settings: AdmissionSettings) -> None:
@@ -39,24 +39,34 @@ class OperatorAdmission:
         self._managed = managed_rules.PROTECTED if settings.protects_managed else frozenset()
 
     def handles(self, request: AdmissionRequest) -> bool:
-        if request.subresource:
-            return False
-        if (request.group, request.resource) in _CHECKS:
-            return request.operation in OPERATIONS
-        return self._guards(request)
+        if self._checks(request) or self._guards(request):
+            return True
+        return reserved_rules.refuses(request, self._settings)
+
+    def _checks(self, request: AdmissionRequest) -> bool:
+        return (
+            (request.group, request.resource) in _CHECKS and request.operation in OPERATIONS and not request.subresource
+        )
 
     def _guards(self, request: AdmissionRequest) -> bool:
+        if request.subresource:
+            return False
         return (request.group, request.resource) in self._managed and request.operation in managed_rules.OPERATIONS
 
     def mutate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
         """Fill in; whatever cannot be read is left for the schema to refuse. What is being deleted is left alone."""
-        changed = None if self._guards(request) else self._changed(request, lookup)
+        changed = self._changed(request, lookup) if self._checks(request) else None
         return Verdict() if changed is None else Verdict(object=changed)
 
     def validate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
         """Every error at once. What is being deleted may lose its finalizers whatever it looks like."""
+        refusal = reserved_rules.judge_reserved(request, self._settings)
+        if refusal is not None:
+            return refusal
         if self._guards(request):
             return managed_rules.judge_managed(request, self._settings, lookup)
+        if not self._checks(request):
+            return Verdict()
         try:
             return Verdict() if _is_leaving(request) else self._judged(request, lookup)
         except RecursionError:

@@ -17,6 +17,7 @@ from spinney.api.labels import (
     SCALING_GROUP_REPLICA_INDEX,
     TOPOLOGY_NAME,
 )
+from spinney.api.reserved_keys import without_reserved
 from spinney.core.expansion import startup
 from spinney.core.expansion.objects import (
     amend,
@@ -78,7 +79,7 @@ def has_only_updated_pods(live: PodClique) -> bool:
 def _labels(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions) -> dict[str, str]:
     component = COMPONENT_PODCLIQUE if member.group is None else COMPONENT_SCALING_GROUP_PODCLIQUE
     labels = {
-        **member.template.labels,
+        **without_reserved(member.template.labels),
         **managed_labels(podcliqueset.metadata.name, member.name, component),
         PODGANG: member.gang,
         PODCLIQUESET_REPLICA_INDEX: str(member.replica),
@@ -93,8 +94,8 @@ def _labels(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions) ->
 
 
 def _annotations(member: Member) -> dict[str, str]:
-    own = {key: value for key, value in member.template.annotations.items() if key != TOPOLOGY_NAME}
-    return remembering(own, own, member.template.labels)
+    own = {key: value for key, value in without_reserved(member.template.annotations).items() if key != TOPOLOGY_NAME}
+    return remembering(own, own, without_reserved(member.template.labels))
 
 
 def _spec(podcliqueset: PodCliqueSet, member: Member) -> Json:

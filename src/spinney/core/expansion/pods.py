@@ -23,21 +23,19 @@ from spinney.api.labels import (
     ENV_PCSG_NAME,
     ENV_PCSG_TEMPLATE_NUM_PODS,
     GATE_PODGANG_PENDING,
-    MIRRORED,
     NODE_KEYS,
     POD_INDEX,
     PODCLIQUE,
     SCALING_GROUP_REPLICA_INDEX,
     TOPOLOGY_NAME,
 )
+from spinney.api.reserved_keys import without_reserved
 from spinney.core.expansion import compute_domains, sharing, startup
 from spinney.core.expansion.backends import Backend
 from spinney.core.expansion.objects import new_object, owner_reference
 from spinney.core.expansion.pod_state import Pod
 from spinney.core.expansion.resources import PODCLIQUES, PODS
 from spinney.core.expansion.shape import Member, pod_count
-
-_NOT_FOR_PODS = (TOPOLOGY_NAME, MIRRORED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +56,10 @@ def pod(recipe: Recipe, index: int, name: str) -> Create:
     """The pod with this index."""
     clique, member = recipe.clique, recipe.member
     marks = recipe.backend.mark_pod(member.gang, member.name)
-    labels = {key: value for key, value in clique.metadata.labels.items() if key != APP_COMPONENT}
+    labels = {key: value for key, value in without_reserved(clique.metadata.labels).items() if key != APP_COMPONENT}
     labels |= {PODCLIQUE: member.name, POD_INDEX: str(index), **marks.labels}
-    annotations = {key: value for key, value in clique.metadata.annotations.items() if key not in _NOT_FOR_PODS}
+    annotations = without_reserved(clique.metadata.annotations)
+    annotations.pop(TOPOLOGY_NAME, None)
     annotations |= marks.annotations
     if recipe.node_keys:
         annotations[NODE_KEYS] = ",".join(recipe.node_keys)

@@ -91,7 +91,8 @@ def _wanted(chain: Chain, deciding: Chain, shape: Shape, lookups: Lookups, setti
     constraint, segments = _topology(deciding, shape, source, lookups)
     segments_of(deciding.pod.metadata.annotations, chain.pod.title, lookups, source.annotations)
     rank = rank_of(deciding, shape, lookups, settings)
-    annotations = {**_inherited(source.annotations), **segments, KAI_TOP_OWNER_METADATA: _top_owner(chain.top)}
+    taken = {**_inherited(source.annotations), **_tie(chain, shape), **segments}
+    annotations = {**taken, KAI_TOP_OWNER_METADATA: _top_owner(chain.top)}
     warnings = (*_unread(chain), *rank.warnings, *doubts(source, constraint, lookups), *_overlooked(deciding))
     return Wanted(
         chain.pod.metadata.namespace,
@@ -144,12 +145,18 @@ def _spec(shape: Shape, rank: Rank, constraint: PodGroupTopologyConstraint) -> P
 
 
 def _inherited(found: Mapping[str, str]) -> dict[str, str]:
-    """What is for everybody; records of ours stay where they were written, but for the tie to a base gang."""
+    """What is for everybody; records of ours stay where they were written."""
     return {
-        key: value
-        for key, value in found.items()
-        if key not in _NOT_INHERITED and (key == TIED_TO or not key.startswith(SPINNEY_PREFIX))
+        key: value for key, value in found.items() if key not in _NOT_INHERITED and not key.startswith(SPINNEY_PREFIX)
     }
+
+
+def _tie(chain: Chain, shape: Shape) -> dict[str, str]:
+    """The tie to a base gang, which the operator writes on PodGangs; on what users write it would be anybody's word."""
+    gang = chain.gang
+    if gang is None or shape.owner.uid != gang.uid or TIED_TO not in gang.annotations:
+        return {}
+    return {TIED_TO: gang.annotations[TIED_TO]}
 
 
 def _at_birth(chain: Chain) -> dict[str, str]:

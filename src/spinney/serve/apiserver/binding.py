@@ -6,6 +6,7 @@ all, so the stored bytes are cut and joined where nothing else has to be looked 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -88,9 +89,10 @@ def bind(kernel: Kernel, call: Call, name: str, binding: Object) -> None:
         kernel.store.write(call.resource.collection, _bound(kernel, record, node, annotations, labels))
 
 
-def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes) -> bool:
+def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes, passes: Callable[[Object], bool]) -> bool:
     """The bind that every scheduler sends, without the way that every request takes; whether it was done.
 
+    `passes`: whether nobody wants to judge the labels and annotations that it brings.
     Anything unusual in it, or about the pod, is left to the usual way, which also knows the words of a refusal.
     """
     record = kernel.store.get(PODS, namespace, name)
@@ -106,6 +108,9 @@ def bind_at_once(kernel: Kernel, namespace: str, name: str, body: bytes) -> bool
     if (given.namespace or namespace) != namespace or (given.uid or record.uid) != record.uid:
         return False
     if given.resourceVersion and given.resourceVersion != str(record.revision):
+        return False
+    marks: Object = {"annotations": given.annotations, "labels": given.labels}
+    if (given.annotations or given.labels) and not passes(marks):
         return False
     kernel.store.write(PODS, _bound(kernel, record, node, given.annotations, given.labels))
     return True

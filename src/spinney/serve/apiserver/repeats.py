@@ -31,7 +31,7 @@ _HOLE = re.compile(rb'("(?:value": ?"(?=[ !#-\[\]-~]++"\})|(?:hostname|subdomain
 """What differs between the pods of a workload: values of variables, which may be any text, and names of hosts."""
 
 Admits = Callable[[AdmissionRequest], bool]
-"""Whether admission looks at nothing but the spec and what `forget` is called for."""
+"""Whether admission looks at nothing but the spec and what `forget` is called for; the object has metadata alone."""
 
 
 class _Sent(msgspec.Struct, forbid_unknown_fields=True):
@@ -95,8 +95,9 @@ class Repeats:
         key = (call.target.namespace, shape)
         known = self._known.get(key)
         if known is not None:
-            return _repeat(known, sent.metadata, contents, body)
-        return Candidate(key, text) if self._came_before(key) and self._goes_by_spec(call) else None
+            found = _repeat(known, sent.metadata, contents, body)
+            return found if found is not None and self._goes_by_spec(call, found.metadata) else None
+        return Candidate(key, text) if self._came_before(key) and self._goes_by_spec(call, sent.metadata) else None
 
     def _came_before(self, key: Key) -> bool:
         mark = hash(key)
@@ -107,13 +108,17 @@ class Repeats:
         self._seen.add(mark)
         return False
 
-    def _goes_by_spec(self, call: Call) -> bool:
-        """Whether another pod with this spec would fare as this one does."""
+    def _goes_by_spec(self, call: Call, metadata: Object) -> bool:
+        """Whether another pod with this spec would fare as this one does, and nobody minds what its metadata says."""
         if call.query.get("fieldValidation") == "Ignore":
             return False
         place, who = call.target.namespace, call.identity
         return self._admits(
-            AdmissionRequest("", "CREATE", "", "v1", "Pod", "pods", "", place, "", who.name, who.groups, None, None)
+            AdmissionRequest(
+                *("", "CREATE", "", "v1", "Pod", "pods", "", place, "", who.name, who.groups),
+                {"metadata": metadata},
+                None,
+            )
         )
 
     def keep(self, call: Call, candidate: Candidate, pod: Object) -> None:

@@ -130,15 +130,15 @@ class Router:
         asked = on_resource("create", "", "pods", "binding", namespace, name)
         if not identity.is_master and not self._authorizer.allowed(identity, asked)[0]:
             return False
-        return bind_at_once(self._kernel, namespace, name, request.body)
+
+        def passes(marks: Object) -> bool:
+            return self._kernel.admission.is_idle(_bind_request(namespace, name, identity, {"metadata": marks}))
+
+        return bind_at_once(self._kernel, namespace, name, request.body, passes)
 
     def _is_quiet(self, namespace: str, name: str, identity: Identity) -> bool:
         """Whether nobody wants to see the binds of somebody in a namespace; remembered until that may change."""
-        who = (identity.name, identity.groups)
-        asked = AdmissionRequest(
-            "", "CREATE", "", "v1", "Binding", "pods", "binding", namespace, name, *who, None, None
-        )
-        if not self._kernel.admission.is_idle(asked):
+        if not self._kernel.admission.is_idle(_bind_request(namespace, name, identity, None)):
             return False
         self._quiet.add((identity.name, namespace))
         return True
@@ -391,3 +391,9 @@ def _deleted(call: Call, obj: Object) -> dict[str, Any]:
     if call.resource.group:
         details["group"] = call.resource.group
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+def _bind_request(namespace: str, name: str, who: Identity, binding: Object | None) -> AdmissionRequest:
+    return AdmissionRequest(
+        *("", "CREATE", "", "v1", "Binding", "pods", "binding", namespace, name, who.name, who.groups), binding, None
+    )

@@ -6,7 +6,7 @@ Absent fields are spelled out, for an expression that fails is a refusal.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 def words(found: Iterable[str]) -> str:
@@ -40,3 +40,26 @@ def same_entries(name: str, beside: Iterable[str]) -> str:
     new, old, some = entries("object", name), entries("oldObject", name), words(beside)
     kept = f"{new}.all(key, key in {some} || (key in {old} && {old}[key] == {new}[key]))"
     return f"{kept} && {old}.all(key, key in {some} || key in {new})"
+
+
+def quoted(word: str) -> str:
+    return json.dumps(word)
+
+
+def lists(found: Mapping[str, Iterable[str]]) -> str:
+    """A map from strings to lists of strings, sorted."""
+    pairs = (f"{quoted(key)}: {words(value)}" for key, value in sorted(found.items()))
+    return f"{{{', '.join(pairs)}}}"
+
+
+def is_trusted(group: str, users: Iterable[str]) -> str:
+    """That whoever asks is in a group, or one of some users."""
+    return f"((has(request.userInfo.groups) && {quoted(group)} in request.userInfo.groups) || {user_in(users)})"
+
+
+def changed(new: str, old: str, prefix: str, free: Iterable[str], free_prefixes: Iterable[str]) -> str:
+    """The keys under a prefix, but for free ones, that two maps do not have in common."""
+    spared = "".join(f" && !key.startsWith({quoted(one)})" for one in sorted(free_prefixes))
+    ours = f"key.startsWith({quoted(prefix)}) && !(key in {words(free)}){spared}"
+    set_or_changed = f"{new}.filter(key, {ours} && !(key in {old} && {old}[key] == {new}[key]))"
+    return f"({set_or_changed} + {old}.filter(key, {ours} && !(key in {new})))"

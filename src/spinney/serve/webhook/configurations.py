@@ -13,9 +13,10 @@ from typing import Any
 from spinney.api.crds import Conversion
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.dynamographdeployment_v1alpha1 import DynamoGraphDeploymentV1Alpha1
+from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import APP_MANAGED_BY, MANAGED_BY_OPERATOR
 from spinney.api.meta import Kind
-from spinney.api.reserved_keys import SCHEDULER_POD_KEYS
+from spinney.api.reserved_keys import RESERVED, SCHEDULER_POD_KEYS
 from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
 from spinney.core.admission.dynamo.review import OPERATIONS as GRAPH_OPERATIONS
 from spinney.core.admission.managed_rules import OPERATIONS as GUARDED
@@ -24,6 +25,7 @@ from spinney.core.admission.review import GROUP, OPERATIONS, SCHEDULER_KINDS
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.webhook import cel
 from spinney.serve.webhook.conversion import CONVERT
+from spinney.serve.webhook.policies import is_refused, is_status_refused, keys_rules, status_rules
 from spinney.serve.webhook.serving import MUTATE, VALIDATE
 
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
@@ -90,8 +92,8 @@ def webhook_configurations(
 ) -> list[Any]:
     """A mutating and a validating configuration.
 
-    Defaulting may fail open, for validation refuses what was not defaulted; validation fails closed. Settings that
-    protect what the operator made add a webhook for that.
+    Defaulting may fail open, for validation refuses what was not defaulted; validation fails closed. With settings
+    there are webhooks for what only roles of ours write, and for what the operator made if that is protected.
     """
     spared = sorted({*SYSTEM_NAMESPACES, *own_namespaces})
     mutating = [
@@ -106,6 +108,8 @@ def webhook_configurations(
     ]
     validating += [_scheduler_hook(address, kind, spared) for kind in SCHEDULER_KINDS]
     validating.append(_graph_hook(address, VALIDATE, spared) | {"failurePolicy": "Fail"})
+    if settings is not None:
+        validating += _boundary(address, spared, settings)
     if settings is not None and settings.protects_managed:
         validating.append(_guard(address, spared, settings))
     return [
@@ -155,6 +159,25 @@ def _graph_hook(address: Address, path: str, spared: list[str]) -> dict[str, Any
     }
     hook = _frame(f"{path.strip('/')}.{stored.PLURAL}", address, path, [rule])
     return hook | {"matchPolicy": "Exact", "namespaceSelector": _outside(spared)}
+
+
+def _boundary(address: Address, spared: list[str], settings: AdmissionSettings) -> list[dict[str, Any]]:
+    """What only roles of ours write. Asked, for its words, only about what it will refuse: others wait for nobody."""
+    asked = [
+        (f"validate.reserved.{row.resource}", keys_rules(row), is_refused(row, settings))
+        for row in RESERVED
+        if (row.group, row.resource) != (PodGroup.GROUP, PodGroup.PLURAL)
+    ]
+    asked.append(("validate.status", status_rules(), is_status_refused(settings)))
+    return [
+        _frame(name, address, VALIDATE, rules)
+        | {
+            "failurePolicy": "Fail",
+            "namespaceSelector": _outside(spared),
+            "matchConditions": [{"name": "refused", "expression": expression}],
+        }
+        for name, rules, expression in asked
+    ]
 
 
 def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> dict[str, Any]:

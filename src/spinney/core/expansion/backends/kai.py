@@ -23,13 +23,13 @@ from spinney.api.labels import (
     KAI_SKIP_PODGROUPER,
     KAI_SUBGROUP_NAME,
     KAI_TOPOLOGY,
-    MIRRORED,
     POD_GROUP_NAME,
     SCHEDULER_KAI,
     TIED_TO,
     TOPOLOGY_NAME,
 )
 from spinney.api.meta import ObjectMeta
+from spinney.api.reserved_keys import without_reserved
 from spinney.core.expansion.backends import Capabilities, Find, Marks, Twin
 from spinney.core.expansion.objects import amend, builtins, difference, kept, owner_reference
 from spinney.core.expansion.resources import CLUSTERTOPOLOGIES, KAI_TOPOLOGIES, PODGANGS, PODGROUPS
@@ -192,8 +192,11 @@ def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec) -> tuple
 
 
 def _annotations(gang: PodGang) -> Json:
-    passed = {key: value for key, value in gang.metadata.annotations.items() if key not in (MIRRORED, KAI_TOPOLOGY)}
-    return passed | {KAI_SKIP_PODGROUPER: "true"}
+    """Of what is reserved the tie alone is the operator's to pass on."""
+    found = gang.metadata.annotations
+    passed = {key: value for key, value in without_reserved(found).items() if key != KAI_TOPOLOGY}
+    tie = {TIED_TO: found[TIED_TO]} if TIED_TO in found else {}
+    return passed | tie | {KAI_SKIP_PODGROUPER: "true"}
 
 
 def _topology(topology: ClusterTopology, name: str, levels: list[Json]) -> Create:
