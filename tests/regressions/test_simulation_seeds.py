@@ -18,6 +18,7 @@ SEEDS = [
     123145,  # a PodGroup was deleted while a recorded bind was on its way, and the judge saw no record
     200566,  # a gang was refused for children that its queue does not allow, though others would have sufficed
     200965,  # without an election, an epoch went with the last PodGroup that had it, and the judge remembered it
+    210036,  # a late member went to another rack than one that had to go for a plan which was not recorded
 ]
 
 

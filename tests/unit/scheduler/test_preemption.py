@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
+from spinney.drive.client.transport import Response
 from spinney.sim.loop import Sim
 from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
@@ -438,3 +440,72 @@ def test_inv7_a_plan_does_not_count_on_the_victims_of_a_plan_that_is_not_recorde
         return lambda inner: HoldsBack(inner, "mid")
 
     in_world(scenario, nodes=TWO_RACKS, wrap=wrapping)
+
+
+def test_inv3_a_gang_that_gives_way_is_not_continued_elsewhere_before_its_members_are_on_their_way() -> None:
+    """The plan that they have to go for may come to nothing (seed 210036)."""
+
+    async def scenario(world: World) -> None:
+        dog = guarded(world, late_s=0.0)
+        await world.apply([*CLASSES, gang("low", 1, "low", required=RACK), *pods("low", 1)])
+        await world.settle()
+        node = (await bound(world))["low-0"]
+        (other,) = [each for each in await _nodes_of_its_rack(world, node) if each != node]
+        await patch(world, "Node", other, {"spec": {"unschedulable": True}})
+        await world.apply([gang("high", 1, "high"), pod("high-0", "high", nodeSelector={HOST: node})])
+        await asyncio.sleep(5.0)
+        await world.apply(pod("low-1", "low"))
+        await asyncio.sleep(5.0)
+        assert await recorded(world, "high") is None
+        assert await bound(world) == {"low-0": node}
+        await world.settle(quiet_s=200)
+        assert set(await bound(world)) == {"high-0", "low-1"}
+        assert dog.check_at_rest() == []
+
+    def wrapping(sim: Sim) -> Any:
+        return lambda inner: HoldsBack(inner, "high")
+
+    in_world(scenario, nodes=TWO_RACKS, wrap=wrapping)
+
+
+class Conflicts:
+    """The first record of a gang's plan conflicts."""
+
+    def __init__(self, inner: Any, gang: str) -> None:
+        self._inner = inner
+        self._path = f"/podgroups/{gang}"
+        self._left = 1
+        self.stream, self.close = inner.stream, inner.close
+
+    async def request(self, method: str, path: str, **rest: Any) -> Any:
+        if self._left and path.endswith(self._path) and b"spinney.dev/plan" in (rest.get("body") or b""):
+            self._left = 0
+            status = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict"}
+            return Response(409, {}, msgspec.json.encode(status))
+        return await self._inner.request(method, path, **rest)
+
+
+def test_inv3_a_gang_that_is_spared_is_read_again_before_it_is_decided() -> None:
+    async def scenario(world: World) -> None:
+        dog = guarded(world, late_s=0.0)
+        await world.apply([*CLASSES, gang("low", 1, "low", required=RACK), *pods("low", 1)])
+        await world.settle()
+        node = (await bound(world))["low-0"]
+        (other,) = [each for each in await _nodes_of_its_rack(world, node) if each != node]
+        await patch(world, "Node", other, {"spec": {"unschedulable": True}})
+        await world.apply(pod("low-1", "low"))
+        await world.settle()
+        await world.apply([gang("top", 1, "high"), pod("top-0", "top", nodeSelector={HOST: node})])
+        await world.settle()
+        assert set(await bound(world)) == {"top-0", "low-1"}
+        assert dog.check_at_rest() == []
+
+    def wrapping(sim: Sim) -> Any:
+        return lambda inner: Conflicts(inner, "top")
+
+    in_world(scenario, nodes=TWO_RACKS, wrap=wrapping)
+
+
+async def _nodes_of_its_rack(world: World, name: str) -> list[str]:
+    racks = {each["metadata"]["name"]: each["metadata"]["labels"][RACK] for each in await world.list("Node")}
+    return [each for each, rack in racks.items() if rack == racks[name]]

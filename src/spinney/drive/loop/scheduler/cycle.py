@@ -85,7 +85,7 @@ class Cycle:
         self._look_after = look_after
         self._decider = Decider(cluster, settings.strategy, settings.budget)
         self._ordering = Ordering(views.queues)
-        self._seating = Seating(views, cluster, epoch, clock, lambda key: look_after(key, 0.0))
+        self._seating = Seating(views, cluster, epoch, clock, self._look_again)
         self._tenure = Tenure(views.queues, cluster, book, self._ordering, clock, look_after)
         self._muster = Muster(views, cluster, book, self._decider, self._tenure, context)
         self._havens = Havens(cluster, clock, look_after)
@@ -110,6 +110,11 @@ class Cycle:
             metrics,
         )
         self._improved = -1
+
+    def _look_again(self, key: Key) -> None:
+        """A gang stands otherwise than it was read: it is not decided before it is read again."""
+        self._book.touch(key)
+        self._look_after(key, 0.0)
 
     # Acts
 
@@ -374,7 +379,7 @@ class Cycle:
         if entry.key in self._book.changed or entry.busy or entry.key not in self._book.due:
             return False
         entry.unsettled = not self._views.is_fresh(entry.key)
-        if entry.unsettled:
+        if entry.unsettled or self._muster.is_giving_way(entry.key):
             return False
         return entry.not_before <= self._clock.monotonic() and self._decider.is_current
 

@@ -80,6 +80,18 @@ class Muster:
             lambda: self._tenure.spares(entry),
         )
 
+    def is_giving_way(self, key: Key) -> bool:
+        """Whether members have to go and are not on their way yet: who stays, and where, is known when they are.
+
+        The plan that they have to go for may never be recorded, or be given up; then they hold the others (INV3).
+        """
+        if not self._cluster.has_doomed:
+            return False
+        return any(
+            self._cluster.is_doomed(pod.metadata.uid) and pod.metadata.deletion_timestamp is None
+            for pod in self._views.pods_of(key)
+        )
+
     def charges(self, pods: Iterable[Pod]) -> list[Charge]:
         """What pods that hold room use of the queues of their gangs."""
         found = []
