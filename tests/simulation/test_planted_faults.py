@@ -17,7 +17,7 @@ from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.priorities import Priorities
 from spinney.drive.apply.outcome import Written
 from spinney.drive.loop.scheduler import carrying, cycle
-from spinney.drive.loop.scheduler.binding import Binder, Fate
+from spinney.drive.loop.scheduler.binding import Binder, Bound, Fate
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.settings import Settings
@@ -115,9 +115,9 @@ def forget_reservations(patch: Patch) -> None:
 def bind_half(patch: Patch) -> None:
     bind_all = Binder.bind_all
 
-    async def bind_one(self: Binder, plan: Plan, keys: Any) -> dict[str, Fate]:
+    async def bind_one(self: Binder, plan: Plan, keys: Any) -> Bound:
         await bind_all(self, msgspec.structs.replace(plan, seats=plan.seats[:1]), keys)
-        return {seat.uid: Fate.TAKEN for seat in plan.seats}
+        return Bound({seat.uid: Fate.TAKEN for seat in plan.seats})
 
     patch.setattr(Binder, "bind_all", bind_one)
 
