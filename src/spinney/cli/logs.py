@@ -1,4 +1,4 @@
-"""Logs of a running stack: one JSON line for each event, on standard error.
+"""Logs of a running stack: one line for each event, in JSON or for people, on standard error.
 
 Never on standard output, which belongs to what a command was asked for.
 """
@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Literal
 
 import structlog
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
+"""By the words of a configuration."""
 
 _SHARED: list[structlog.typing.Processor] = [
     structlog.stdlib.add_log_level,
@@ -17,10 +21,11 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-def log_to_stderr(level: int = logging.WARNING) -> None:
+def log_to_stderr(level: int = logging.WARNING, form: Literal["json", "text"] = "json") -> None:
     """Our own events, and those of the libraries under us, in one form."""
+    renderer = _renderer(form)
     structlog.configure(
-        processors=[*_SHARED, structlog.processors.JSONRenderer()],
+        processors=[*_SHARED, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
@@ -30,9 +35,15 @@ def log_to_stderr(level: int = logging.WARNING) -> None:
         structlog.stdlib.ProcessorFormatter(
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(),
+                renderer,
             ],
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *_SHARED],
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def _renderer(form: Literal["json", "text"]) -> structlog.typing.Processor:
+    if form == "json":
+        return structlog.processors.JSONRenderer()
+    return structlog.dev.ConsoleRenderer(colors=False)

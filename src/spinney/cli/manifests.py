@@ -55,10 +55,11 @@ def crds(output: str) -> None:
 
 @manifests.command()
 @_namespace
+@_configured
 @_output
-def rbac(namespace: str, output: str) -> None:
+def rbac(namespace: str, config: Path | None, output: str) -> None:
     """Print a service account with its rights for each role."""
-    _print([_space(namespace), *_rights(namespace)], output)
+    _print([_space(namespace), *_rights(namespace, config)], output)
 
 
 @manifests.command()
@@ -102,7 +103,7 @@ def everything(namespace: str, config: Path | None, image: str | None, output: s
             *_kinds(namespace),
             *_classes(),
             _space(namespace),
-            *_rights(namespace),
+            *_rights(namespace, config),
             *_policies(namespace, config),
             *_webhooks(namespace, config),
             *_deployments(namespace, config, image),
@@ -116,10 +117,11 @@ def _space(namespace: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
 
 
-def _rights(namespace: str) -> Objects:
+def _rights(namespace: str, config: Path | None) -> Objects:
     from spinney.api.roles import rbac_objects
+    from spinney.cli.operator_settings import names_of
 
-    return rbac_objects(namespace)
+    return rbac_objects(namespace, names_of(_read(config)[1]))
 
 
 def _classes() -> Objects:

@@ -85,6 +85,9 @@ def _deployment(role: str, namespace: str, image: str, digest: str, configuratio
             "volumes": [
                 {"name": "configuration", "configMap": {"name": CONFIG_MAP}},
                 {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
+                *_certificates(
+                    role, configuration, {"secret": {"secretName": configuration.server.webhooks.secret_name}}
+                ),
             ],
         },
     }
@@ -133,8 +136,15 @@ def _container(role: str, namespace: str, image: str, configuration: OperatorCon
         "volumeMounts": [
             {"name": "configuration", "mountPath": CONFIG_DIR, "readOnly": True},
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - a memory volume of this pod alone
+            *_certificates(role, configuration, {"mountPath": server.webhooks.server_cert_dir, "readOnly": True}),
         ],
     }
+
+
+def _certificates(role: str, configuration: OperatorConfiguration, said: Object) -> list[Object]:
+    """What is said of the volume with certificates that somebody else makes, where there is one."""
+    is_given = role == "webhook" and configuration.server.webhooks.cert_provision_mode == "manual"
+    return [{"name": "certificates", **said}] if is_given else []
 
 
 def _probe(path: str) -> Object:

@@ -6,7 +6,6 @@ from typing import Any
 
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import users_in
-from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
 from spinney.core.admission.settings import settings_of
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.policies import admission_policies
@@ -31,21 +30,26 @@ def policy_objects(namespace: str, configuration: OperatorConfiguration) -> list
 
 
 def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> list[dict[str, Any]]:
-    """The bundles of the configurations and the Secret are filled in by the webhook when it runs."""
+    """The bundles of the configurations and the Secret are filled in by the webhook when it runs.
+
+    Where certificates are somebody else's, so is the Secret with them.
+    """
     settings = settings_of(configuration, users_in(namespace))
-    port = configuration.server.webhooks.port
+    told = configuration.server.webhooks
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": namespace, "labels": dict(PART_OF)},
+        "spec": {"selector": selector("webhook"), "ports": [{"name": "https", "port": 443, "targetPort": told.port}]},
+    }
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": told.secret_name, "namespace": namespace, "labels": dict(PART_OF)},
+        "type": "Opaque",
+    }
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": SERVICE, "namespace": namespace, "labels": dict(PART_OF)},
-            "spec": {"selector": selector("webhook"), "ports": [{"name": "https", "port": 443, "targetPort": port}]},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": WEBHOOK_CERTIFICATES, "namespace": namespace, "labels": dict(PART_OF)},
-            "type": "Opaque",
-        },
+        service,
+        *([secret] if told.cert_provision_mode == "auto" else []),
         *webhook_configurations(address_in(namespace), [namespace], settings=settings),
     ]

@@ -6,8 +6,14 @@ from pathlib import Path
 
 from spinney.api.documents import DocumentError, read_bounded
 from spinney.api.labels import SCHEDULER_KAI
-from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
-from spinney.api.roles import users_in
+from spinney.api.operator_configuration import (
+    BACKENDS,
+    ConfigurationError,
+    OperatorConfiguration,
+    fields_given,
+    load_configuration,
+)
+from spinney.api.roles import Names, users_in
 from spinney.cli.stack_options import ConfigurationError as OptionError
 from spinney.core.admission.dynamo.review import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
@@ -37,16 +43,31 @@ def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> 
     if path is None:
         return load_configuration(otherwise, backends)
     try:
+        return load_configuration(_text_of(path), backends)
+    except ConfigurationError as error:
+        raise OptionError(f"--config {path}: {error}") from error
+
+
+def given_in(path: Path | None) -> frozenset[str]:
+    """The fields that a configuration file, which can be used, has values for."""
+    return fields_given(_text_of(path)) if path is not None else frozenset()
+
+
+def _text_of(path: Path) -> bytes:
+    try:
         with path.open("rb") as stream:
-            text = read_bounded(stream)
+            return read_bounded(stream)
     except OSError as error:
         raise OptionError(f"--config {path}: cannot be read: {error.strerror}") from error
     except DocumentError as error:
         raise OptionError(f"--config {path}: {error}") from error
-    try:
-        return load_configuration(text, backends)
-    except ConfigurationError as error:
-        raise OptionError(f"--config {path}: {error}") from error
+
+
+def names_of(configuration: OperatorConfiguration) -> Names:
+    """What the rights of our roles are about."""
+    election = configuration.leader_election
+    secret = configuration.server.webhooks.secret_name
+    return Names(election.resource_name, election.resource_namespace, secret)
 
 
 def admission_of(configuration: OperatorConfiguration) -> OperatorAdmission:

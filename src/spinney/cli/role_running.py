@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -16,7 +15,7 @@ from spinney.api.operator_configuration import ConfigurationError
 from spinney.cli.dashboard_options import DashboardOptions
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.health import probed
-from spinney.cli.logs import log_to_stderr
+from spinney.cli.logs import LEVELS, log_to_stderr
 from spinney.cli.operator_settings import read_configuration
 from spinney.cli.roles import Measured, Role, Told, WebhookOptions, create
 from spinney.cli.stack_options import ConfigurationError as OptionError
@@ -27,7 +26,6 @@ from spinney.drive.loop.operator.start_up import StartUpFailed
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
 OK, FAILED, USAGE = 0, 1, 2
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
 _LOOK_S = 0.05
 
 
@@ -43,7 +41,7 @@ def run_roles(
     on_signal(signal.default_int_handler)
     try:
         configuration = read_configuration(config, otherwise="")
-        log_to_stderr(_LEVELS[configuration.log_level])
+        log_to_stderr(LEVELS[configuration.log_level], configuration.log_format)
         connection = find_connection(SystemClock(), kubeconfig=kubeconfig)
         told = Told(
             configuration,

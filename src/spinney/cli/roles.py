@@ -9,7 +9,11 @@ from typing import Protocol, runtime_checkable
 
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.dashboard_options import DashboardOptions
+from spinney.drive.client.connect import connect
 from spinney.drive.client.connection import Connection
+from spinney.drive.client.paced import PacedTransport
+from spinney.drive.client.transport import Transport
+from spinney.drive.loop.clock import SystemClock
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
 MODULES = {
@@ -42,6 +46,12 @@ class Told:
     webhook: WebhookOptions = WebhookOptions()
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     dashboard: DashboardOptions = field(default_factory=DashboardOptions)
+
+    def connect(self) -> Transport:
+        """A transport to the cluster, as fast as the configuration allows."""
+        transport = connect(self.connection)
+        limit = self.configuration.runtime_client_connection.limit
+        return transport if limit is None else PacedTransport(transport, SystemClock(), *limit)
 
 
 class Role(Protocol):

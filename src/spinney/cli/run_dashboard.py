@@ -8,14 +8,13 @@ import click
 
 from spinney.cli.dashboard import dashboard
 from spinney.cli.roles import Told
-from spinney.drive.client.connect import connect
 from spinney.drive.client.transport import Transport
 from spinney.drive.client.unreadable import Unreadable
 from spinney.drive.client.unreadable import figures as unreadable_figures
 
 
 def create(told: Told) -> DashboardRole:
-    return DashboardRole(told, connect(told.connection))
+    return DashboardRole(told, told.connect())
 
 
 class DashboardRole:

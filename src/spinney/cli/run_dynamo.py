@@ -6,7 +6,6 @@ from spinney.api.roles.catalog import DYNAMO_LEASE
 from spinney.cli.leading import MayWrite, while_leading
 from spinney.cli.operator_settings import dynamo_settings_of
 from spinney.cli.roles import Told
-from spinney.drive.client.connect import connect
 from spinney.drive.client.transport import Transport
 from spinney.drive.client.unreadable import figures as unreadable_figures
 from spinney.drive.loop.clock import SystemClock, system_dice
@@ -14,7 +13,7 @@ from spinney.drive.loop.dynamo.running import FIELD_MANAGER, Dynamo
 
 
 def create(told: Told) -> DynamoRole:
-    return DynamoRole(told, connect(told.connection))
+    return DynamoRole(told, told.connect())
 
 
 class DynamoRole:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spinney.cli.leading import MayWrite, while_leading
 from spinney.cli.roles import Told
-from spinney.drive.client.connect import connect
 from spinney.drive.client.transport import Transport
 from spinney.drive.client.unreadable import figures as unreadable_figures
 from spinney.drive.loop.clock import SystemClock, system_dice
@@ -13,7 +12,7 @@ from spinney.drive.loop.operator.running import FIELD_MANAGER, Operator
 
 
 def create(told: Told) -> OperatorRole:
-    return OperatorRole(told, connect(told.connection))
+    return OperatorRole(told, told.connect())
 
 
 class OperatorRole:

@@ -13,7 +13,6 @@ from spinney.cli.leading import MayWrite, while_leading
 from spinney.cli.roles import Told
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.connect import connect
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.transport import Transport
 from spinney.drive.client.unreadable import Unreadable
@@ -27,7 +26,7 @@ from spinney.drive.loop.scheduler.views import PODGROUPS
 
 
 def create(told: Told) -> SchedulerRole:
-    return SchedulerRole(told, connect(told.connection))
+    return SchedulerRole(told, told.connect())
 
 
 class SchedulerRole:

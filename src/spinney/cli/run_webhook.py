@@ -17,7 +17,6 @@ import structlog
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE, users_in
-from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
 from spinney.cli.addresses import certificate_hosts, reachable_host
 from spinney.cli.cluster_reading import ClusterReader
 from spinney.cli.roles import Told, WebhookOptions
@@ -38,7 +37,6 @@ from spinney.core.admission.review import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings, settings_of
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.connect import connect
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.client.transport import Transport
@@ -61,7 +59,7 @@ _TOPOLOGIES = ResourcePath(ClusterTopology.GROUP, ClusterTopology.VERSION, Clust
 
 
 def create(told: Told) -> WebhookRole:
-    return WebhookRole(told, connect(told.connection))
+    return WebhookRole(told, told.connect())
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ class WebhookRole:
             return Mounted(Path(told.server_cert_dir))
         store: Store = InMemory()
         if self._place.service:
-            store = InSecret(self._client, self._trust_door, self._place.namespace, WEBHOOK_CERTIFICATES)
+            store = InSecret(self._client, self._trust_door, self._place.namespace, told.secret_name)
         return SelfMade(store, self._place.hosts, self._schedule)
 
     def _configurations(self, address: Address) -> list[dict[str, Any]]:

@@ -20,9 +20,9 @@ from spinney.cli.api_servers import Api, embedded, real
 from spinney.cli.dashboard import dashboard
 from spinney.cli.dashboard_options import DashboardOptions
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
-from spinney.cli.logs import log_to_stderr
+from spinney.cli.logs import LEVELS, log_to_stderr
 from spinney.cli.manifest_files import Manifest, ManifestError, apply_all, read_manifests
-from spinney.cli.operator_settings import admission_of, dynamo_admission_of, read_configuration
+from spinney.cli.operator_settings import admission_of, dynamo_admission_of, given_in, read_configuration
 from spinney.cli.stack_options import ConfigurationError, StackOptions, only_user_of
 from spinney.cli.standing import standing
 from spinney.drive.apply.door import Door
@@ -40,6 +40,8 @@ OK, USAGE, START_FAILED = 0, 2, 3
 _THEIRS = (ConfigurationError, OperatorConfigurationError, NodesError, ManifestError)
 _EXPECTED = (OSError, RuntimeError, ClientError, AssetsUnavailable, StartFailed, StartUpFailed)
 _MAX_OPEN_FILES = 65_536
+_OF_PROCESSES = ("controllers", "debugging", "leaderElection", "runtimeClientConnection", "server")
+"""Fields of a configuration that are about the processes of `spinney run`."""
 
 
 def run(options: StackOptions) -> int:
@@ -52,6 +54,7 @@ def run(options: StackOptions) -> int:
         nodes = load_nodes(options.nodes_file)
         manifests = read_manifests(options.manifests)
         configuration = read_configuration(options.config)
+        _heed(configuration, options)
         rules = (admission_of(configuration), dynamo_admission_of(configuration))
         server = real(options, find_or_build_assets(), configuration) if options.real else embedded(options, rules)
         factory = loop_factory()
@@ -63,6 +66,16 @@ def run(options: StackOptions) -> int:
     except Exception as error:
         return _failed(error)
     return OK
+
+
+def _heed(configuration: OperatorConfiguration, options: StackOptions) -> None:
+    """Logs as the file says; what it says of processes that are not there is told to be without effect."""
+    given = given_in(options.config)
+    if given & {"logLevel", "logFormat"}:
+        log_to_stderr(LEVELS[configuration.log_level], configuration.log_format)
+    vain = sorted(given & set(_OF_PROCESSES))
+    if vain:
+        click.echo(f"spinney up: --config {options.config}: {', '.join(vain)}: no effect, all is one process", err=True)
 
 
 def _failed(error: Exception) -> int:

@@ -10,7 +10,7 @@ from spinney.api.operator_configuration.model import (
     Server,
     TopologyAwareScheduling,
 )
-from spinney.api.operator_configuration.reading import BACKENDS, ConfigurationError, load_configuration
+from spinney.api.operator_configuration.reading import BACKENDS, ConfigurationError, fields_given, load_configuration
 
 __all__ = [
     "BACKENDS",
@@ -23,5 +23,6 @@ __all__ = [
     "Scheduler",
     "Server",
     "TopologyAwareScheduling",
+    "fields_given",
     "load_configuration",
 ]

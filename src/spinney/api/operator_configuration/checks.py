@@ -15,15 +15,19 @@ from spinney.api.names import dns_subdomain
 from spinney.api.operator_configuration.model import (
     API_VERSION,
     KIND,
+    Debugging,
     KaiConfig,
     LeaderElection,
     OperatorConfiguration,
     Part,
     Scheduler,
     TopologyAwareScheduling,
+    Webhooks,
 )
 
 _MAX_PORT = 65535
+_JSON = "application/json"
+_LEASES = "leases"
 
 
 def check(
@@ -34,6 +38,8 @@ def check(
         *_identity(configuration),
         *_numbers(configuration, ""),
         *_connection(configuration),
+        *_debugging(configuration.debugging),
+        *_webhooks(configuration.server.webhooks),
         *_election(configuration.leader_election),
         *_topology(configuration, document),
         *_scheduler(configuration.scheduler, backends),
@@ -72,9 +78,26 @@ def _duration(path: str, value: str) -> Iterable[FieldError]:
 
 
 def _connection(configuration: OperatorConfiguration) -> Iterable[FieldError]:
-    connection = configuration.runtime_client_connection
-    if connection.burst < 0:
-        yield invalid("runtimeClientConnection.burst", connection.burst, "must be greater than or equal to 0")
+    connection, path = configuration.runtime_client_connection, "runtimeClientConnection"
+    if connection.burst is not None and connection.burst < 0:
+        yield invalid(f"{path}.burst", connection.burst, "must be greater than or equal to 0")
+    if connection.qps == 0:
+        yield invalid(f"{path}.qps", connection.qps, "must not be 0: leave it out, or use -1, for no limit")
+    if connection.content_type not in ("", _JSON):
+        yield invalid(f"{path}.contentType", connection.content_type, f"must be {_JSON} or empty: nothing else is sent")
+    accepted = connection.accept_content_types
+    if accepted and _JSON not in [each.strip() for each in accepted.split(",")]:
+        yield invalid(f"{path}.acceptContentTypes", accepted, f"must name {_JSON} or be empty: nothing else is read")
+
+
+def _debugging(debugging: Debugging) -> Iterable[FieldError]:
+    if debugging.enable_profiling:
+        yield invalid("debugging.enableProfiling", True, "must be false: this operator has no pprof endpoint")
+
+
+def _webhooks(webhooks: Webhooks) -> Iterable[FieldError]:
+    for complaint in dns_subdomain(webhooks.secret_name):
+        yield invalid("server.webhooks.secretName", webhooks.secret_name, complaint)
 
 
 def _election(election: LeaderElection) -> Iterable[FieldError]:
@@ -83,6 +106,8 @@ def _election(election: LeaderElection) -> Iterable[FieldError]:
     for path, value in (("resourceLock", election.resource_lock), ("resourceName", election.resource_name)):
         if not value:
             yield required(f"leaderElection.{path}", "must be set when leader election is enabled")
+    if election.resource_lock not in ("", _LEASES):
+        yield invalid("leaderElection.resourceLock", election.resource_lock, f"must be {_LEASES}")
     try:
         lease, renew = nanoseconds(election.lease_duration), nanoseconds(election.renew_deadline)
     except DurationError:

@@ -13,9 +13,11 @@ from spinney.api.duration import seconds
 from spinney.api.kinds.clustertopology import TopologyLevel
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.naming import DEFAULT_TOPOLOGY
+from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
 
 API_VERSION = "operator.config.grove.io/v1alpha1"
 KIND = "OperatorConfiguration"
+_QPS, _BURST = 100.0, 120
 
 
 class Part(Struct, frozen=True, rename="camel", kw_only=True):
@@ -27,10 +29,19 @@ class Part(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class ClientConnection(Part, frozen=True):
-    qps: float = 100.0
-    burst: int = 120
+    """Without `qps` and `burst` nothing is limited; with one of them the other has upstream's default."""
+
+    qps: float | None = None
+    burst: int | None = None
     content_type: str = ""
     accept_content_types: str = ""
+
+    @property
+    def limit(self) -> tuple[float, int] | None:
+        """Requests in a second, and how many at once; None: as many as there are."""
+        if (self.qps is None and self.burst is None) or (self.qps is not None and self.qps < 0):
+            return None
+        return _QPS if self.qps is None else self.qps, max(1, _BURST if self.burst is None else self.burst)
 
 
 class LeaderElection(Part, frozen=True):
@@ -63,7 +74,7 @@ class Webhooks(Part, frozen=True):
     bind_address: str = ""
     port: int = 2750
     server_cert_dir: str = "/etc/grove-operator/webhook-certs"
-    secret_name: str = "grove-webhook-server-cert"
+    secret_name: str = WEBHOOK_CERTIFICATES
     cert_provision_mode: Literal["auto", "manual"] = "auto"
 
 

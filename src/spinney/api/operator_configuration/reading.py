@@ -42,6 +42,11 @@ def load_configuration(text: bytes | str, backends: Sequence[str] = BACKENDS) ->
     return configuration
 
 
+def fields_given(text: bytes | str) -> frozenset[str]:
+    """The fields of the whole file that a text which can be used has values for."""
+    return frozenset(key for key, value in _parsed(text).items() if value is not None)
+
+
 def _parsed(text: bytes | str) -> dict[str, Any]:
     try:
         document = read_document(text)

@@ -2,6 +2,6 @@
 
 from spinney.api.roles.catalog import ROLES, RoleRights
 from spinney.api.roles.grants import Grant
-from spinney.api.roles.objects import NAMESPACE, rbac_objects, user_of, users_in
+from spinney.api.roles.objects import NAMESPACE, Names, rbac_objects, user_of, users_in
 
-__all__ = ["NAMESPACE", "ROLES", "Grant", "RoleRights", "rbac_objects", "user_of", "users_in"]
+__all__ = ["NAMESPACE", "ROLES", "Grant", "Names", "RoleRights", "rbac_objects", "user_of", "users_in"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
-from spinney.api.roles.catalog import ROLES
+from spinney.api.roles.catalog import OPERATOR_LEASE, ROLES, WEBHOOK_CERTIFICATES
 from spinney.api.roles.grants import Grant
 
 NAMESPACE = "spinney-system"
 _RBAC = "rbac.authorization.k8s.io"
+_LEASES = "coordination.k8s.io"
 _PART_OF = {"app.kubernetes.io/part-of": "spinney"}
 
 Object = dict[str, Any]
@@ -24,17 +26,36 @@ def users_in(namespace: str = NAMESPACE) -> dict[str, str]:
     return {role: user_of(role, namespace) for role in ROLES}
 
 
-def rbac_objects(namespace: str = NAMESPACE) -> list[Object]:
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a configuration may name otherwise: the Lease of the operator, where Leases are (empty: with the roles), and
+    the Secret of the webhook.
+    """
+
+    lease: str = OPERATOR_LEASE
+    lease_namespace: str = ""
+    certificates: str = WEBHOOK_CERTIFICATES
+
+    def applied(self, one: Grant) -> Grant:
+        told = {OPERATOR_LEASE: self.lease, WEBHOOK_CERTIFICATES: self.certificates}
+        return replace(one, names=tuple(told.get(name, name) for name in one.names))
+
+
+def rbac_objects(namespace: str = NAMESPACE, names: Names | None = None) -> list[Object]:
     """One service account for each role, with its rights bound to it; the namespace is not among them."""
-    return [obj for role in ROLES for obj in _of_role(role, namespace)]
+    return [obj for role in ROLES for obj in _of_role(role, namespace, names or Names())]
 
 
-def _of_role(role: str, namespace: str) -> list[Object]:
+def _of_role(role: str, namespace: str, names: Names) -> list[Object]:
     rights = ROLES[role]
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata(role, namespace)}
     objects = [account, *_bound(role, (*rights.cluster, *rights.foreign), namespace, "")]
-    if rights.own_namespace:
-        objects += _bound(role, rights.own_namespace, namespace, namespace)
+    within: dict[str, list[Grant]] = {}
+    for one in rights.own_namespace:
+        place = names.lease_namespace if one.group == _LEASES and names.lease_namespace else namespace
+        within.setdefault(place, []).append(names.applied(one))
+    for place, grants in within.items():
+        objects += _bound(role, tuple(grants), namespace, place)
     return objects
 
 
