@@ -28,7 +28,7 @@ from spinney.cli.plan_standing import existing, set_standing, waiting_of_set
 from spinney.cli.plan_world import is_namespaced, is_worldly
 from spinney.cli.validation import Judgement, Validator
 from spinney.core.admission.settings import settings_of as admission_settings_of
-from spinney.core.foresight.brood import Registry
+from spinney.core.foresight.brood import MOST_PODS, Registry
 from spinney.core.foresight.owners import KINDS
 from spinney.core.foresight.sets import Standing
 from spinney.core.view.forecast import Forecast
@@ -39,6 +39,9 @@ from spinney.drive.loop.operator.configured import capabilities_of, settings_of
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
 __all__ = ["AS_MANY_AS_FIT", "PlanText", "Question", "ask", "planner"]
+
+MOST_PODS_OF_A_PAGE = 2_000
+"""A page answers others as well while it plans."""
 
 PlanText = Callable[[str], Awaitable[Forecast]]
 
@@ -53,13 +56,17 @@ _PODGROUP = (PodGroup.GROUP, PodGroup.KIND)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`copies`: how often all workloads are asked for. `namespace`: of manifests that name none."""
+    """`copies`: how often all workloads are asked for. `namespace`: of manifests that name none.
+
+    `most_pods`: of all copies together; what asks for more is refused.
+    """
 
     manifests: Sequence[Manifest]
     copies: int = 1
     namespace: str = "default"
     configuration: OperatorConfiguration = field(default_factory=lambda: read_configuration(None))
     scheduler: SchedulerSettings = field(default_factory=lambda: SchedulerSettings(names=_NAMES))
+    most_pods: int = MOST_PODS
 
 
 def planner(client: ApiClient, configuration: OperatorConfiguration | None = None) -> PlanText:
@@ -73,7 +80,8 @@ def planner(client: ApiClient, configuration: OperatorConfiguration | None = Non
         manifests = parse_manifests(text, "the text", PAGE)
         if not manifests:
             raise ManifestError("the text: found no manifest, expected at least one")
-        placing = await ask(Question(manifests, configuration=told), await read_snapshot(client), client)
+        question = Question(manifests, configuration=told, most_pods=MOST_PODS_OF_A_PAGE)
+        placing = await ask(question, await read_snapshot(client), client)
         return await asyncio.to_thread(placing.answer)
 
     return plan_text
@@ -93,7 +101,7 @@ class _Asking:
         self._client = client
         self._now_s = now_s
         self._reader = ClusterReader(client) if client is not None else None
-        self._registry = Registry()
+        self._registry = Registry(question.most_pods)
         told = question.configuration
         self._validator = Validator(admission_settings_of(told, capabilities=capabilities_of(told)), self._reader)
         if client is None:

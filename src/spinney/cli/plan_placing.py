@@ -28,8 +28,8 @@ from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
 AS_MANY_AS_FIT = 0
-MOST_COPIES, MOST_PODS = 1000, 50_000
-"""Where a search for as many copies as fit stops."""
+MOST_COPIES = 1000
+"""Where a search for as many copies as fit stops, if not at the most pods that are planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ class _Stage:
         pods = sum(gang.pods for workload in first for gang in workload.gangs)
         number = 1
         while number < (asked or MOST_COPIES):
-            if asked is None and pods * number >= MOST_PODS:
-                return Copies(asked, fitting, f"stopped at {pods * number} pods")
+            if pods * (number + 1) > self._given.registry.most_pods:
+                return Copies(asked, fitting, f"stopped at {pods * number} pods", blocker)
             number += 1
             fits, found = _count(list(self._told(self._place([_renamed(one, number) for one in self._workloads()]))))
             fitting += fits

@@ -95,6 +95,7 @@ def _copies(copies: Copies, screen: Screen) -> Iterator[str]:
         verdict = "fits" if copies.fitting else "no"
     else:
         text = f"{copies.fitting} of {copies.asked} copies fit"
+        text += f"; {copies.bound}, the most that are planned" if copies.bound else ""
         verdict = "fits" if copies.fitting == copies.asked else "no"
     yield _styled(text, verdict, screen)
     if copies.blocker is not None:

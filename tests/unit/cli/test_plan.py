@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -17,6 +18,13 @@ from click.testing import CliRunner, Result
 
 from spinney.cli import plan_placing
 from spinney.cli.main import cli
+from spinney.cli.manifest_files import Manifest
+from spinney.cli.operator_settings import read_configuration
+from spinney.cli.plan_asking import Question, ask
+from spinney.cli.plan_snapshot import described
+from spinney.core.foresight import owners
+from spinney.core.foresight.brood import BadTemplate, Registry
+from spinney.core.view.forecast import Forecast
 from spinney.sim.nodes.describe import load_nodes
 
 Json = dict[str, Any]
@@ -505,7 +513,7 @@ def test_b1_a_job_is_judged_by_the_rules_of_the_server() -> None:
     "manifest",
     [
         job("many", 10**11),
-        podcliqueset("many", clique(), replicas=10**8),
+        podcliqueset("many", clique(pods=60_000)),
         {
             "apiVersion": "ray.io/v1",
             "kind": "RayCluster",
@@ -532,6 +540,55 @@ def test_more_pods_than_anybody_has_are_refused_before_they_are_made(manifest: J
     (said,) = refusals(manifest)
     assert said.startswith(f"{manifest['kind']} many: ")
     assert "50000" in said
+
+
+def _kubeflow_roles() -> Json:
+    role = {"replicas": 50_000, "template": {"spec": pod_spec()}}
+    spec = {"pytorchReplicaSpecs": {f"Role{n}": role for n in range(100)}}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "roles"}, "spec": spec}
+
+
+def _jobs_without_pods() -> Json:
+    none = {"spec": {"parallelism": 0, "template": {"spec": pod_spec()}}}
+    jobs = [{"name": f"j{n}", "replicas": 50_000, "template": none} for n in range(100)]
+    spec = {"replicatedJobs": jobs}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "idle"}, "spec": spec}
+
+
+@pytest.mark.parametrize("manifest", [_kubeflow_roles(), _jobs_without_pods()], ids=["PyTorchJob", "JobSet"])
+def test_what_multiplies_inside_one_manifest_is_counted_while_it_is_made(manifest: Json) -> None:
+    registry = Registry(most_pods=100)
+    with pytest.raises(BadTemplate, match="expected no more than 100, the most that are planned"):
+        owners.broods_of({**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}}, registry)
+    assert int(registry.uid().rpartition("-")[2]) < 1000
+
+
+def bounded(*manifests: Json, most_pods: int, copies: int = 1) -> Forecast:
+    given = [Manifest("file", {**one, "metadata": {"namespace": "default", **one["metadata"]}}) for one in manifests]
+    question = Question(given, copies, most_pods=most_pods)
+    snapshot = described(load_nodes(), read_configuration(None), "default nodes")
+
+    async def answered() -> Forecast:
+        return (await ask(question, snapshot)).answer()
+
+    return asyncio.run(answered())
+
+
+def test_all_manifests_together_ask_for_no_more_pods_than_are_planned() -> None:
+    """Each would be planned alone; what comes later is refused beside what came before it."""
+    told = bounded(job("first", 6), job("second", 6), podcliqueset("third", clique(pods=6)), most_pods=10)
+    beside = "found 6 pods beside 6 of other manifests or copies, expected no more than 10, the most that are planned"
+    assert [workload.refusals for workload in told.workloads] == [
+        (),
+        (f"Job second: {beside}",),
+        (f"PodCliqueSet third: {beside}",),
+    ]
+
+
+def test_copies_end_at_the_most_pods_that_are_planned() -> None:
+    told = bounded(podcliqueset("one", clique(pods=6, gpus=1)), copies=5000, most_pods=20).copies
+    assert told is not None
+    assert (told.asked, told.fitting, told.bound) == (5000, 3, "stopped at 18 pods")
 
 
 def test_a_kind_of_ours_that_is_misspelt_is_refused_and_not_left_out() -> None:

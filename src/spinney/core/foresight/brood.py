@@ -14,7 +14,8 @@ from spinney.api.changes import Json
 PLANNED = "planned"
 """What stands for the uid of an object that does not exist."""
 MOST_PODS = 50_000
-"""Of one manifest: nobody waits for an answer about more."""
+"""Of all manifests and copies of a question: nobody waits for an answer about more."""
+_MADE_FOR_EACH_POD = 4
 
 
 class BadTemplate(ValueError):
@@ -41,12 +42,32 @@ class Brood:
 
 @dataclass(slots=True)
 class Registry:
-    """Uids for what does not exist, each once."""
+    """Uids for what does not exist, each once; no more pods than are planned."""
 
+    most_pods: int = MOST_PODS
+    pods: int = 0
+    _below: int = 0
     _numbers: Iterator[int] = field(default_factory=count)
 
     def uid(self) -> str:
         return f"{PLANNED}-{next(self._numbers)}"
+
+    def uid_below(self, owner: Json) -> str:
+        """For a pod or another object that an owner makes: also those without pods take time, and there may be many."""
+        self._below += 1
+        if self._below > _MADE_FOR_EACH_POD * self.most_pods:
+            self.require(owner, self._below)
+        return self.uid()
+
+    def require(self, owner: Json, pods: int) -> None:
+        """Raises BadTemplate where so many more are too many; asked before they are made."""
+        if self.pods + pods <= self.most_pods:
+            return
+        beside = f" beside {self.pods} of other manifests or copies" if self.pods else ""
+        raise BadTemplate(
+            f"{owner['kind']} {owner['metadata']['name']}: found {pods} pods{beside}, "
+            f"expected no more than {self.most_pods}, the most that are planned"
+        )
 
     def adopt(self, body: Json) -> Json:
         """The object with a uid; one that exists keeps its own."""

@@ -41,8 +41,8 @@ def broods_of(body: Json, registry: Registry) -> list[Brood] | None:
     for brood in make(registry.adopt(body), registry):
         broods.append(brood)
         pods += len(brood.pods)
-        if pods > MOST_PODS:
-            raise _too_many(body)
+        registry.require(body, pods)
+    registry.pods += pods
     return broods
 
 
@@ -56,8 +56,7 @@ def _job(owner: Json, registry: Registry, above: tuple[Json, ...] = ()) -> Itera
     if spec.get("suspend") is True:
         return
     wanted, completions = _count(owner, spec, "parallelism", 1), _count(owner, spec, "completions", None)
-    if _least(wanted, completions) > MOST_PODS:
-        raise _too_many(owner)
+    registry.require(owner, _least(wanted, completions))
     indexed = spec.get("completionMode") == "Indexed"
     marks = {JOB_NAME: owner["metadata"]["name"]}
     pods = []
@@ -202,8 +201,7 @@ def _ray(owner: Json, registry: Registry) -> Iterator[Brood]:
         many = (_count(owner, group, "replicas", None) or _count(owner, group, "minReplicas", 0) or 0) * (
             _count(owner, group, "numOfHosts", 1) or 1
         )
-        if len(pods) + many > MOST_PODS:
-            raise _too_many(owner)
+        registry.require(owner, len(pods) + many)
         at = f"{where}.workerGroupSpecs[{index}]"
         pods += [
             _pod(owners[0], group, at, f"{name}-{group.get('groupName')}-{number}", registry, labels)
@@ -259,7 +257,7 @@ def _pod_of(
         "metadata": {
             "name": name,
             "namespace": owner["metadata"]["namespace"],
-            "uid": registry.uid(),
+            "uid": registry.uid_below(owner),
             "labels": {**(metadata.get("labels") or {}), **(labels or {})},
             "annotations": {**(metadata.get("annotations") or {}), **(annotations or {})},
             "ownerReferences": [owner_reference(owner)],
@@ -279,7 +277,7 @@ def _child(owner: Json, api_version: str, kind: str, name: str, template: Json, 
     metadata = {
         "name": name,
         "namespace": owner["metadata"]["namespace"],
-        "uid": registry.uid(),
+        "uid": registry.uid_below(owner),
         "labels": dict(own.get("labels") or {}),
         "annotations": dict(own.get("annotations") or {}),
         "ownerReferences": [owner_reference(owner)],
@@ -340,13 +338,6 @@ def _count(owner: Json, holder: Json, key: str, otherwise: int | None) -> int | 
 
 _NUMBERS_OF_PODS = ("replicas", "size", "minReplicas", "numOfHosts")
 """Others may be larger: completions and the first ordinal make no pods, and parallelism no more than completions."""
-
-
-def _too_many(owner: Json) -> BadTemplate:
-    title = f"{owner['kind']} {owner['metadata']['name']}"
-    return BadTemplate(
-        f"{title}: found more than {MOST_PODS} pods, expected no more, for that many are planned at most"
-    )
 
 
 def _least(wanted: int | None, completions: int | None) -> int:

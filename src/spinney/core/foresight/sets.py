@@ -25,7 +25,7 @@ from spinney.core.expansion.revision import Revisions, revisions_of
 from spinney.core.expansion.settings import Settings
 from spinney.core.expansion.shape import Gang, Member, awake, gangs_of, groups_of, pod_count
 from spinney.core.expansion.translation import Translation, effective_name, translate
-from spinney.core.foresight.brood import MOST_PODS, BadTemplate, Brood, Registry
+from spinney.core.foresight.brood import Brood, Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ def broods_of(
     """Base gangs first, then the scaled ones, as they get their nodes. Raises BadTemplate where there are too many."""
     found = _Set(registry.adopt(body), topology, settings, registry, there)
     broods = [brood for gang in found.gangs() if (brood := found.brood(gang)).pods]
+    registry.pods += sum(len(brood.pods) for brood in broods)
     return sorted(broods, key=lambda brood: brood.wave)
 
 
@@ -69,7 +70,7 @@ class _Set:
     ) -> None:
         self._body = body
         self._set = msgspec.convert(body, PodCliqueSet, strict=False)
-        _require_few(self._set)
+        registry.require(body, _pods_of(self._set))
         self._settings = settings
         self._registry = registry
         self._there = there
@@ -131,14 +132,11 @@ class _Set:
                     yield claim["resourceClaimName"]
 
 
-def _require_few(podcliqueset: PodCliqueSet) -> None:
+def _pods_of(podcliqueset: PodCliqueSet) -> int:
     """Counted before anything is made."""
     template = podcliqueset.spec.template
     times = {name: group.replicas for group in template.pod_clique_scaling_groups for name in group.clique_names}
-    pods = podcliqueset.spec.replicas * sum(pod_count(one) * times.get(one.name, 1) for one in template.cliques)
-    if pods > MOST_PODS:
-        title = f"PodCliqueSet {podcliqueset.metadata.name}"
-        raise BadTemplate(f"{title}: found {pods} pods, expected no more than {MOST_PODS}, the most that are planned")
+    return podcliqueset.spec.replicas * sum(pod_count(one) * times.get(one.name, 1) for one in template.cliques)
 
 
 def _nothing(*_: object) -> None:
