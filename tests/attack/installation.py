@@ -152,9 +152,10 @@ class Installation:
         return [trouble for role in self.roles.values() if (trouble := role.trouble())]
 
     def heal(self) -> None:
-        """Start what has ended; a kubelet would."""
+        """Start what has ended and what does not answer; a kubelet would."""
         for role in self.roles.values():
-            if role.has_ended:
+            if role.has_ended or role.get("/healthz")[0] != 200:
+                role.stop()
                 role.start()
         eventually(lambda: _all_well(self), "every role is ready", _READY_S)
 
@@ -201,7 +202,7 @@ def installed(directory: Path) -> Iterator[Installation]:
             if name == "webhook":
                 _wait_ready(roles[name])
         found = Installation(server, roles, pages)
-        found.heal()
+        eventually(lambda: _all_well(found), "every role is ready", _READY_S)
         yield found
 
 

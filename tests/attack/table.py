@@ -12,7 +12,8 @@ from attack.tenants import Attempt
 from cluster_kit.server import Reply
 
 Send = Callable[[Attempt], Reply]
-MARKS = [pytest.mark.real, pytest.mark.xdist_group("attack"), pytest.mark.timeout(300)]
+GROUP = "attack"
+MARKS = [pytest.mark.real, pytest.mark.xdist_group(GROUP), pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,11 @@ def _(at: Attempt) -> Reply:
 
 @table.harmless()
 def _(at: Attempt) -> Reply:
-    """Forty pods of 10^18 GPUs each, whose sum is beyond 64 bits."""
+    """Forty pods of 2^63-1 GPUs and as much memory each, whose sum is beyond 64 bits."""
     at.create(GROUPS, podgroup("sum", 40)).ok(201)
-    replies = make(at.home, [asking(f"sum-{number}", {GPU: "9" * 18}, "sum") for number in range(40)])
+    replies = make(
+        at.home, [asking(f"sum-{number}", {GPU: str(2**63 - 1), "memory": "9e18"}, "sum") for number in range(40)]
+    )
     waits(at, "sum-0")
     return replies[-1]
 

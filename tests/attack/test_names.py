@@ -8,7 +8,7 @@ import pytest
 
 from attack.harm import SCRIPT, Before
 from attack.table import MARKS, Row, Table, carry_out
-from attack.tenants import GROUPS, SETS, VICTIMS, Attempt, make
+from attack.tenants import FULL, GROUPS, SETS, VICTIMS, Attempt, make
 from cluster_kit.objects import job
 from cluster_kit.server import Reply, eventually
 from cluster_kit.space import Space
@@ -77,12 +77,11 @@ def _(at: Attempt) -> Reply:
     return at.create(GROUPS, podgroup("circle", subGroups=circle))
 
 
-@table.harmless("/gangs/attacker/deep")
+@table.refused(422, "nested deeper than 64 levels")
 def _(at: Attempt) -> Reply:
     """Sub-groups 5,000 levels deep."""
     chain = [{"name": f"s{number}", **({"parent": f"s{number - 1}"} if number else {})} for number in range(5000)]
-    at.create(GROUPS, podgroup("deep", subGroups=chain)).ok(201)
-    return at.create("pods", pod("deep-0", "deep", 1, subgroup="s4999"))
+    return at.create(GROUPS, podgroup("deep", subGroups=chain))
 
 
 @table.harmless("/gangs/attacker/wide")
@@ -92,7 +91,7 @@ def _(at: Attempt) -> Reply:
     return at.create("pods", pod("wide-0", "wide", 1, subgroup="s0"))
 
 
-@table.refused(422, "more than")
+@table.refused(422, "must have at most 8192 items")
 def _(at: Attempt) -> Reply:
     """Sub-groups beyond what the schema allows."""
     return at.create(GROUPS, podgroup("wider", subGroups=[{"name": f"s{number}"} for number in range(8193)]))
@@ -174,10 +173,25 @@ def _(at: Attempt) -> Reply:
     return at.create(GROUPS, podgroup("queued", queue="q" * 10_000))
 
 
-@table.refused(422, "spec.queue")
+@table.harmless("/gangs/attacker/scripted")
 def _(at: Attempt) -> Reply:
-    """A queue whose name is a script."""
-    return at.create(GROUPS, podgroup("queued", queue=SCRIPT))
+    """A queue and a class whose names are scripts."""
+    at.create(GROUPS, podgroup("scripted", queue=SCRIPT, priorityClassName=SCRIPT)).ok(201)
+    return at.create("pods", pod("scripted-0", "scripted", 1))
+
+
+@table.harmless()
+def _(at: Attempt) -> Reply:
+    """A PodGroup of a class that its pods may not have, on a node that others fill."""
+    at.create(GROUPS, podgroup("urgent", priorityClassName="inference")).ok(201)
+    return at.create("pods", pod("urgent-0", "urgent", 8, nodeSelector={"kubernetes.io/hostname": FULL[0]}))
+
+
+@table.harmless()
+def _(at: Attempt) -> Reply:
+    """A Job of a class that its pods may not have, on a node that others fill."""
+    there = {"nodeSelector": {"kubernetes.io/hostname": FULL[0]}}
+    return _job_with_pod(at, "urgent", {}, labels={"priorityClassName": "inference"}, pod_spec=there, gpus=8)
 
 
 @table.refused(403, "exceeded quota")
@@ -259,10 +273,12 @@ def _(at: Attempt) -> Reply:
 
 def _job_with_pod(at: Attempt, name: str, annotations: dict[str, str], **spec: Any) -> Reply:
     """As the Job's controller would make it: it is the tenant's pod either way."""
+    labels, pod_spec, gpus = spec.pop("labels", {}), spec.pop("pod_spec", {}), spec.pop("gpus", 1)
     body = job(name, **spec)
-    body["metadata"]["annotations"] = annotations
+    body["metadata"] |= {"annotations": annotations, "labels": labels}
     uid = at.create("jobs", body).ok(201)["metadata"]["uid"]
-    reply = at.create("pods", owned(grouped(pod(f"{name}-0", "", 1)), "Job", "batch/v1", name, uid))
+    made = grouped(pod(f"{name}-0", "", gpus, **pod_spec))
+    reply = at.create("pods", owned(made, "Job", "batch/v1", name, uid))
     if reply.status == 201:
         eventually(lambda: _is_told(at, f"{name}-0"), f"{name}-0 is grouped, or told why not", 20)
     return reply
@@ -326,7 +342,7 @@ def _(at: Attempt) -> Reply:
     return at.send("DELETE", at.home.path(GROUPS, "kept"))
 
 
-@table.refused(422, "must be no more than 262144 bytes")
+@table.refused(422, "may not be more than 262144 bytes")
 def _(at: Attempt) -> Reply:
     """A megabyte of annotations."""
     return at.create(GROUPS, podgroup("heavy", annotations={"example.com/a": "a" * 1_000_000}))
