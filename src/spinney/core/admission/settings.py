@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.naming import DEFAULT_TOPOLOGY
 from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.api.roles import user_of, users_in
 from spinney.core.expansion.backends import Capabilities
 
 KAI = Capabilities(gang=True, required_topology=True, preferred_topology=True, numa=True)
@@ -23,9 +24,9 @@ class AdmissionSettings:
     writes_default: bool = True  # the operator writes the default topology itself at start-up (C3)
     backends: Mapping[str, Capabilities] = field(default_factory=lambda: dict(KNOWN_BACKENDS))
     default_backend: str = SCHEDULER_KAI
-    operator_users: frozenset[str] = frozenset()
-    scheduler_users: frozenset[str] = frozenset()
-    dynamo_users: frozenset[str] = frozenset()
+    operator_users: frozenset[str] = frozenset({user_of("operator")})
+    scheduler_users: frozenset[str] = frozenset({user_of("scheduler")})
+    dynamo_users: frozenset[str] = frozenset({user_of("dynamo")})
     mnnvl_enabled: bool = False
     protects_managed: bool = False
     exempt_users: frozenset[str] = frozenset()
@@ -43,9 +44,9 @@ def settings_of(
 ) -> AdmissionSettings:
     """The settings that a configuration file means; a profile without known capabilities can honour nothing.
 
-    `users`: under which name the API server knows each role of ours.
+    `users`: under which name the API server knows each role of ours, where that is not the one it is shipped with.
     """
-    known = {role: frozenset({user}) for role, user in (users or {}).items()}
+    known = {role: frozenset({user}) for role, user in {**users_in(), **(users or {})}.items()}
     declared = {one.name: capabilities.get(one.name, Capabilities()) for one in configuration.scheduler.profiles}
     kai = configuration.profile(SCHEDULER_KAI)
     if kai is not None and not kai.kai.numa:
@@ -56,9 +57,9 @@ def settings_of(
         writes_default=configuration.writes_default_topology,
         backends=declared,
         default_backend=configuration.default_profile,
-        operator_users=known.get("operator", frozenset()),
-        scheduler_users=known.get("scheduler", frozenset()),
-        dynamo_users=known.get("dynamo", frozenset()),
+        operator_users=known["operator"],
+        scheduler_users=known["scheduler"],
+        dynamo_users=known["dynamo"],
         mnnvl_enabled=configuration.network.auto_mnnvl_enabled,
         protects_managed=configuration.authorizer.enabled,
         exempt_users=frozenset(configuration.authorizer.exempt_service_account_user_names),

@@ -104,6 +104,9 @@ def _spec(recipe: Recipe, index: int) -> Json:
         "schedulerName": recipe.backend.name,
         "restartPolicy": "Always",
     }
+    ranked = recipe.podcliqueset.spec.template.priority_class_name
+    if ranked and not template.get("priorityClassName"):
+        spec["priorityClassName"] = ranked
     initial = _with_environment(template.get("initContainers") or (), environment, claims, linked)
     if recipe.parents:
         initial.append(startup.init_container(recipe.init_image, recipe.parents))
