@@ -274,3 +274,28 @@ def test_a_gang_that_failed_a_thousand_times_is_still_tried() -> None:
         assert guard.asked > asked
 
     in_world(scenario, wrap=guard.wrap)
+
+
+def test_a_plan_that_cannot_be_recorded_is_told_and_nothing_is_bound() -> None:
+    guard = Guard(lambda method, path: path.endswith("/podgroups/a"))
+
+    async def scenario(world: World) -> None:
+        with structlog.testing.capture_logs() as log:
+            await world.apply([podgroup("a", 2), *pods("a", 2), podgroup("b", 2), *pods("b", 2)])
+            await asyncio.sleep(60)
+        assert set(await bound(world)) == {"b-0", "b-1"}
+        assert [each["reason"] for each in log if each["event"] == "a write was refused"] == [
+            f"Failed to record the plan on PodGroup default/a. {NO}"
+        ]
+        assert NO in await said(world, "a")
+        assert set(await events(world, "a", "FailedRecord")) == {
+            f"Failed to record the plan on PodGroup default/a. {NO}"
+        }
+        state, lines = await shown(world, "a")
+        assert NO in lines[0], (state, lines)
+        guard.stands = False
+        await world.settle()
+        assert len(await bound(world)) == 4
+        assert await said(world, "a") == ""
+
+    in_world(scenario, wrap=guard.wrap)

@@ -237,7 +237,7 @@ class Reports:
         return False
 
     async def _tell_group(self, group: PodGroup, report: Report, refresh: bool) -> bool:
-        """The condition and the annotations, where they differ from what is there.
+        """The condition and the annotations, where they differ from what is there. If one is refused, the other is told.
 
         Without `refresh` it is enough if they tell the same but for figures: another process has told it.
         """
@@ -247,9 +247,9 @@ class Reports:
             changed.pop(EXPLANATION, None)
         if changed:
             outcome = await self._wrote(self._notices.annotate, metadata, changed)
-            if not isinstance(outcome, Written):
+            if not isinstance(outcome, (Written, Refused)):
                 return _is_over(outcome)
-            version = outcome.version
+            version = outcome.version if isinstance(outcome, Written) else version
         conditions = following(group.status.scheduling_conditions, report, self._node_pool, self._clock.now())
         if conditions is None or (not refresh and self._says(group, report)):
             return True
