@@ -237,7 +237,7 @@ class Reports:
         return False
 
     async def _tell_group(self, group: PodGroup, report: Report, refresh: bool) -> bool:
-        """The condition and the annotations, where they differ from what is there. If one is refused, the other is told.
+        """The condition and the annotations, where they differ from what is there; one also where the other is refused.
 
         Without `refresh` it is enough if they tell the same but for figures: another process has told it.
         """
