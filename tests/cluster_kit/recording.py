@@ -87,7 +87,8 @@ class RecordingTransport:
     ) -> AsyncIterator[Stream]:
         async with self._inner.stream(path, query=query, headers=headers) as stream:
             if stream.status != 404:
-                self._record.used.add(use_of("GET", path)._replace(verb="watch"))
+                name = (query or {}).get("fieldSelector", "").removeprefix("metadata.name=")
+                self._record.used.add(use_of("GET", path)._replace(verb="watch", name=name))
             yield stream
 
     async def close(self) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cluster_kit.server import Server
+from cluster_kit.server import Server, eventually
+from cluster_kit.space import Space
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
 from spinney.api.roles import NAMESPACE
 from spinney.drive.client.connect import connect, find_connection
@@ -51,6 +52,21 @@ def configured(**more: Any) -> OperatorConfiguration:
         **more,
     }
     return load_configuration(json.dumps(whole))
+
+
+def take_the_lease_away(server: Server, lease: str) -> None:
+    """Somebody else leads for two seconds; then whoever stood by leads again, in a later epoch."""
+    space, path = Space(server, NAMESPACE), "coordination.k8s.io/v1/leases"
+    eventually(lambda: space.get(path, lease).ok(200)["spec"]["holderIdentity"], "it leads", DEADLINE_S)
+    epoch = space.get(path, lease).ok(200)["spec"]["leaseTransitions"] + 1
+    taken = {"holderIdentity": "somebody", "leaseTransitions": epoch, "leaseDurationSeconds": 2}
+    space.patch(path, lease, {"spec": taken}).ok(200)
+
+    def leads_again() -> bool:
+        spec = space.get(path, lease).ok(200)["spec"]
+        return spec["holderIdentity"] not in ("", "somebody") and spec["leaseTransitions"] > epoch
+
+    eventually(leads_again, "it leads again", DEADLINE_S)
 
 
 @asynccontextmanager

@@ -12,8 +12,9 @@ from cluster_kit.recording import LosesAnswers, Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.dynamo_stages import component, deployment
-from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured
+from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured, take_the_lease_away
 from spinney.api.roles import ROLES
+from spinney.api.roles.catalog import DYNAMO_LEASE
 from spinney.cli.roles import Told
 from spinney.cli.run_dynamo import DynamoRole
 from spinney.drive.client.connect import connect, find_connection
@@ -32,7 +33,8 @@ CONFIGURATION = configured(**ELECTION)
 async def at_work(server: Server, dynamo: Path, record: Record) -> AsyncIterator[None]:
     """The Dynamo part by itself."""
     connection = find_connection(SystemClock(), kubeconfig=dynamo)
-    role = DynamoRole(Told(CONFIGURATION, connection), LosesAnswers(RecordingTransport(connect(connection), record)))
+    transport, lease = (LosesAnswers(RecordingTransport(connect(connection), record)) for _ in range(2))
+    role = DynamoRole(Told(CONFIGURATION, connection), transport, lease)
     parts = Parts(NODES, operator=settings_of(CONFIGURATION), scheduler=Settings())
     async with attended(server, parts, role.run()):
         yield
@@ -57,6 +59,7 @@ def test_r14_c8_the_dynamo_part_uses_every_right_of_its_role_and_no_other(role_s
     record = Record()
     space = Space(role_server, "default")
     with running(at_work(role_server, kubeconfig_of_role(role_server, "dynamo", tmp_path), record)):
+        take_the_lease_away(role_server, DYNAMO_LEASE)
         space.create(GRAPHS, graph(1)).ok(201)
         eventually(lambda: is_ready(space, 1), "it is ready", DEADLINE_S)
         space.apply(GRAPHS, graph(2), force="true").ok(200)

@@ -15,8 +15,9 @@ from cluster_kit.loops import running
 from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
-from contract.role_stages import ELECTION, KINDS, configured
+from contract.role_stages import ELECTION, KINDS, configured, take_the_lease_away
 from spinney.api.roles import ROLES
+from spinney.api.roles.catalog import OPERATOR_LEASE
 from spinney.cli.roles import Told
 from spinney.cli.run_operator import OperatorRole
 from spinney.drive.client.connect import connect, find_connection
@@ -74,7 +75,8 @@ def start(server: Server, tmp_path: Path, record: Record) -> Iterator[Callable[[
         def begin() -> Runs:
             connection = find_connection(SystemClock(), kubeconfig=kubeconfig_of_role(server, "operator", tmp_path))
             transport = RecordingTransport(connect(connection), record)
-            runs = Runs(OperatorRole(Told(CONFIGURATION, connection), transport))
+            lease = RecordingTransport(connect(connection), record)
+            runs = Runs(OperatorRole(Told(CONFIGURATION, connection), transport, lease))
             held.enter_context(running(runs.held()))
             return runs
 
@@ -103,6 +105,9 @@ def test_c8_with_its_role_the_operator_leads_and_works(
 ) -> None:
     runs = start()
     eventually(lambda: runs.role.figures()["leading"] and not runs.role.trouble(), "it leads and is ready", 60)
+    take_the_lease_away(server, OPERATOR_LEASE)
+    eventually(lambda: runs.role.figures()["leading"] and not runs.role.trouble(), "it leads and is ready again", 60)
+    assert runs.role.figures()['leadership_changes_total{to="standby"}'] == 1
     space = Space(server, "default")
     space.create(SETS, podcliqueset("p", [clique("a", 2)])).ok(201)
     eventually(lambda: len(space.list("pods", labelSelector="app.kubernetes.io/part-of=p")["items"]) == 2, "pods", 60)

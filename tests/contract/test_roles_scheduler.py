@@ -11,9 +11,10 @@ from cluster_kit.loops import running
 from cluster_kit.recording import LosesAnswers, Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
-from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured
+from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured, take_the_lease_away
 from spinney.api.labels import DEFAULT_QUEUE, SCHEDULER_KAI
 from spinney.api.roles import ROLES
+from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.roles import Told
 from spinney.cli.run_scheduler import SchedulerRole
 from spinney.drive.client.connect import connect, find_connection
@@ -31,7 +32,8 @@ async def at_work(server: Server, scheduler: Path, record: Record) -> AsyncItera
     """The scheduler by itself. Nobody makes volumes: claims wait for their node."""
     connection = find_connection(SystemClock(), kubeconfig=scheduler)
     transport = LosesAnswers(RecordingTransport(connect(connection), record))
-    role = SchedulerRole(Told(CONFIGURATION, connection), transport)
+    lease = LosesAnswers(RecordingTransport(connect(connection), record))
+    role = SchedulerRole(Told(CONFIGURATION, connection), transport, lease)
     parts = Parts(NODES, controllers=[each for each in ALL if each != "claim"])
     async with attended(server, parts, role.run()):
         yield
@@ -145,6 +147,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(role_server
         return True
 
     with running(at_work(role_server, kubeconfig_of_role(role_server, "scheduler", tmp_path), record)):
+        take_the_lease_away(role_server, SCHEDULER_LEASE)
         play(space)
         eventually(is_placed, "all but one are placed", DEADLINE_S)
         play_urgent(space)

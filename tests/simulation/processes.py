@@ -12,20 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spinney.api.clock import Clock, Dice
-from spinney.api.meta import PartialObject
 from spinney.api.roles import NAMESPACE
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door
-from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.transport import Response, Stream, Transport, TransportTimeout
-from spinney.drive.loop.election import LEASES, Election, Leadership, LeadershipLost, Terms
+from spinney.drive.loop.election import LEASES, Elect, Election, Leadership, LeadershipLost, Terms
 from spinney.drive.loop.grouper.running import Grouper
 from spinney.drive.loop.operator.start_up import StartUpFailed
-from spinney.drive.loop.scheduler.recording import epoch_of
 from spinney.drive.loop.scheduler.running import FIELD_MANAGER, Scheduler
 from spinney.drive.loop.scheduler.settings import Settings
-from spinney.drive.loop.scheduler.views import PODGROUPS
 from spinney.sim.faults import Crash, FaultyTransport, Schedule
 from spinney.sim.trace import TracingTransport
 from spinney.sim.world import World
@@ -234,30 +231,41 @@ class SchedulerProcess:
 
     async def _run(self, life: Life) -> None:
         if not self.elects:
-            await self._schedule(life, self.epoch, lambda: None)
+            await self._schedule(life, None)
             return
         client = ApiClient(life.faults, self.dice)
         door = Door(life.faults, self.dice, field_manager=FIELD_MANAGER)
-        found = await client.list(Selection(PODGROUPS), PartialObject)
-        floor = max((epoch_of(each.metadata) for each in found.items), default=0)
         clock = SkewedClock(self.world.clock, self.skew_s)
         lease = LEASES.ref("spinney-scheduler", NAMESPACE)
-        identity = f"{self.name}-{len(self.lives)}"
-        election = Election(client, door, lease, identity, clock, self.dice, terms=TERMS, epoch_floor=lambda: floor)
+        election = Election(
+            client, door, lease, f"{self.name}-{len(self.lives)}", clock, self.dice, terms=TERMS, watches=True
+        )
+        await election.stand(lambda elect: self._schedule(life, elect))
 
-        async def lead(leadership: Leadership) -> None:
-            await self._schedule(life, leadership.epoch, leadership.check)
+    async def _schedule(self, life: Life, elect: Elect | None) -> None:
+        """As `spinney run scheduler` does: views while it stands by, the pod-grouper when it leads."""
+        elected: asyncio.Future[Callable[[], None]] = asyncio.get_running_loop().create_future()
 
-        await election.run(lead)
+        async def elect_both() -> Leadership:
+            assert elect is not None
+            leadership = await elect()
+            elected.set_result(leadership.check)
+            return leadership
 
-    async def _schedule(self, life: Life, epoch: int, may_write: Callable[[], None]) -> None:
+        if elect is None:
+            elected.set_result(lambda: None)
         clock = SkewedClock(self.world.clock, self.skew_s)
-        life.scheduler = self.make(life.faults, clock, self.dice, self.settings, epoch=epoch, may_write=may_write)
-        grouper = Grouper(life.faults, clock, self.dice, GrouperSettings(self.settings.names), may_write=may_write)
+        asked = elect_both if elect is not None else None
+        life.scheduler = self.make(life.faults, clock, self.dice, self.settings, epoch=self.epoch, elect=asked)
         async with asyncio.TaskGroup() as group:
             group.create_task(life.scheduler.run(), name="scheduler")
             if self.groups:
-                group.create_task(grouper.run(), name="pod-grouper")
+                group.create_task(self._group_pods(life, clock, elected), name="pod-grouper")
+
+    async def _group_pods(self, life: Life, clock: Clock, elected: asyncio.Future[Callable[[], None]]) -> None:
+        may_write = await elected
+        names = GrouperSettings(self.settings.names)
+        await Grouper(life.faults, clock, self.dice, names, may_write=may_write).run()
 
 
 def _leaves(error: BaseException | None) -> list[BaseException]:

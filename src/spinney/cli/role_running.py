@@ -14,7 +14,7 @@ import structlog
 from spinney.api.operator_configuration import ConfigurationError
 from spinney.cli.dashboard_options import DashboardOptions
 from spinney.cli.foreground import causes, loop_factory, note, on_signal, until_stopped
-from spinney.cli.health import probed
+from spinney.cli.health import measured, probed
 from spinney.cli.logs import LEVELS, log_to_stderr
 from spinney.cli.operator_settings import read_configuration
 from spinney.cli.roles import Measured, Role, Told, WebhookOptions, create
@@ -22,6 +22,7 @@ from spinney.cli.stack_options import ConfigurationError as OptionError
 from spinney.drive.client.connect import find_connection
 from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
 from spinney.drive.loop.clock import SystemClock
+from spinney.drive.loop.lease_thread import Heartbeat, loop_thread
 from spinney.drive.loop.operator.start_up import StartUpFailed
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
@@ -42,13 +43,15 @@ def run_roles(
     try:
         configuration = read_configuration(config, otherwise="")
         log_to_stderr(LEVELS[configuration.log_level], configuration.log_format)
-        connection = find_connection(SystemClock(), kubeconfig=kubeconfig)
+        clock = SystemClock()
         told = Told(
             configuration,
-            connection,
+            find_connection(clock, kubeconfig=kubeconfig),
             webhook or WebhookOptions(),
             scheduler or SchedulerSettings(),
             dashboard or DashboardOptions(),
+            lease_connection=find_connection(clock, kubeconfig=kubeconfig),
+            heartbeat=Heartbeat(clock),
         )
         factory = loop_factory()
         on_signal(note)
@@ -78,9 +81,13 @@ async def _work(names: Sequence[str], told: Told) -> None:
     roles = {name: create(name, told) for name in names}
     server = told.configuration.server
     async with AsyncExitStack() as held:
-        host = server.health_probes.bind_address or "127.0.0.1"
-        await held.enter_async_context(probed(host, server.health_probes.port, lambda: _trouble(roles)))
+        host, port = server.health_probes.bind_address or "127.0.0.1", server.health_probes.port
+        thread = await held.enter_async_context(loop_thread("probes"))
+        alive = told.heartbeat.stuck if told.heartbeat is not None else lambda: ""
+        await held.enter_async_context(probed(thread, host, port, alive, lambda: _trouble(roles)))
         await _measured(held, told, roles)
+        if told.heartbeat is not None:
+            held.callback(asyncio.create_task(told.heartbeat.run(), name="heartbeat").cancel)
         group = await held.enter_async_context(asyncio.TaskGroup())
         for name, role in roles.items():
             group.create_task(role.run(), name=name)
@@ -97,7 +104,7 @@ async def _measured(held: AsyncExitStack, told: Told, roles: dict[str, Role]) ->
     metrics = told.configuration.server.metrics
     host = metrics.bind_address or "127.0.0.1"
     try:
-        await held.enter_async_context(probed(host, metrics.port, lambda: "", lambda: metrics_text(roles)))
+        await held.enter_async_context(measured(host, metrics.port, lambda: metrics_text(roles)))
     except OSError as error:
         structlog.get_logger("run").warning("metrics are not served", host=host, port=metrics.port, error=str(error))
 

@@ -14,6 +14,7 @@ from spinney.drive.client.connection import Connection
 from spinney.drive.client.paced import PacedTransport
 from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock
+from spinney.drive.loop.lease_thread import Heartbeat
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
 MODULES = {
@@ -39,13 +40,19 @@ class WebhookOptions:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a role was told at its start; it is never read again (C7)."""
+    """What a role was told at its start; it is never read again (C7).
+
+    `lease_connection`: credentials for the thread that keeps the lease, which shares nothing with the main loop.
+    `heartbeat`: of the main loop, if somebody keeps it.
+    """
 
     configuration: OperatorConfiguration
     connection: Connection
     webhook: WebhookOptions = WebhookOptions()
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     dashboard: DashboardOptions = field(default_factory=DashboardOptions)
+    lease_connection: Connection | None = None
+    heartbeat: Heartbeat | None = None
 
     def connect(self) -> Transport:
         """A transport to the cluster, as fast as the configuration allows."""

@@ -11,9 +11,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_EXIT = (
-    "Exit status: 0 stopped by a signal, 1 leadership lost or a failure, 2 configuration, 3 start-up synchronisation."
-)
+_EXIT = "Exit status: 0 stopped by a signal, 1 a failure, 2 configuration, 3 start-up synchronisation."
 
 
 @click.group()

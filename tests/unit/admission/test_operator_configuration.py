@@ -78,7 +78,10 @@ def test_c1_an_empty_file_has_the_defaults() -> None:
         "grove-topology",
         "default-scheduler",
     )
-    assert (found.server.webhooks.port, found.leader_election.lease_duration, found.log_level) == (2750, "15s", "info")
+    assert (found.server.webhooks.port, found.log_level) == (2750, "info")
+    election = found.leader_election
+    assert (election.lease_duration_s, election.renew_deadline_s, election.retry_period_s) == (15, 10, 2)
+    assert not election.gives_durations
 
 
 DEFAULTS = {
@@ -160,6 +163,10 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "a lease that ends too early": (
         "leaderElection: {enabled: true, leaseDuration: 5s}",
         ['leaderElection.leaseDuration: Invalid value: "5s": must be greater than renewDeadline, which is 10s'],
+    ),
+    "a renewal that is tried too late": (
+        "leaderElection: {enabled: true, retryPeriod: 10s}",
+        ['leaderElection.renewDeadline: Invalid value: "10s": must be greater than retryPeriod, which is 10s'],
     ),
     "a duration": (
         "leaderElection: {retryPeriod: soon}",

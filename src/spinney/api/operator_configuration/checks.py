@@ -65,7 +65,7 @@ def _numbers(part: Part, path: str) -> Iterator[FieldError]:
             yield invalid(where, value, f"must be between 0 and {_MAX_PORT}")
         elif one.name in part.POSITIVE and value <= 0:
             yield invalid(where, value, "must be greater than 0")
-        elif one.name in part.DURATIONS:
+        elif one.name in part.DURATIONS and value is not None:
             yield from _duration(where, value)
 
 
@@ -109,12 +109,15 @@ def _election(election: LeaderElection) -> Iterable[FieldError]:
     if election.resource_lock not in ("", _LEASES):
         yield invalid("leaderElection.resourceLock", election.resource_lock, f"must be {_LEASES}")
     try:
-        lease, renew = nanoseconds(election.lease_duration), nanoseconds(election.renew_deadline)
+        lease, renew, retry = election.lease_duration_s, election.renew_deadline_s, election.retry_period_s
     except DurationError:
         return
     if lease <= renew:
-        detail = f"must be greater than renewDeadline, which is {election.renew_deadline}"
-        yield invalid("leaderElection.leaseDuration", election.lease_duration, detail)
+        detail = f"must be greater than renewDeadline, which is {renew:g}s"
+        yield invalid("leaderElection.leaseDuration", election.lease_duration or f"{lease:g}s", detail)
+    if renew <= retry:
+        detail = f"must be greater than retryPeriod, which is {retry:g}s"
+        yield invalid("leaderElection.renewDeadline", election.renew_deadline or f"{renew:g}s", detail)
 
 
 def _topology(configuration: OperatorConfiguration, document: Mapping[str, Any]) -> Iterable[FieldError]:

@@ -45,27 +45,33 @@ class ClientConnection(Part, frozen=True):
 
 
 class LeaderElection(Part, frozen=True):
+    """A role may have durations of its own; where the file gives one of them, the file's and these defaults count."""
+
     DURATIONS: ClassVar = ("lease_duration", "renew_deadline", "retry_period")
 
     enabled: bool = False
-    lease_duration: str = "15s"
-    renew_deadline: str = "10s"
-    retry_period: str = "2s"
+    lease_duration: str | None = None
+    renew_deadline: str | None = None
+    retry_period: str | None = None
     resource_lock: str = "leases"
     resource_name: str = "grove-operator-leader-election"
     resource_namespace: str = ""
 
     @property
+    def gives_durations(self) -> bool:
+        return any(each is not None for each in (self.lease_duration, self.renew_deadline, self.retry_period))
+
+    @property
     def lease_duration_s(self) -> float:
-        return seconds(self.lease_duration)
+        return seconds(self.lease_duration or "15s")
 
     @property
     def renew_deadline_s(self) -> float:
-        return seconds(self.renew_deadline)
+        return seconds(self.renew_deadline or "10s")
 
     @property
     def retry_period_s(self) -> float:
-        return seconds(self.retry_period)
+        return seconds(self.retry_period or "2s")
 
 
 class Webhooks(Part, frozen=True):

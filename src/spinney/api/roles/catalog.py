@@ -40,7 +40,7 @@ def _with(subresource: str) -> str:
 def _lease(name: str) -> tuple[Grant, ...]:
     return (
         grant("coordination.k8s.io", "leases", "create"),
-        grant("coordination.k8s.io", "leases", "get patch", name),
+        grant("coordination.k8s.io", "leases", "get watch patch", name),
     )
 
 

@@ -13,7 +13,10 @@ _VERBS = frozenset({"get", "list", "watch", "create", "update", "patch", "delete
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """`resources` and `verbs` as RBAC spells them; a subresource is `resource/subresource`."""
+    """`resources` and `verbs` as RBAC spells them; a subresource is `resource/subresource`.
+
+    A watch that is limited to names has to select `metadata.name`.
+    """
 
     group: str
     resources: tuple[str, ...]
@@ -26,8 +29,8 @@ class Grant:
             raise ValueError(
                 f"{self}: found {sorted(unknown) or 'a wildcard'}, expected words of RBAC without wildcards"
             )
-        if self.names and {"create", "list", "watch"} & set(self.verbs):
-            raise ValueError(f"{self}: create, list and watch cannot be limited to names")
+        if self.names and {"create", "list"} & set(self.verbs):
+            raise ValueError(f"{self}: create and list cannot be limited to names")
 
     def rule(self) -> dict[str, Any]:
         """As a rule of a Role or ClusterRole."""

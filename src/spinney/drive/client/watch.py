@@ -88,6 +88,11 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubted:
+    """Somebody has to be sure of the view, and the watch does not tell in time: list again, without delay."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Anything else."""
 
@@ -95,7 +100,7 @@ class Failed:
 
 
 State = Empty | Listed | Watching
-Outcome = Complete | Opened | Received | Closed | Expired | Failed
+Outcome = Complete | Opened | Received | Closed | Expired | Doubted | Failed
 
 
 def step(state: State, outcome: Outcome) -> State:
@@ -115,6 +120,8 @@ def step(state: State, outcome: Outcome) -> State:
             return Listed(version, failures + 1 if abrupt else 0)
         case Watching(version, failures), Failed():
             return Listed(version, failures + 1)
+        case Listed() | Watching(), Doubted():
+            return Empty()
         case Listed(_, failures) | Watching(_, failures), Expired():
             return Empty(failures + 1)
     raise AssertionError(f"{outcome} cannot follow {state}")
@@ -144,6 +151,8 @@ class Watcher(Generic[T]):
         self._backoff = backoff or Backoff(base_s=0.5, cap_s=30.0)
         self._during_list = during_list
         self._stale_lists = 0
+        self._doubted = False
+        self._watch_end: asyncio.Timeout | None = None
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -153,10 +162,19 @@ class Watcher(Generic[T]):
                 await asyncio.sleep(self._backoff.delay_s(state.failures - 1, self._dice))
             state = await self._advance(state)
 
+    def list_again(self) -> None:
+        """The view is taken from a new list; the watch that is open ends."""
+        self._doubted = True
+        if self._watch_end is not None and not self._watch_end.expired():
+            self._watch_end.reschedule(asyncio.get_running_loop().time())
+
     async def _advance(self, state: State) -> State:
         match state:
             case Empty():
+                self._doubted = False
                 return step(state, await self._list())
+            case Listed() if self._doubted:
+                return step(state, Doubted())
             case Listed():
                 return await self._watch(state)
             case Watching():
@@ -199,7 +217,7 @@ class Watcher(Generic[T]):
         began, lines = loop.time(), LineBuffer()
         try:
             async with (
-                asyncio.timeout(timeout_s + _OVERTIME_S),
+                asyncio.timeout(timeout_s + _OVERTIME_S) as self._watch_end,
                 self._client.watch(self._selection, state.version, timeout_s) as stream,
             ):
                 now = step(now, Opened())
@@ -215,9 +233,13 @@ class Watcher(Generic[T]):
                 abrupt = self._cache.resource_version == state.version and loop.time() - began < _ABRUPT_S
                 return step(now, Closed(abrupt))
         except TimeoutError:
+            if self._doubted:
+                return step(now, Doubted())
             return step(now, self._failure(TransportTimeout(f"{self._about}: silent past its end")))
         except Exception as error:
             return step(now, self._failure(error))
+        finally:
+            self._watch_end = None
 
     def _fold_lines(self, lines: bytes | memoryview) -> Received:
         batch = self._codec.events(lines, self._about)

@@ -96,7 +96,7 @@ class _Session:
         while True:
             until = min(deadline, next_bookmark) if self._bookmarks else deadline
             if not watcher.pending and not await _wait(watcher, until - loop.time()):
-                if loop.time() >= deadline:
+                if until == deadline:  # the loop's own time may be a hair short of it
                     if self._bookmarks:
                         yield self._bookmark({})
                     return

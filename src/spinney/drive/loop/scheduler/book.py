@@ -6,6 +6,7 @@ Holds keys and readings, decides nothing. Every pod of ours belongs to one entry
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup
@@ -25,7 +26,7 @@ class Entry:
     when it was last told. `awaits_since`: volumes are being made for its plan. `victims`: pods that have to go before
     it gets its seats. `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
     `limits`: how much may be moved for it. `probes`: binds of it were refused. `failure`: what the API server said when
-    it last refused a write for it.
+    it last refused a write for it. `later`: an epoch later than ours that it was found with, and when.
     """
 
     key: Key
@@ -51,6 +52,7 @@ class Entry:
     limits: Consolidate | None = None
     probes: bool = False
     failure: str = ""
+    later: tuple[int, float] | None = None
 
     @property
     def name(self) -> str:
@@ -82,6 +84,10 @@ class Book:
 
     def touch(self, key: Key) -> None:
         self.changed[key] = None
+
+    def forget_gone(self, is_there: Callable[[Key], bool]) -> None:
+        """While nobody reads what changed: what is not there any more need not be read."""
+        self.changed = {key: None for key in self.changed if key in self.entries or is_there(key)}
 
     def touch_all(self) -> None:
         self.changed.update(dict.fromkeys(self.entries))

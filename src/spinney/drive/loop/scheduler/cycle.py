@@ -51,6 +51,7 @@ _LONGEST_RETRY_S = 30.0
 _MOST_DOUBLINGS = 32
 _LONGEST_HOLD_S = 1.0
 _VOLUMES_LOOK_S = 5.0
+_CONFIRM_S = 0.5
 
 _Waits = tuple[Entry, Callable[[], Act | None]]
 """A gang whose plan waits for others to leave, and how to look after it."""
@@ -59,7 +60,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Cycle:
-    """`look_after` asks to be called back for a key after so many seconds."""
+    """`look_after` asks to be called back for a key after so many seconds.
+
+    `confirmed_at`: when the Lease was asked that last said that we lead; None: nobody is elected.
+    """
 
     def __init__(
         self,
@@ -73,9 +77,11 @@ class Cycle:
         look_after: Callable[[Key, float], None],
         reports: Reports,
         metrics: Metrics,
+        confirmed_at: Callable[[], float] | None = None,
     ) -> None:
         self._views = views
         self._metrics = metrics
+        self._confirmed_at = confirmed_at
         self._cluster = cluster
         self._book = book
         self._context = context
@@ -231,8 +237,11 @@ class Cycle:
             if entry.reading is None and PLAN in group.metadata.annotations:
                 self._account_for(entry, group, pods, context)
             return None
-        if epoch_of(group.metadata) > self._epoch:
-            raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
+        later = epoch_of(group.metadata)
+        if later > self._epoch and not self._leads_in_spite_of(entry, later):
+            if entry.reading is None and PLAN in group.metadata.annotations:
+                self._account_for(entry, group, pods, context)
+            return None
         before, entry.group = entry.reading, group
         if before is None and self._patience.is_gathering(entry, group, pods):
             return None
@@ -262,6 +271,22 @@ class Cycle:
             self._seating.keep(entry, decode(group.metadata.annotations[PLAN]), pods)
         except PlanError:
             return
+
+    def _leads_in_spite_of(self, entry: Entry, later: int) -> bool:
+        """A PodGroup with an epoch later than ours: the Lease alone says who leads, and has to say it again first.
+
+        Then somebody else wrote that epoch, or it was counted on a Lease that is gone.
+        """
+        if self._confirmed_at is None:
+            raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
+        if entry.later is None or entry.later[0] != later:
+            entry.later = (later, self._clock.monotonic())
+            _log.warning("a PodGroup has a later epoch than its leader", gang=entry.name, found=later, ours=self._epoch)
+        if self._confirmed_at() > entry.later[1]:
+            return True
+        self._book.rest(entry)
+        self._look_after(entry.key, _CONFIRM_S)
+        return False
 
     def _keeps_its_seats(self, entry: Entry) -> bool:
         """Whether a plan of it is about to be tried again: nobody overtakes it meanwhile."""

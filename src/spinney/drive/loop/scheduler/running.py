@@ -22,7 +22,7 @@ from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.paths import Key
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Transport
-from spinney.drive.loop.election import LeadershipLost
+from spinney.drive.loop.election import Elect, Leadership, LeadershipLost
 from spinney.drive.loop.perseverance import PAUSE_S, persevere
 from spinney.drive.loop.scheduler.acts import Act
 from spinney.drive.loop.scheduler.book import Book
@@ -42,14 +42,19 @@ from spinney.drive.loop.unreadable_events import UnreadableEvents
 
 FIELD_MANAGER = "spinney-scheduler"
 _BREATH = 16
+_BREATH_S = 0.02
+"""So many steps, or so long, until others may run."""
+_FORGET_S = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Scheduler:
-    """`run` it. `ready` is set once its views are synced; `may_write` is asked before each write.
+    """`run` it. `ready` is set once it decides; `may_write` is asked before each write.
 
-    `epoch` is that of its leadership; 0: nobody else can be there, and it takes the next one after those it finds.
+    `elect`: asked once the views are synced (`prepared`); until it answers they are kept and nothing is written.
+    Without it `epoch` is that of its leadership; 0: nobody else can be there, and it takes the next one after those it
+    finds.
     """
 
     def __init__(
@@ -61,13 +66,18 @@ class Scheduler:
         *,
         epoch: int = 0,
         may_write: Callable[[], None] = lambda: None,
+        elect: Elect | None = None,
     ) -> None:
         self.ready = asyncio.Event()
+        self.prepared = asyncio.Event()
+        self._elect = elect
+        self._leadership: Leadership | None = None
         self._own_writes = own_writes = OwnWrites()
         self._client = ApiClient(transport, dice)
         self.caches = SharedCaches(self._client, own_writes, dice)
         self.unreadable = self.caches.unreadable
-        self._door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
+        asked = may_write if elect is None else self._check_elected
+        self._door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=asked)
         self._clock = clock
         self._dice = dice
         self._settings = settings
@@ -90,6 +100,9 @@ class Scheduler:
             await latecomers.look()
             group.create_task(latecomers.run(), name="scheduler-latecomers")
             await views.wait_synced()
+            self.prepared.set()
+            if self._elect is not None:
+                await self._be_elected(self._elect, views)
             epoch = self._epoch or 1 + max((epoch_of(each.metadata) for each in views.podgroups), default=0)
             work = Work(
                 self._door,
@@ -114,6 +127,7 @@ class Scheduler:
                 self._look_after,
                 work.reports,
                 self.metrics,
+                self._confirmed_at if self._leadership is not None and self._epoch else None,
             )
             if self._epoch:
                 await fence(self._door, work.doubts, views, self._dice, epoch)
@@ -128,6 +142,31 @@ class Scheduler:
             self.ready.set()
             self._wake.set()
             await self._go_on(cycle, views, work, group)
+
+    async def _be_elected(self, elect: Elect, views: Views) -> None:
+        """Stand by with views that are kept. What the leader before wrote is in them before they are decided on."""
+        forgetting = asyncio.create_task(self._forget_gone(views))
+        try:
+            self._leadership = await elect()
+        finally:
+            forgetting.cancel()
+        self._epoch = self._leadership.epoch
+        if self._epoch:
+            await self.caches.confirm(views.written_by_leaders)
+
+    async def _forget_gone(self, views: Views) -> None:
+        while True:
+            await asyncio.sleep(_FORGET_S)
+            self.book.forget_gone(lambda key: key in views.podgroups or bool(views.pods_of(key)))
+
+    def _check_elected(self) -> None:
+        if self._leadership is None:
+            raise LeadershipLost("a scheduler that stands by does not write")
+        self._leadership.check()
+
+    def _confirmed_at(self) -> float:
+        assert self._leadership is not None
+        return self._leadership.confirmed_at
 
     async def _go_on(self, cycle: Cycle, views: Views, work: Work, group: asyncio.TaskGroup) -> None:
         while True:
@@ -145,12 +184,14 @@ class Scheduler:
                 self._wake.set()
 
     async def _go_round(self, cycle: Cycle, work: Work, group: asyncio.TaskGroup) -> None:
+        breathed_s = self._clock.monotonic()
         for number, act in enumerate(cycle.steps(), 1):
             if act is not None:
                 turn = await self._turns.take()
                 group.create_task(self._do(act, cycle, work, turn))
-            elif number % _BREATH == 0:
+            if (act is None and number % _BREATH == 0) or self._clock.monotonic() - breathed_s > _BREATH_S:
                 await asyncio.sleep(0)
+                breathed_s = self._clock.monotonic()
 
     async def _do(self, act: Act, cycle: Cycle, work: Work, turn: Turn) -> None:
         try:

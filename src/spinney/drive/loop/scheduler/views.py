@@ -112,6 +112,11 @@ class Views:
         found += [self.priority_classes, self.budgets, self.quotas, self.claims, self.volumes, self.storage_classes]
         return [*found, self.cluster_topologies, self.node_zones, self.resource_claims]
 
+    @property
+    def written_by_leaders(self) -> list[Cache[Any]]:
+        """What a leader writes and the next one decides on."""
+        return [self.pods, self.podgroups, self.claims]
+
     async def wait_synced(self) -> None:
         for cache in self.all:
             await cache.wait_synced()

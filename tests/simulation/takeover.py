@@ -1,0 +1,162 @@
+"""How long gangs wait when their scheduler is killed: from kill -9 to the first bind of its successor."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import urllib3
+
+from cluster_kit.server import Server, eventually
+from cluster_kit.space import Space
+from simulation.witness import Witness
+from spinney.api.roles import NAMESPACE
+from spinney.api.roles.catalog import SCHEDULER_LEASE
+from spinney.sim.nodes.describe import load_nodes
+from stack_kit.schedulers import Schedulers
+from unit.operator.topologies import BLOCK, RACK, ZONE
+from unit.scheduler.scheduler_world import GPU, TOPOLOGY, podgroup, pods
+
+Json = dict[str, Any]
+GANGS, SIZE = 50, 3
+PODGROUPS = "scheduling.run.ai/v2alpha2/podgroups"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+NODES = f"""
+levels:
+- {{name: zone, label: {ZONE}, count: 2}}
+- {{name: block, label: {BLOCK}, count: 2}}
+- {{name: rack, label: {RACK}, count: 4}}
+- {{name: host, count: 4}}
+capacity: {{cpu: 64, memory: 64Gi, pods: 110, {GPU}: 8}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """Seconds after the kill: until somebody else has the lease, and until its first bind."""
+
+    leads_s: float
+    binds_s: float
+
+
+@dataclass
+class Figures:
+    rounds: list[Takeover] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    binds: int = 0
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{each.leads_s:.1f}/{each.binds_s:.1f}" for each in self.rounds)
+        middle = median(each.binds_s for each in self.rounds)
+        return (
+            f"takeover after kill -9 in a burst of {GANGS} gangs, lease/first bind in s: {shown}; "
+            f"median of {len(self.rounds)} to the first bind {middle:.1f} s; "
+            f"{self.binds} binds, {len(self.violations)} violations"
+        )
+
+
+class _Times:
+    """When pods got their nodes and leases their holders, by our clock."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.bound: dict[str, float] = {}
+        self.holders: list[tuple[float, str]] = []
+        for path, note in (("/api/v1/pods", self._pod), (LEASES, self._lease)):
+            version = server.http("GET", path).ok(200)["metadata"]["resourceVersion"]
+            threading.Thread(target=self._follow, args=(path, version, note), daemon=True).start()
+
+    def _follow(self, path: str, version: str, note: Any) -> None:
+        while True:
+            query = {"watch": "1", "resourceVersion": version}
+            with contextlib.suppress(urllib3.exceptions.HTTPError), self._server.stream(path, query=query) as watch:
+                for event in iter(watch.next, None):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    note(event["object"])
+
+    def _pod(self, pod: Json) -> None:
+        if pod["spec"].get("nodeName"):
+            self.bound.setdefault(pod["metadata"]["uid"], time.monotonic())
+
+    def _lease(self, lease: Json) -> None:
+        holder = lease["spec"].get("holderIdentity", "")
+        if lease["metadata"]["name"] == SCHEDULER_LEASE and (not self.holders or self.holders[-1][1] != holder):
+            self.holders.append((time.monotonic(), holder))
+
+    def after(self, killed: float) -> Takeover | None:
+        """None as long as the successor has not bound anybody."""
+        taken = next((when for when, holder in self.holders if when > killed and holder), None)
+        if taken is None:
+            return None
+        first = min((when for when in list(self.bound.values()) if when > taken), default=None)
+        return Takeover(taken - killed, first - killed) if first is not None else None
+
+
+def measure(server: Server, directory: Path, rounds: int) -> Figures:
+    """Everybody is bound at the end of each round; then it is cleared."""
+    _furnish(server)
+    witness, times, figures = Witness(server), _Times(server), Figures()
+    crew, space = Schedulers(server, directory), Space(server, "default")
+    try:
+        for number in range(rounds):
+            eventually(crew.all_ready, "two are ready", 120)
+            leader = eventually(crew.leader, "somebody leads", 120)
+            killed = _burst(space, number, leader)
+            crew.lose(leader)
+            figures.rounds.append(eventually(lambda k=killed: times.after(k), "the successor binds", 120))  # type: ignore[misc]
+            eventually(lambda: _all_bound(space), "everybody has a node", 120)
+            _clear(space)
+    finally:
+        crew.end()
+    eventually(lambda: witness.judge().binds >= GANGS * SIZE * rounds, "the watches have told everything", 60)
+    dog = witness.judge()
+    figures.violations, figures.binds = list(dog.violations), dog.binds
+    return figures
+
+
+def _burst(space: Space, number: int, leader: Any) -> float:
+    """Gangs come as fast as the server takes them; in the middle the leader is killed. When that was."""
+
+    def ask(each: int) -> None:
+        name = f"g{number}-{each}"
+        space.create(PODGROUPS, podgroup(name, SIZE, required=RACK)).ok(201)
+        for member in pods(name, SIZE, 1):
+            space.create("pods", member).ok(201)
+
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(ask, each) for each in range(GANGS)]
+        asked[GANGS // 2].result()
+        leader.send(signal.SIGKILL)
+        killed = time.monotonic()
+        for each in asked:
+            each.result()
+    return killed
+
+
+def _furnish(server: Server) -> None:
+    cluster = Space(server, "")
+    cluster.create("kai.scheduler/v1alpha1/topologies", TOPOLOGY).ok(201)
+    for node in load_nodes(NODES):
+        cluster.create("nodes", node).ok(201)
+        status = {**node["status"], "conditions": [{"type": "Ready", "status": "True"}]}
+        cluster.patch("nodes", node["metadata"]["name"], {"status": status}, sub="status").ok(200)
+
+
+def _all_bound(space: Space) -> bool:
+    found = space.list("pods")["items"]
+    return len(found) == GANGS * SIZE and all(each["spec"].get("nodeName") for each in found)
+
+
+def _clear(space: Space) -> None:
+    for pod in space.list("pods")["items"]:
+        space.delete("pods", pod["metadata"]["name"], gracePeriodSeconds=0)
+    for group in space.list(PODGROUPS)["items"]:
+        space.delete(PODGROUPS, group["metadata"]["name"])
+    eventually(lambda: not space.list("pods")["items"], "the pods are gone", 60)
