@@ -146,6 +146,22 @@ def test_inv2_a_member_that_is_lost_while_the_plan_is_carried_out_is_no_broken_p
     assert record.broken == []
 
 
+def test_inv2_a_gang_that_asks_for_more_while_its_plan_is_carried_out_is_repaired() -> None:
+    for raised in (3, 2):
+        record = Record()
+        record.gang("a", minimum=2)
+        for name in ("a-0", "a-1"):
+            record.pod(name, "a")
+        seats = ("a-0", "n0"), ("a-1", "n1")
+        record.gang("a", *seats, minimum=2)
+        record.gang("a", *seats, minimum=raised)
+        bound = seats if raised == 3 else seats[:1]
+        for name, node in bound:
+            record.pod(name, "a", node)
+        record.gang("a", minimum=raised)
+        assert record.broken[:1] == ([] if raised == 3 else ["INV2"])
+
+
 def test_inv3_a_late_member_stays_in_the_domain_of_the_others() -> None:
     for node, broken in (("n1", []), ("n2", ["INV3"])):
         record = Record()

@@ -180,6 +180,8 @@ class Watchdog:
         self._newest = max(self._newest, gang.epoch, gang.plan.epoch if gang.plan is not None else 0)
         if gang.plan is not None and (was is None or was.plan != gang.plan):
             self._recorded(gang)
+        if was is not None and gang.plan is not None and gang.plan == was.plan and gang.root != was.root:
+            self._lost[key] += 1  # the plan was made for what was asked then; what is asked now is a repair
         if gang.plan is None and was is not None and was.plan is not None:
             self._dropped(gang, was.plan)
 
