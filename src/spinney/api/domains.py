@@ -14,8 +14,8 @@ def is_domain(name: str) -> bool:
 
 
 def rank(domain: str) -> int:
-    """0 for the broadest. An unknown domain is a KeyError: admission has refused it before."""
-    return _BREADTH[domain]
+    """0 for the broadest. A domain that admission would have refused is narrower than all that are known."""
+    return _BREADTH.get(domain, len(_BREADTH))
 
 
 def is_narrower(domain: str, than: str) -> bool:

@@ -13,7 +13,7 @@ from spinney.api.meta import ObjectMeta
 
 
 class DeviceClaim(Slim, frozen=True):
-    requests: tuple[dict[str, Any], ...] = ()
+    requests: tuple[dict[str, Any], ...] | None = ()  # a server says null where there are none
     constraints: tuple[dict[str, Any], ...] = ()
     config: tuple[dict[str, Any], ...] = ()
 

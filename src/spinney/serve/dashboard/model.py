@@ -6,10 +6,12 @@ Never decides anything, never writes. Who is told of a change does next to nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
@@ -23,6 +25,8 @@ from spinney.serve.dashboard.rows import Row, row_of
 from spinney.serve.dashboard.seeing import Change, Key, Views
 
 T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 _PIECE = 200
 """So many objects are folded before others may run."""
@@ -108,28 +112,43 @@ class Model:
     def _fold_topologies(self) -> None:
         names, self._topologies = self._topologies, {}
         for name in names:
-            kai, grove = self.views.topologies.get(("", name)), self.views.cluster_topologies.get(("", name))
-            self.cluster.put_kai_topology(name, kai)
-            self.cluster.put_cluster_topology(name, grove)
-            self._forest.put_topology(name, kai)
-            self._forest.put_cluster_topology(name, grove)
+            self._one(("", name), "topology", partial(self._fold_topology, name))
         self._restructured()
         self._tell_all_anew()
 
+    def _fold_topology(self, name: str) -> None:
+        kai, grove = self.views.topologies.get(("", name)), self.views.cluster_topologies.get(("", name))
+        self.cluster.put_kai_topology(name, kai)
+        self.cluster.put_cluster_topology(name, grove)
+        self._forest.put_topology(name, kai)
+        self._forest.put_cluster_topology(name, grove)
+
+    def _one(self, key: Key, kind: str, fold: Callable[[], None]) -> None:
+        """An object that can not be shown hides no other: it is told in the log, and not shown."""
+        try:
+            fold()
+        except Exception as error:
+            _log.error("an object can not be shown", kind=kind, object="/".join(filter(None, key)), exc_info=error)
+
     async def _fold_nodes(self) -> None:
         names, self._nodes = self._nodes, {}
-        cluster, changed, moved = self.cluster, False, False
+        changed: set[str] = set()
+        moved: set[str] = set()
         async for name in _in_pieces(names):
-            node, improved = self.views.nodes.get(("", name)), cluster.improved
-            cluster.put_node(name, _of_no_pool(node))
-            if node is None or cluster.improved != improved:  # else it was no more than a heartbeat
-                self._forest.put_node(name, node)
-                changed = True
-                moved |= self._labels.get(name) != _note(self._labels, name, node) and self._has_pods(name)
+            self._one(("", name), "node", partial(self._fold_node, name, changed, moved))
         if changed:
             self._restructured()
         if moved:
             self._tell_all_anew()
+
+    def _fold_node(self, name: str, changed: set[str], moved: set[str]) -> None:
+        node, improved = self.views.nodes.get(("", name)), self.cluster.improved
+        self.cluster.put_node(name, _of_no_pool(node))
+        if node is None or self.cluster.improved != improved:  # else it was no more than a heartbeat
+            changed.add(name)
+            if self._labels.get(name) != _note(self._labels, name, node) and self._has_pods(name):
+                moved.add(name)
+            self._forest.put_node(name, node)
 
     def _has_pods(self, node: str) -> bool:
         return bool(self.cluster.inventory.pods_on(node))
@@ -145,15 +164,18 @@ class Model:
     async def _fold_pods(self) -> None:
         changed, self._pods = self._pods, {}
         async for key in _in_pieces(changed):
-            old, new = changed[key], self.views.pods.get(key)
-            if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-                self.cluster.put_pod(old, None)
-                self._forest.put_pod(old, None)
-            if new is not None:
-                self.cluster.put_pod(None, new)
-                self._forest.put_pod(old, new)
-            self._enlist(key, new)
+            self._one(key, "pod", partial(self._fold_pod, key, changed[key]))
         self.version += 1
+
+    def _fold_pod(self, key: Key, old: Pod | None) -> None:
+        new = self.views.pods.get(key)
+        self._enlist(key, new)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self.cluster.put_pod(old, None)
+            self._forest.put_pod(old, None)
+        if new is not None:
+            self.cluster.put_pod(None, new)
+            self._forest.put_pod(old, new)
 
     def _enlist(self, key: Key, pod: Pod | None) -> None:
         """A pod is a member of the gang it names, and of no other."""
@@ -178,13 +200,15 @@ class Model:
         keys, self._gangs = self._gangs, {}
         levels = self.levels()
         async for key in _in_pieces(keys):
-            story = self.story(key, levels)
-            group = self.views.groups.get(key)
-            if story is None or group is None:
-                self._rows.pop(key, None)
-            else:
-                self._rows[key] = row_of(group, story)
+            self._rows.pop(key, None)
+            self._one(key, "PodGroup", partial(self._fold_gang, key, levels))
         self.version += 1
+
+    def _fold_gang(self, key: Key, levels: dict[str, Levels]) -> None:
+        story = self.story(key, levels)
+        group = self.views.groups.get(key)
+        if story is not None and group is not None:
+            self._rows[key] = row_of(group, story)
 
     # Reading
 

@@ -16,6 +16,8 @@ from spinney.drive.apply.outcome import Outcome
 from spinney.drive.apply.write import Precondition
 from spinney.drive.loop.scheduler.views import PODGROUPS
 
+_MOST_DIGITS = 18  # far more than any epoch has
+
 
 async def record(door: Door, group: ObjectMeta, plan: Plan, notes: Mapping[str, str]) -> Outcome:
     """From now on anybody can carry the plan out. The epoch and the notes stay when the plan goes.
@@ -52,4 +54,4 @@ async def _annotate(door: Door, group: ObjectMeta, version: str, annotations: di
 def epoch_of(group: ObjectMeta) -> int:
     """The epoch of the newest plan that the PodGroup ever had."""
     text = group.annotations.get(EPOCH, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else 0

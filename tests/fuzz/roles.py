@@ -1,0 +1,307 @@
+"""All roles at once, fed by hand: every cache that any of them keeps, whoever subscribes to it, and what they read.
+
+Nothing is written: the server they speak to refuses everything.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
+
+from fuzz.objects import Json
+from spinney.api.admission import AdmissionRequest
+from spinney.api.meta import ObjectMeta
+from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
+from spinney.cli.operator_settings import dynamo_settings_of
+from spinney.cli.plan_shadow import Shadow
+from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
+from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.settings import settings_of as admission_settings_of
+from spinney.core.expansion.settings import Settings as OperatorSettings
+from spinney.core.grouping.chain import Chain, owner_of
+from spinney.core.grouping.grouping import group
+from spinney.core.grouping.pods import Pod as GroupedPod
+from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.shape import Lookups
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.cache import Cache
+from spinney.drive.client.codec import Broken, codec_for
+from spinney.drive.client.errors import ClientError, TransportError
+from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.shared import SharedCaches
+from spinney.drive.client.transport import Response
+from spinney.drive.client.unreadable import Unreadable
+from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.loop.controller import Controller
+from spinney.drive.loop.dynamo.running import Dynamo
+from spinney.drive.loop.dynamo.views import Views as DynamoViews
+from spinney.drive.loop.grouper.running import Grouper
+from spinney.drive.loop.operator import cliques, gangs, groups, sets, topologies
+from spinney.drive.loop.operator.configured import settings_of
+from spinney.drive.loop.operator.effects import Effects
+from spinney.drive.loop.operator.views import Views as OperatorViews
+from spinney.drive.loop.operator.workshop import Workshop
+from spinney.drive.loop.scheduler.settings import Settings
+from spinney.serve.dashboard.model import Model
+from spinney.serve.dashboard.seeing import Views as DashboardViews
+from spinney.serve.webhook.reviews import answer_review
+
+SETS = ResourcePath("grove.io", "v1alpha1", "podcliquesets")
+_MOST = 50
+SLOW_S = 0.05
+CONFIGURATION = {
+    "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
+    "topologyAwareScheduling": {"enabled": True, "levels": [{"domain": "zone", "key": "zone"}]},
+}
+
+
+class Silent:
+    """A server that lets nobody do anything: nothing is tried again, so that nobody waits."""
+
+    async def request(self, *_: Any, **__: Any) -> Response:
+        return Response(403, {}, msgspec.json.encode({"kind": "Status", "code": 403, "reason": "Forbidden"}))
+
+    @asynccontextmanager
+    async def stream(self, *_: Any, **__: Any) -> Any:
+        raise TransportError("nobody is there")
+        yield
+
+    async def close(self) -> None:
+        pass
+
+
+class Noted(Unreadable):
+    """Keeps the traces of what somebody failed of; what can not be decoded is only counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: list[str] = []
+        self.complaints: list[str] = []
+        self.undecodable: list[Broken] = []
+
+    def add(self, resource: ResourcePath, thing: Broken, error: Exception | None = None) -> None:
+        if error is None:
+            self.undecodable.append(thing)
+        else:
+            self.fail(f"{resource} {thing.key}", error)
+
+    def complain(self, about: str, error: Exception) -> None:
+        """A controller fails of one key, says so and tries it again: nobody else is harmed."""
+        if len(self.complaints) < _MOST:
+            self.complaints.append(f"{about}: {''.join(traceback.format_exception(error))}")
+
+    def fail(self, about: str, error: Exception) -> None:
+        if len(self.failures) < _MOST:
+            self.failures.append(f"{about}: {''.join(traceback.format_exception(error))}")
+
+
+@dataclass(slots=True)
+class Figures:
+    """What was done, and which object took longest."""
+
+    fed: int = 0
+    reconciled: int = 0
+    reviewed: int = 0
+    slowest_s: float = 0.0
+    slowest: str = ""
+
+
+class Roles:
+    """`feed` objects, let everybody `think` about them, `forget` them; `noted` has what went wrong."""
+
+    def __init__(self) -> None:
+        self.noted = Noted()
+        self.figures = Figures()
+        self._caches: dict[str, list[tuple[Cache[Any], type[Any]]]] = {}
+        self._version = 0
+        self._doubted: Json | None = None
+        self._client = ApiClient(Silent(), system_dice())  # type: ignore[arg-type]
+        told = load_configuration(msgspec.json.encode(CONFIGURATION).decode())
+        self._rules = (OperatorAdmission(admission_settings_of(told)), DynamoAdmission(DynamoAdmissionSettings()))
+        with self._recorded():
+            self.shadow, self.model = self._scheduler_and_pages()
+            self._controllers = [*self._operator(settings_of(told)), *self._grouper(), self._dynamo(told)]
+        for controller in self._controllers:
+            controller.queue = cast("Any", _Keys())
+            for source in controller._sources:
+                source.cache.subscribe(controller._enqueue(source))
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Every cache that is asked for meanwhile complains to us."""
+        original = SharedCaches.cache
+
+        def record(made: SharedCaches, selection: Selection, kind: type[Any], **more: Any) -> Cache[Any]:
+            found: Cache[Any] = original(made, selection, kind, **more)
+            known = self._caches.setdefault(selection.resource.plural, [])
+            if all(found is not cache for cache, _ in known):
+                known.append((found, kind))
+                found._unreadable = self.noted
+                found.synced = True
+            return found
+
+        SharedCaches.cache = record  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            SharedCaches.cache = original  # type: ignore[method-assign]
+
+    # The roles
+
+    def _scheduler_and_pages(self) -> tuple[Shadow, Model]:
+        shadow = Shadow(Settings(), 0.0)
+        seen = shadow.views
+        made = SharedCaches(self._client, OwnWrites(), system_dice()).cache(Selection(SETS), dict)
+        pages = DashboardViews(
+            seen.nodes, seen.pods, seen.podgroups, seen.topologies, seen.cluster_topologies, cast("Any", made)
+        )
+        return shadow, Model(pages)
+
+    def _operator(self, settings: OperatorSettings) -> list[Controller[Any]]:
+        writes, clock, dice = OwnWrites(), SystemClock(), system_dice()
+        views = OperatorViews(SharedCaches(self._client, writes, dice), settings, True, False)
+        effects = Effects(Door(Silent(), dice, field_manager="fuzz", own_writes=writes), clock)  # type: ignore[arg-type]
+        shop = Workshop(views, settings, effects, self._client, clock, dice)
+        made = [sets.controller(shop, 1), groups.controller(shop, 1), cliques.controller(shop, 1)]
+        return [*made, gangs.controller(shop, 1), topologies.controller(shop)]
+
+    def _grouper(self) -> list[Controller[Any]]:
+        grouper = Grouper(Silent(), SystemClock(), system_dice())  # type: ignore[arg-type]
+        return [grouper._pods]
+
+    def _dynamo(self, told: OperatorConfiguration) -> Controller[Any]:
+        dynamo = Dynamo(Silent(), SystemClock(), system_dice(), dynamo_settings_of(told))  # type: ignore[arg-type]
+        dynamo._views = DynamoViews(dynamo._caches, dynamo._settings)
+        return dynamo._controller()
+
+    # Feeding
+
+    def feed(self, plural: str, found: Json, change: str = "ADDED") -> None:
+        """An object comes as a watch brings it."""
+        self._version += 1
+        metadata = {"uid": f"uid-{found['metadata'].get('name')}", **found["metadata"]}
+        metadata["resourceVersion"] = str(self._version)
+        line = msgspec.json.encode({"type": change, "object": {**found, "metadata": metadata}})
+        if plural == "jobs":
+            self._own({**found, "metadata": metadata})
+        quick = True
+        for cache, kind in self._caches.get(plural, ()):
+            began = time.process_time()
+            batch = codec_for(kind).events(line, plural)
+            cache.fold(batch.events)
+            cache.fold_broken(batch.broken)
+            quick = self._timed(began, plural, found) and quick
+        if not quick and change != "DELETED":
+            self.feed(plural, found, "MODIFIED")  # perhaps somebody else was slow
+            return
+        self.figures.fed += 1
+
+    def _own(self, found: Json) -> None:
+        """An owner is not watched: the pod-grouper reads it for its pods."""
+        try:
+            owner = owner_of(found)
+            for pod in self.shadow.views.pods_of(("ns", "g"))[:3] or [GROUPED]:
+                seen = GroupedPod(pod.metadata)
+                group(Chain(seen, (owner,)), LOOKUPS, GrouperSettings())
+        except Exception as error:
+            self.noted.fail("owner", error)
+
+    def review(self, plural: str, found: Json) -> None:
+        """Somebody sends it to the webhook."""
+        group, _, version = found["apiVersion"].rpartition("/")
+        asked = AdmissionRequest(
+            *("u", "CREATE", group, version, found["kind"], plural, ""),
+            *(found["metadata"].get("namespace", ""), found["metadata"].get("name", ""), "ada", ()),
+            *(found, None),
+        )
+        began = time.process_time()
+        for rules in self._rules:
+            if rules.handles(asked):
+                for rule in (rules.mutate, rules.validate):
+                    try:
+                        answer_review(asked, rule(asked, NOTHING))
+                    except Exception as error:
+                        self.noted.fail(f"review of {plural}", error)
+                self.figures.reviewed += 1
+        if not self._timed(began, plural, found):
+            self.review(plural, found)
+
+    def _timed(self, began: float, plural: str, found: Json) -> bool:
+        """Whether it was quick, or is slow again: a collector that ran in between is nobody's fault."""
+        took = time.process_time() - began
+        if took > SLOW_S and self._doubted is not found:
+            self._doubted = found
+            return False
+        if took > self.figures.slowest_s:
+            self.figures.slowest_s = took
+            self.figures.slowest = f"{plural} {json.dumps(found)[:2000]}"
+        return True
+
+    # Thinking
+
+    async def think(self, most: int) -> None:
+        """The scheduler decides, the pages are drawn, controllers reconcile at most so many keys each."""
+        self.shadow.settle()
+        await self.model.settle()
+        self.model.trees()
+        self.model.rows()
+        for controller in self._controllers:
+            await self._reconcile(controller, most)
+
+    async def _reconcile(self, controller: Controller[Any], most: int) -> None:
+        queue = cast("_Keys", controller.queue)
+        for key in list(queue.keys)[:most]:
+            self.figures.reconciled += 1
+            try:
+                await controller._reconcile(key)
+            except ClientError:
+                continue
+            except Exception as error:
+                self.noted.complain(f"{controller.name} {key}", error)
+        queue.keys.clear()
+
+
+class _Keys:
+    """A queue that nobody works on by himself."""
+
+    def __init__(self) -> None:
+        self.keys: dict[Any, None] = {}
+
+    def add(self, key: Any) -> None:
+        self.keys[key] = None
+
+    def add_after(self, key: Any, _: float) -> None:
+        self.keys[key] = None
+
+
+class _Nothing:
+    """A cluster in which a rule finds nothing."""
+
+    def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Json | None:
+        return None
+
+    def listing(self, *_: Any, **__: Any) -> Sequence[Json]:
+        return ()
+
+
+NOTHING = _Nothing()
+GROUPED = GroupedPod(ObjectMeta(name="p", namespace="ns", uid="u", labels={"a": "b"}))
+LOOKUPS = Lookups(
+    topology_keys=lambda name: ["zone", "rack"],
+    domains=lambda name: {"zone": "zone"},
+    has_queue=lambda name: True,
+    has_priority_class=lambda name: True,
+    podgroup=lambda namespace, name: None,
+    pod=lambda namespace, name: None,
+    members=lambda namespace, name: (),
+)
