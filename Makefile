@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/
 UV_VERSION := 0.13.7
+LONG ?= tests
 
 .PHONY: up test lint types unit contract long pictures setup clean
 
@@ -37,7 +38,7 @@ contract: setup
 	$(RUN)pytest tests --ignore=tests/unit --ignore=tests/regressions -n 2 --dist loadgroup --durations=25 $(PYTEST_ARGS)
 
 long: setup
-	$(RUN)pytest tests -m long $(PYTEST_ARGS)
+	$(RUN)pytest $(LONG) -m long $(PYTEST_ARGS)
 
 pictures: setup
 	PYTHONPATH=tests $(RUN)python -m browser.pictures
