@@ -136,7 +136,7 @@ def chain_of(pod: Pod, owners: tuple[Owner, ...] = (), gang: Owner | None = None
 
 
 def owner_of(body: Json) -> Owner:
-    """An object as the server gave it. Labels and annotations are texts: the server sees to that."""
+    """An object as the server gave it. Labels and annotations are texts, which the server should see to."""
     metadata = body["metadata"]
     return Owner(
         body["apiVersion"],
@@ -144,10 +144,16 @@ def owner_of(body: Json) -> Owner:
         metadata.get("namespace") or "",
         metadata["name"],
         metadata["uid"],
-        metadata.get("labels") or {},
-        metadata.get("annotations") or {},
+        _texts(metadata.get("labels")),
+        _texts(metadata.get("annotations")),
         body,
     )
+
+
+def _texts(found: Any) -> Mapping[str, str]:
+    if not isinstance(found, dict):
+        return {}
+    return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
 def pod_as_owner(pod: Pod) -> Owner:
