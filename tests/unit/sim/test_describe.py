@@ -91,6 +91,14 @@ REFUSED = {
         "one for each of 3 parents",
     ),
     "too many nodes": ("levels: [{name: r, label: r, count: 9999}, {name: h, count: 9999}]", "at most 200000"),
+    "too many levels": (
+        "levels: [" + ", ".join(f"{{name: l{n}, label: x/l{n}, count: 1}}" for n in range(40)) + "]",
+        "levels: found 40, allowed: at most 32 levels",
+    ),
+    "annotations that multiply": (
+        "levels: [{name: r, label: r, count: 1000}, {name: h, count: 200}]\nannotations: {k: '" + "{r}" * 80_000 + "'}",
+        r"characters of labels, annotations and resource.*allowed: 256 MiB in all",
+    ),
     "a level without label": (
         "levels: [{name: r, count: 1}, {name: h, count: 1}]",
         r"levels\[0\].label: found nothing",

@@ -25,16 +25,18 @@ Pure: a document in, manifests or a `Wrong` out; never reads a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spinney.api import quantity
+from spinney.api.documents import INVENTORY
 from spinney.api.names import dns_subdomain, label_value, qualified_name
 
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 MAX_NODES = 200_000
+MAX_LEVELS = 32
 
 _FIELDS = ("name", "levels", "capacity", "allocatable", "labels", "annotations", "taints", "unschedulable")
 _LEVEL_FIELDS = ("name", "label", "short", "count")
@@ -96,6 +98,7 @@ def expand(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     labels = _templates(document, "labels", levels)
     annotations = _templates(document, "annotations", levels)
     _check_labels(document, labels, levels, domains)
+    _check_size((labels, annotations, capacity, allocatable), levels, domains)
     return [
         {
             "apiVersion": "v1",
@@ -148,6 +151,8 @@ def check_name(value: Any, path: Path) -> str:
 def _levels(value: Any) -> tuple[Level, ...]:
     if not isinstance(value, list) or not value:
         raise Wrong(("levels",), value, "a list of {name, label, count}, broad to narrow, ending with the node")
+    if len(value) > MAX_LEVELS:
+        raise Wrong(("levels",), len(value), f"at most {MAX_LEVELS} levels")
     for index, entry in enumerate(value):
         _only(_mapping(entry, ("levels", index)), _LEVEL_FIELDS, ("levels", index))
     names = [check_name(entry.get("name"), ("levels", index, "name")) for index, entry in enumerate(value)]
@@ -270,6 +275,16 @@ def _check_labels(
         for path, value in filled.items():
             if label_value(value):
                 raise Wrong(path, value, "a label value: at most 63 letters, digits, '-', '_' and '.'")
+
+
+def _check_size(parts: Iterable[Mapping[str, str]], levels: tuple[Level, ...], domains: list[Domain]) -> None:
+    """What a few lines describe may be no larger than a file that says it all; the last node stands for all."""
+    for domain in domains[-1:]:
+        places = _places(domain, levels)
+        size = sum(len(key) + len(_fill(text, places)) for part in parts for key, text in part.items())
+        if size * len(domains) > INVENTORY.bytes:
+            found = f"{size} characters of labels, annotations and resources on each of {len(domains)} nodes"
+            raise Wrong((), found, f"{INVENTORY.size} in all")
 
 
 def _flag(value: Any, path: Path) -> bool:
