@@ -19,6 +19,7 @@ SEEDS = [
     200566,  # a gang was refused for children that its queue does not allow, though others would have sufficed
     200965,  # without an election, an epoch went with the last PodGroup that had it, and the judge remembered it
     210036,  # a late member went to another rack than one that had to go for a plan which was not recorded
+    310321,  # a gang asked for more while its plan was carried out, and the judge took it for half bound
 ]
 
 
