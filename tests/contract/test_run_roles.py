@@ -138,6 +138,28 @@ def test_all_roles_run_in_one_process_and_are_measured(own: Server, tmp_path: Pa
         assert roles.stop() == 0
 
 
+def test_a_lease_that_nobody_can_take_is_not_ready_and_is_told_until_it_is_deleted(own: Server, tmp_path: Path) -> None:
+    space, path = Space(own, "default"), "coordination.k8s.io/v1/leases"
+    full = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 2**31 - 1}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "spinney-scheduler"}}
+    space.create(path, {**lease, "spec": full}).ok(201)
+    election = {"enabled": True, "resourceNamespace": "default"}
+    with spinney_run(own, tmp_path, "scheduler", leaderElection=election) as scheduler:
+        eventually(
+            lambda: scheduler.get(scheduler.probes, "/readyz")[1].startswith("scheduler: nobody leads"), "told", 60
+        )
+        status, text = scheduler.get(scheduler.probes, "/readyz")
+        assert status == 503
+        assert "spec.leaseTransitions: found 2147483647, allowed are 0 to 2147483646" in text
+        assert scheduler.get(scheduler.probes, "/healthz")[0] == 200
+        assert scheduler.stderr.read_text().count("nobody can lead") == 1
+        space.delete(path, "spinney-scheduler").ok(200)
+        scheduler.ready()
+        assert space.get(path, "spinney-scheduler").ok(200)["spec"]["leaseTransitions"] == 1
+        assert scheduler.stop() == 0
+    assert space.get(path, "spinney-scheduler").ok(200)["spec"].get("holderIdentity", "") == ""
+
+
 def test_certificates_of_a_directory_are_shown_and_followed(own: Server, tmp_path: Path) -> None:
     directory = tmp_path / "mounted"
     directory.mkdir()
