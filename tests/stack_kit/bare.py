@@ -47,12 +47,13 @@ def _real(directory: Path) -> Iterator[Server]:
 
 
 def kubeconfig_of_role(server: Server, role: str, directory: Path) -> Path:
-    """A kubeconfig with a token of the role's service account, as a pod of it would have one."""
+    """A kubeconfig with a token of the role's service account and its namespace, as a pod of it would have them."""
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{role}/token"
     token = server.http("POST", path, asked).ok(201)["status"]["token"]
     content = yaml.safe_load(server.kubeconfig.read_text())
     content["users"][0]["user"] = {"token": token}
+    content["contexts"][0]["context"]["namespace"] = NAMESPACE
     found = directory / f"kubeconfig-of-{role}"
     found.write_text(yaml.safe_dump(content))
     return found
