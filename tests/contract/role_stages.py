@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from spinney.drive.client.connect import connect, find_connection
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.stack import Parts, Stack
+from spinney.sim.world import RECORD_KEYS
 
 KINDS = [
     pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
@@ -73,7 +75,7 @@ def take_the_lease_away(server: Server, lease: str) -> None:
 async def attended(server: Server, parts: Parts, *roles: Awaitable[None]) -> AsyncIterator[None]:
     """The parts are at work in the name of the administrator, and beside them the roles in their own."""
     admin = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
-    stack = Stack(admin, SystemClock(), system_dice(), parts)
+    stack = Stack(admin, SystemClock(), system_dice(), replace(parts, record_keys=RECORD_KEYS))
     tasks = [asyncio.ensure_future(each) for each in (stack.run(), *roles)]
     await stack.registered.wait()
     try:

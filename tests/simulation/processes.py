@@ -256,7 +256,15 @@ class SchedulerProcess:
             elected.set_result(lambda: None)
         clock = SkewedClock(self.world.clock, self.skew_s)
         asked = elect_both if elect is not None else None
-        life.scheduler = self.make(life.faults, clock, self.dice, self.settings, epoch=self.epoch, elect=asked)
+        life.scheduler = self.make(
+            life.faults,
+            clock,
+            self.dice,
+            self.settings,
+            record_keys=self.world.record_keys,
+            epoch=self.epoch,
+            elect=asked,
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(life.scheduler.run(), name="scheduler")
             if self.groups:

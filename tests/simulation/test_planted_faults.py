@@ -11,12 +11,14 @@ import pytest
 
 from simulation.processes import SchedulerProcess
 from simulation.trial import NEEDED, hush
+from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import Gang, Group
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.priorities import Priorities
+from spinney.core.scheduling.signature import Mark, Term, sign
 from spinney.drive.apply.outcome import Written
-from spinney.drive.loop.scheduler import carrying, cycle
+from spinney.drive.loop.scheduler import carrying, records
 from spinney.drive.loop.scheduler.binding import Binder, Bound, Fate
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.reports import Reports
@@ -31,6 +33,7 @@ from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup, pods
+from unit.scheduler.watched_world import patch
 
 Patch = pytest.MonkeyPatch
 Step = Callable[[World], Awaitable[None]]
@@ -98,8 +101,14 @@ async def a_gang_as_important_as_the_first(world: World) -> None:
 
 
 async def a_gang_that_a_later_leader_planned(world: World) -> None:
-    annotations = {"spinney.dev/epoch": "7"}
-    await world.apply([podgroup("a", 2, annotations=annotations), *pods("a", 2)])
+    """And carried out: it has the record of that leader, which names nobody any more."""
+    await world.apply(podgroup("a", 2))
+    found = await world.get("PodGroup", "a")
+    assert found is not None
+    group = ObjectMeta(name="a", namespace="default", uid=found["metadata"]["uid"])
+    signed = sign(world.record_keys[0], group, Mark(Term("", 7), 1), "")
+    await patch(world, "PodGroup", "a", {"metadata": {"annotations": signed}})
+    await world.apply(pods("a", 2))
 
 
 async def a_gang_that_was_bound_a_moment_ago(world: World) -> None:
@@ -164,7 +173,7 @@ def think_much_of_some(patch: Patch) -> None:
 
 
 def overlook_later_leaders(patch: Patch) -> None:
-    patch.setattr(cycle, "epoch_of", lambda group: 0)
+    patch.setattr(records, "verify", lambda keys, group: None)
 
 
 def trust_any_view(patch: Patch) -> None:

@@ -50,6 +50,7 @@ from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.nodes.life import Timing
 from spinney.sim.nodes.simulated import Habits
 from spinney.sim.stack import Parts, Stack
+from spinney.sim.world import RECORD_KEYS
 
 Json = dict[str, Any]
 
@@ -244,7 +245,14 @@ def stage_on(
         transport = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
         binds = None if scheduler is not None else lambda name: True
         described = load_nodes(nodes) if nodes else ()
-        parts = Parts(described, Habits(timing=_QUICK), controllers=controllers, binds=binds, scheduler=scheduler)
+        parts = Parts(
+            described,
+            Habits(timing=_QUICK),
+            controllers=controllers,
+            binds=binds,
+            scheduler=scheduler,
+            record_keys=RECORD_KEYS,
+        )
         stack = Stack(transport, SystemClock(), system_dice(), parts)
         held.enter_context(running(_while(stack.run, stack.registered, transport.close)))
         stage = Stage(server, rules)

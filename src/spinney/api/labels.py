@@ -161,6 +161,7 @@ GPU_RESOURCE = "nvidia.com/gpu"
 # spinney.dev: ours
 PLAN = "spinney.dev/plan"
 EPOCH = "spinney.dev/epoch"
+PLAN_SIGNATURE = "spinney.dev/plan-signature"
 FENCED = "spinney.dev/fenced"
 EXPLANATION = "spinney.dev/explanation"
 RELEASED = "spinney.dev/released"

@@ -27,6 +27,7 @@ from spinney.api.labels import (
     NUMA_ZONE,
     PLACEMENT_SCORE,
     PLAN,
+    PLAN_SIGNATURE,
     POD_GROUP_NAME,
     RANK,
     RELEASED,
@@ -65,6 +66,7 @@ RESERVED: tuple[ReservedKeys, ...] = (
         writers={
             PLAN: _SCHEDULER,
             EPOCH: _SCHEDULER,
+            PLAN_SIGNATURE: _SCHEDULER,
             FENCED: _SCHEDULER,
             EXPLANATION: _SCHEDULER,
             PLACEMENT_SCORE: _SCHEDULER,

@@ -14,6 +14,7 @@ import msgspec
 from spinney.api.builtin.pod import Pod, PodCondition
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import Context
 from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
@@ -30,7 +31,7 @@ from spinney.drive.client.paths import Key
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Response, Stream
 from spinney.drive.loop.clock import system_dice
-from spinney.drive.loop.scheduler.acts import Act, Begin, Resume
+from spinney.drive.loop.scheduler.acts import Act, Begin, Discard, Resume
 from spinney.drive.loop.scheduler.binding import hint_labels, hints
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Carried, Ending, Errand
@@ -38,6 +39,7 @@ from spinney.drive.loop.scheduler.cycle import Cycle
 from spinney.drive.loop.scheduler.folding import Folding
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue
+from spinney.drive.loop.scheduler.records import Unverified
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.views import Views, group_of
@@ -120,7 +122,7 @@ class Shadow:
             self._context,
             settings,
             self._clock,
-            1 << 31,
+            Unverified(),
             self._look_after,
             cast("Reports", self._ear),
             Metrics(lambda: self.cluster.inventory),
@@ -208,7 +210,9 @@ class Shadow:
                 self._clear(key, errand)
                 self._seat(errand)
             case Abandon(_, errand):
-                self._record(errand, None)
+                self._record(errand.group, None)
+            case Discard(_, group):
+                self._record(group, None)
             case _:
                 return  # what runs below its minimum stays as it is
         self._cycle.finished(act, Carried(Ending.DONE))
@@ -217,7 +221,7 @@ class Shadow:
         """Pods get the nodes of a plan, with what they are told about them."""
         plan = errand.plan
         self._ear.forget((errand.group.namespace, errand.group.name))
-        self._record(errand, plan.score)
+        self._record(errand.group, plan.score)
         for seat in plan.seats:
             key = errand.keys.get(seat.uid)
             pod = self.views.pods.get(key) if key is not None and seat.uid not in errand.given_up else None
@@ -241,8 +245,8 @@ class Shadow:
                 metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{uid}")
                 self.put(self.views.pods, _bound(msgspec.structs.replace(pod, metadata=metadata), to, {}, {}))
 
-    def _record(self, errand: Errand, score: float | None) -> None:
-        group = self.views.podgroups.get((errand.group.namespace, errand.group.name))
+    def _record(self, about: ObjectMeta, score: float | None) -> None:
+        group = self.views.podgroups.get((about.namespace, about.name))
         if group is None:
             return
         notes = {key: value for key, value in group.metadata.annotations.items() if key != PLAN}

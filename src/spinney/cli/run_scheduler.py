@@ -1,22 +1,27 @@
 """Scheduler and pod-grouper against a cluster: views are kept while standing by, and both work while they lead.
 
-The epoch of the leadership, counted on its Lease alone, is in every plan.
+The epoch of the leadership, counted on its Lease alone, is in every plan. Plans are signed with a key from a Secret,
+which is looked for before anything else: without one nothing is scheduled.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.leading import Candidate
 from spinney.cli.roles import Told
 from spinney.core.grouping.settings import GrouperSettings
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
 from spinney.drive.client.transport import Transport
 from spinney.drive.client.unreadable import Unreadable
 from spinney.drive.client.unreadable import figures as unreadable_figures
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.drive.loop.election import Elect, Leadership, Terms
 from spinney.drive.loop.grouper.running import Grouper
+from spinney.drive.loop.scheduler.record_keys import find_record_keys
 from spinney.drive.loop.scheduler.running import FIELD_MANAGER, Scheduler
 from spinney.drive.loop.scheduler.settings import Settings
 
@@ -33,6 +38,8 @@ class SchedulerRole:
 
     def __init__(self, told: Told, transport: Transport, lease_transport: Transport | None = None) -> None:
         self._settings: Settings = told.scheduler
+        election = told.configuration.leader_election
+        self._namespace = election.resource_namespace or told.connection.namespace or "default"
         self._transport = transport
         self._clock, self._dice = SystemClock(), system_dice()
         pool = self._settings.node_pool
@@ -63,13 +70,21 @@ class SchedulerRole:
         await self._candidate.run(self._schedule, self._transport)
 
     async def _schedule(self, elect: Elect) -> None:
+        await self._record_keys()
         elected: asyncio.Future[Leadership] = asyncio.get_running_loop().create_future()
 
         async def elect_both() -> Leadership:
             elected.set_result(await elect())
             return await elected
 
-        self._scheduler = Scheduler(self._transport, self._clock, self._dice, self._settings, elect=elect_both)
+        self._scheduler = Scheduler(
+            self._transport,
+            self._clock,
+            self._dice,
+            self._settings,
+            record_keys=self._record_keys,
+            elect=elect_both,
+        )
         self._unreadable = [self._scheduler.unreadable]
         try:
             async with asyncio.TaskGroup() as group:
@@ -84,3 +99,9 @@ class SchedulerRole:
         grouper = Grouper(self._transport, self._clock, self._dice, names, may_write=leadership.check)
         self._unreadable.append(grouper.caches.unreadable)
         await grouper.run()
+
+    async def _record_keys(self) -> tuple[bytes, ...]:
+        """As they are now, beside the Lease."""
+        client = ApiClient(self._transport, self._dice)
+        door = Door(self._transport, self._dice, field_manager=FIELD_MANAGER)
+        return await find_record_keys(client, door, self._namespace, self._dice, secrets.token_bytes)

@@ -6,16 +6,23 @@ Never starts or stops the server.
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.api.roles import NAMESPACE
 from spinney.cli.api_servers import Api
 from spinney.cli.operator_settings import dynamo_settings_of
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.transport import Transport
 from spinney.drive.loop.clock import SystemClock, system_dice
 from spinney.drive.loop.operator.configured import settings_of
+from spinney.drive.loop.scheduler.record_keys import find_record_keys
+from spinney.drive.loop.scheduler.running import FIELD_MANAGER
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 from spinney.sim.controllers.running import ALL
 from spinney.sim.kubernetes.errors import StartFailed
@@ -29,14 +36,15 @@ async def standing(
     api: Api, nodes: Sequence[dict[str, Any]], configuration: OperatorConfiguration, controllers: Sequence[str] = ALL
 ) -> AsyncIterator[Stack]:
     """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
+    roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
     parts = Parts(
         nodes=nodes,
         controllers=controllers,
         operator=settings_of(configuration),
         scheduler=SchedulerSettings(names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
+        record_keys=await _record_keys(roles["scheduler"]),
         dynamo=dynamo_settings_of(configuration),
     )
-    roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
     stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -48,6 +56,13 @@ async def standing(
         yield stack
         for task in tasks:
             task.cancel()
+
+
+async def _record_keys(transport: Transport) -> tuple[bytes, ...]:
+    """As a scheduler in a cluster finds them; kept with everything else that the server has."""
+    dice = system_dice()
+    door = Door(transport, dice, field_manager=FIELD_MANAGER)
+    return await find_record_keys(ApiClient(transport, dice), door, NAMESPACE, dice, secrets.token_bytes)
 
 
 async def _watch_over(api: Api) -> None:

@@ -36,7 +36,8 @@ class Parts:
     """What runs. `binds`: which scheduler names the first-fit binder takes; None: there is no binder.
 
     `operator`: what the operator was told; None: there is no operator. `scheduler`: what the scheduler was told, and
-    with it the pod-grouper; None: there is neither. `dynamo`: what the Dynamo part was told; None: there is none.
+    with it the pod-grouper; None: there is neither. `record_keys`: what its plans are signed with. `dynamo`: what the
+    Dynamo part was told; None: there is none.
     """
 
     nodes: Sequence[Json] = ()
@@ -45,6 +46,7 @@ class Parts:
     binds: Callable[[str], bool] | None = None
     operator: Settings | None = None
     scheduler: SchedulerSettings | None = None
+    record_keys: Sequence[bytes] = ()
     dynamo: DynamoSettings | None = None
 
 
@@ -82,8 +84,9 @@ class Stack:
         self.grouper: Grouper | None = None
         if parts.scheduler is not None:
             names = GrouperSettings(scheduler_names=parts.scheduler.names)
-            self.scheduler = Scheduler(scheduler or transport, clock, dice, parts.scheduler)
-            self.grouper = Grouper(scheduler or transport, clock, dice, names)
+            inward = scheduler or transport
+            self.scheduler = Scheduler(inward, clock, dice, parts.scheduler, record_keys=parts.record_keys)
+            self.grouper = Grouper(inward, clock, dice, names)
         self.scheduling = self.scheduler.ready if self.scheduler is not None else _set()
         graphs = parts.dynamo
         self.dynamo = Dynamo(dynamo or transport, clock, dice, graphs) if graphs is not None else None

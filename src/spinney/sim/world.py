@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,6 +39,9 @@ Wrap = Callable[[Transport], Transport]
 
 WriteHook = Callable[[str, Event], None]
 """Is called after every write with the collection (`group/plural`) and the change."""
+
+RECORD_KEYS = (b"the key of every simulated world, known to all",)
+"""What schedulers in worlds sign their plans with, unless they are given something else."""
 
 _RECENT = 20
 
@@ -71,6 +75,8 @@ class World:
         self.server = server or ApiServer(clock, dice)
         self.refusals = Refusals()
         self._parts = parts or Parts()
+        self.record_keys = self._parts.record_keys or RECORD_KEYS
+        self._parts = replace(self._parts, record_keys=self.record_keys)
         self.stack = self._stack(wrap)
         own = self.transport("world")
         self.client = ApiClient(own, dice)

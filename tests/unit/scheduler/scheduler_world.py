@@ -34,6 +34,19 @@ TOPOLOGY = {
     "metadata": {"name": "tree"},
     "spec": {"levels": [{"nodeLabel": key} for key in LEVELS.values()]},
 }
+QUEUES = [
+    {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {
+            "parentQueue": parent,
+            "resources": {each: {"quota": -1, "limit": -1} for each in ("gpu", "cpu", "memory")},
+        },
+    }
+    for name, parent in (("default-parent-queue", ""), ("default-queue", "default-parent-queue"))
+]
+"""As the pod-grouper makes them: for worlds without one."""
 
 
 def in_world(

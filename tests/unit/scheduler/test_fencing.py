@@ -18,20 +18,7 @@ from spinney.sim.world import World
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang
-from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, plan_of, podgroup, pods
-
-QUEUES = [
-    {
-        "apiVersion": "scheduling.run.ai/v2",
-        "kind": "Queue",
-        "metadata": {"name": name},
-        "spec": {
-            "parentQueue": parent,
-            "resources": {each: {"quota": -1, "limit": -1} for each in ("gpu", "cpu", "memory")},
-        },
-    }
-    for name, parent in (("default-parent-queue", ""), ("default-queue", "default-parent-queue"))
-]
+from unit.scheduler.scheduler_world import NODES, QUEUES, TOPOLOGY, bound, plan_of, podgroup, pods
 
 
 class LateNews:
@@ -100,8 +87,15 @@ async def _two_leaders(sim: Sim, second_epoch: int) -> tuple[list[int], str | No
     async with World(sim.clock, sim.dice, parts) as world:
         await world.apply([*CRDS, TOPOLOGY, *QUEUES, podgroup("a", 2, required=RACK), *pods("a", 2)])
         old = Paused(world.transport("old"))
-        first = Scheduler(old, sim.clock, sim.dice, Settings(), epoch=1)
-        second = Scheduler(world.transport("new"), sim.clock, sim.dice, Settings(gather_s=60.0), epoch=second_epoch)
+        first = Scheduler(old, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, epoch=1)
+        second = Scheduler(
+            world.transport("new"),
+            sim.clock,
+            sim.dice,
+            Settings(gather_s=60.0),
+            record_keys=world.record_keys,
+            epoch=second_epoch,
+        )
         dog = Watchdog.over(world)
         tasks = [asyncio.create_task(first.run())]
         await old.stopped.wait()
@@ -142,9 +136,9 @@ def test_live1_gangs_that_have_their_nodes_are_not_touched_by_a_new_leader() -> 
             await world.settle()
             assert len(await bound(world)) == 2
             before = world.writes
-            task = asyncio.create_task(
-                Scheduler(world.transport("new"), sim.clock, sim.dice, Settings(), epoch=3).run()
-            )
+            keys = world.record_keys
+            fresh = Scheduler(world.transport("new"), sim.clock, sim.dice, Settings(), record_keys=keys, epoch=3)
+            task = asyncio.create_task(fresh.run())
             await world.settle()
             task.cancel()
             await asyncio.wait([task])
@@ -159,7 +153,9 @@ async def _found_by_a_successor(sim: Sim, *, lands_in_time: bool) -> list[str]:
     async with World(sim.clock, sim.dice, parts) as world:
         await world.apply([*CRDS, TOPOLOGY, *QUEUES, *CLASSES, gang("a", 2, "low", required=RACK), *pods("a", 2)])
         old = Paused(world.transport("old"), dies=True)
-        first = asyncio.create_task(Scheduler(old, sim.clock, sim.dice, Settings(), epoch=1).run())
+        first = asyncio.create_task(
+            Scheduler(old, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, epoch=1).run()
+        )
         await old.stopped.wait()
 
         async def land() -> None:
@@ -172,7 +168,9 @@ async def _found_by_a_successor(sim: Sim, *, lands_in_time: bool) -> list[str]:
             await land()
         await world.apply([gang("b", 2, "high", required=RACK), *pods("b", 2)])
         new = LateNews(world.transport("new"), None if lands_in_time else land)
-        second = asyncio.create_task(Scheduler(new, sim.clock, sim.dice, Settings(), epoch=2).run())
+        second = asyncio.create_task(
+            Scheduler(new, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, epoch=2).run()
+        )
         await world.settle(quiet_s=90)
         second.cancel()
         await asyncio.wait([first, second])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spinney.core.scheduling.signature import Mark, Term
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.loop.election import Leadership, LeadershipLost
 from spinney.drive.loop.scheduler.running import Scheduler
@@ -22,8 +23,8 @@ from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import RACK
-from unit.scheduler.scheduler_world import GPU, NODES, TOPOLOGY, bound, pod, podgroup, pods
-from unit.scheduler.test_fencing import QUEUES
+from unit.scheduler.record_forging import annotate, node_names, signed_by, to_bind, uids
+from unit.scheduler.scheduler_world import GPU, NODES, QUEUES, TOPOLOGY, bound, plan_of, pod, podgroup, pods
 
 ONE_NODE = f"""
 levels:
@@ -96,7 +97,8 @@ def play(scene: Scene, nodes: str = NODES) -> Watchdog:
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*CRDS, TOPOLOGY, *QUEUES])
             dog, wire, elections = Watchdog.over(world), Wire(world.transport("standby")), Elections(sim)
-            standby = Scheduler(wire, sim.clock, sim.dice, Settings(), elect=elections.elect)
+            keys = world.record_keys
+            standby = Scheduler(wire, sim.clock, sim.dice, Settings(), record_keys=keys, elect=elections.elect)
             task = asyncio.create_task(standby.run())
             await standby.prepared.wait()
             await scene(world, wire, standby, elections)
@@ -164,16 +166,34 @@ def test_inv1_the_trial_is_one_unconfirmed_views_overcommit_the_node(monkeypatch
     assert _who_is_bound_to_a_node_that_was_filled_unseen() == {"first", "waits-0"}
 
 
-def test_an_epoch_on_a_podgroup_does_not_end_a_leadership_and_its_gang_waits_for_the_lease_to_say_so() -> None:
+def test_an_epoch_that_somebody_wrote_on_a_podgroup_ends_no_leadership_and_holds_up_nobody() -> None:
     async def scene(world: World, wire: Wire, standby: Scheduler, elections: Elections) -> None:
         await world.apply([podgroup("free", 1), *pods("free", 1)])
         forged = podgroup("forged", 1, annotations={"spinney.dev/epoch": "4000000000"})
         await world.apply([forged, *pods("forged", 1)])
         elections.held.set()
         await world.settle(quiet_s=20)
+        assert sorted(await bound(world)) == ["forged-0", "free-0"]
+
+    assert play(scene).violations == []
+
+
+def test_a_record_under_another_lease_that_appears_waits_until_the_lease_says_that_it_is_still_ours() -> None:
+    """Somebody may lead by a Lease that was made anew; if not, it is a replay."""
+
+    async def scene(world: World, wire: Wire, standby: Scheduler, elections: Elections) -> None:
+        await world.apply([podgroup("a", 2), *pods("a", 1), podgroup("free", 1), *pods("free", 1)])
+        elections.held.set()
+        await world.settle(quiet_s=20)
+        plan = to_bind(await uids(world, "a"), (await node_names(world))[-1:], 9)
+        record = await signed_by(world.record_keys[0], world, "a", plan, Mark(Term("another-lease", 9), 1))
+        await annotate(world, "a", record)
+        await world.settle(quiet_s=20)
         assert list(await bound(world)) == ["free-0"]
+        assert await plan_of(world, "a") is not None
         elections.confirm()
         await world.settle(quiet_s=20)
-        assert sorted(await bound(world)) == ["forged-0", "free-0"]
+        assert list(await bound(world)) == ["free-0"]
+        assert await plan_of(world, "a") is None
 
     play(scene)

@@ -14,6 +14,8 @@ WEBHOOK_CONFIGURATION = "spinney"
 """The name of both webhook configurations."""
 WEBHOOK_CERTIFICATES = "spinney-webhook-certificates"
 """The Secret in which the replicas of the webhook share their authorities."""
+SCHEDULER_RECORDS = "spinney-scheduler-records"
+"""The Secret with the keys that schedulers sign their plans with."""
 CONVERTED_DEFINITION = "dynamographdeployments.nvidia.com"
 """The definition of the kind whose versions the webhook converts."""
 OPERATOR_LEASE = "grove-operator-leader-election"
@@ -114,7 +116,7 @@ _SCHEDULER = RoleRights(
         grant("apps", "deployments replicasets statefulsets", "get"),
         grant("batch", "cronjobs jobs", "get"),
     ),
-    own_namespace=_lease(SCHEDULER_LEASE),
+    own_namespace=(*_lease(SCHEDULER_LEASE), grant("", "secrets", "get patch", SCHEDULER_RECORDS)),
     foreign=(
         grant("argoproj.io", "workflows", "get"),
         grant("jobset.x-k8s.io", "jobsets", "get"),

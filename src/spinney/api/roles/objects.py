@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spinney.api.roles.catalog import OPERATOR_LEASE, ROLES, WEBHOOK_CERTIFICATES
+from spinney.api.roles.catalog import OPERATOR_LEASE, ROLES, SCHEDULER_RECORDS, WEBHOOK_CERTIFICATES
 from spinney.api.roles.grants import Grant
 
 NAMESPACE = "spinney-system"
@@ -28,8 +28,8 @@ def users_in(namespace: str = NAMESPACE) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a configuration may name otherwise: the Lease of the operator, where Leases are (empty: with the roles), and
-    the Secret of the webhook.
+    """What a configuration may name otherwise: the Lease of the operator, where Leases and the keys of records are
+    (empty: with the roles), and the Secret of the webhook.
     """
 
     lease: str = OPERATOR_LEASE
@@ -40,10 +40,21 @@ class Names:
         told = {OPERATOR_LEASE: self.lease, WEBHOOK_CERTIFICATES: self.certificates}
         return replace(one, names=tuple(told.get(name, name) for name in one.names))
 
+    def place(self, one: Grant, namespace: str) -> str:
+        """Where a right is given: schedulers that share a Lease share the keys of their records."""
+        is_shared = one.group == _LEASES or SCHEDULER_RECORDS in one.names
+        return self.lease_namespace if is_shared and self.lease_namespace else namespace
+
 
 def rbac_objects(namespace: str = NAMESPACE, names: Names | None = None) -> list[Object]:
-    """One service account for each role, with its rights bound to it; the namespace is not among them."""
-    return [obj for role in ROLES for obj in _of_role(role, namespace, names or Names())]
+    """One service account for each role, with its rights bound to it; the namespace is not among them.
+
+    And the Secret for the keys of the scheduler's records, empty: the scheduler may fill it, but make none.
+    """
+    named = names or Names()
+    metadata = _metadata(SCHEDULER_RECORDS, named.lease_namespace or namespace)
+    keys = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+    return [*(obj for role in ROLES for obj in _of_role(role, namespace, named)), keys]
 
 
 def _of_role(role: str, namespace: str, names: Names) -> list[Object]:
@@ -52,8 +63,7 @@ def _of_role(role: str, namespace: str, names: Names) -> list[Object]:
     objects = [account, *_bound(role, (*rights.cluster, *rights.foreign), namespace, "")]
     within: dict[str, list[Grant]] = {}
     for one in rights.own_namespace:
-        place = names.lease_namespace if one.group == _LEASES and names.lease_namespace else namespace
-        within.setdefault(place, []).append(names.applied(one))
+        within.setdefault(names.place(one, namespace), []).append(names.applied(one))
     for place, grants in within.items():
         objects += _bound(role, tuple(grants), namespace, place)
     return objects

@@ -14,12 +14,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from spinney.api.markers import INT32_LIMIT
+from spinney.api.names import SUBDOMAIN_LIMIT
+
 State = Literal["bind", "wait"]
 VERSION = 1
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _RUN = re.compile(r"([0-9]{1,9})(?:([-*])([0-9]{1,9}))?", re.ASCII)
 _NONE = -1
+_LONGEST = 64
 
 
 class PlanError(ValueError):
@@ -120,7 +124,7 @@ def decode(text: str) -> Plan:
     try:
         version = msgspec.json.decode(text, type=_Version).v
         if version != VERSION or isinstance(version, bool):
-            raise PlanError(f"the plan has version {version!r}, expected {VERSION}")
+            raise PlanError(f"the plan has version {_shown(version)}, expected {VERSION}")
         return _plan(msgspec.json.decode(text, type=_Record))
     except PlanError:
         raise
@@ -133,7 +137,9 @@ def _plan(record: _Record) -> Plan:
     count = len(uids)
     if len(set(uids)) != count:
         raise PlanError("the plan seats a pod twice")
-    names = [record.prefix + name + record.suffix for name in record.names]
+    if not 0 <= record.epoch <= INT32_LIMIT:
+        raise PlanError(f"the plan is of epoch {record.epoch}, expected 0 to {INT32_LIMIT}")
+    names = _node_names(record)
     nodes = [names[place] for place in _read_runs(record.node, count, "node")]
     ranks = _read_runs(record.rank, count, "rank")
     segments = _read_runs(record.segment, count, "segment") if record.segment else [0] * count
@@ -150,6 +156,13 @@ def _plan(record: _Record) -> Plan:
     )
 
 
+def _node_names(record: _Record) -> list[str]:
+    """A long beginning of very many names would be much longer than what is written."""
+    if len(record.prefix) + len(record.suffix) > SUBDOMAIN_LIMIT:
+        raise PlanError(f"the plan's node names have more than {SUBDOMAIN_LIMIT} characters")
+    return [record.prefix + name + record.suffix for name in record.names]
+
+
 def _moves(uids: list[str], targets: list[str]) -> tuple[Shift, ...]:
     if len(uids) != len(targets):
         raise PlanError(f"the plan moves {len(uids)} pods to {len(targets)} places")
@@ -163,7 +176,7 @@ def _state(text: str) -> State:
         case "wait":
             return "wait"
         case _:
-            raise PlanError(f"the plan has state {text!r}, expected bind or wait")
+            raise PlanError(f"the plan has state {_shown(text)}, expected bind or wait")
 
 
 def _shared(names: Sequence[str]) -> tuple[str, str]:
@@ -225,7 +238,7 @@ def _read_runs(text: str, count: int, column: str) -> list[int]:
     for run in text.split(",") if text else ():
         match = _RUN.fullmatch(run)
         if match is None:
-            raise PlanError(f"the plan's {column} column has {run!r}, expected a number or a run of numbers")
+            raise PlanError(f"the plan's {column} column has {_shown(run)}, expected a number or a run of numbers")
         first, sign, last = int(match[1]), match[2], int(match[3] or 0)
         size = last if sign == "*" else last - first + 1 if sign == "-" else 1
         if not 0 < size <= count - len(numbers):
@@ -234,3 +247,9 @@ def _read_runs(text: str, count: int, column: str) -> list[int]:
     if len(numbers) != count:
         raise PlanError(f"the plan's {column} column does not fit its {count} pods")
     return numbers
+
+
+def _shown(found: object) -> str:
+    """A beginning of it: others wrote it, and it goes into events."""
+    text = repr(found)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

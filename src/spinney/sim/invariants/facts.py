@@ -6,12 +6,14 @@ Shares no code with the scheduler but the format of its plans.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spinney.api import quantity
-from spinney.api.labels import EPOCH, KAI_STALE_TIMESTAMP, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
+from spinney.api.labels import KAI_STALE_TIMESTAMP, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
+from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, PlanError, decode
+from spinney.core.scheduling.signature import claimed, verify
 from spinney.sim.words import Json
 
 Key = tuple[str, str]
@@ -63,8 +65,9 @@ class GangFacts:
     parts: tuple[Part, ...]  # the root first
     plan: Plan | None
     epoch: int
+    lease: str  # under which the epoch was counted
     tied_to: tuple[Key, str] | None
-    is_broken: bool  # has a plan that nobody can read
+    is_broken: bool  # has a plan that nobody can read, or nobody of ours has written
     is_stale: bool  # is marked to have run below its minimum
 
     @property
@@ -128,17 +131,20 @@ def read_pod(obj: Json) -> PodFacts:
     )
 
 
-def read_gang(obj: Json) -> GangFacts:
+def read_gang(obj: Json, keys: Sequence[bytes] = ()) -> GangFacts:
+    """With keys, a plan that was not signed with one of them is none."""
     metadata, spec = obj["metadata"], obj["spec"]
     annotations = metadata.get("annotations") or {}
     groups = spec.get("subGroups") or []
     parts = [_part({**spec, "name": ""}, ""), *(_part(one, one.get("parent") or "") for one in groups)]
     if not groups:
         parts.append(Part(LONE_LEAF, "", "", "", max(1, spec.get("minMember") or 1)))
-    plan, is_broken = _read_plan(annotations.get(PLAN))
     namespace = metadata["namespace"]
+    about = ObjectMeta(metadata["name"], namespace, metadata["uid"], annotations=annotations)
+    mark = verify(keys, about) if keys else claimed(about)
+    is_believed = mark is not None or not keys
+    plan, is_broken = _read_plan(annotations.get(PLAN)) if is_believed else (None, PLAN in annotations)
     base, _, level = annotations.get(TIED_TO, "").partition(",")
-    epoch = annotations.get(EPOCH, "0")
     return GangFacts(
         key=(namespace, metadata["name"]),
         uid=metadata["uid"],
@@ -146,7 +152,8 @@ def read_gang(obj: Json) -> GangFacts:
         preemptibility=spec.get("preemptibility", ""),
         parts=tuple(parts),
         plan=plan,
-        epoch=int(epoch) if epoch.isdecimal() else 0,
+        epoch=mark.term.epoch if mark is not None else 0,
+        lease=mark.term.lease if mark is not None else "",
         tied_to=((namespace, base), level) if level else None,
         is_broken=is_broken,
         is_stale=KAI_STALE_TIMESTAMP in annotations,

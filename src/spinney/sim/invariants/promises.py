@@ -7,10 +7,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from spinney.core.scheduling.plan import Plan
 from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, PodFacts
 from spinney.sim.invariants.ground import Ground, most
+
+
+@dataclass(slots=True)
+class Epochs:
+    """The newest epoch that wrote, under which Lease, and the Leases before it."""
+
+    lease: str = ""
+    epoch: int = 0
+    over: set[str] = field(default_factory=set)
+
+    def note(self, lease: str, epoch: int) -> None:
+        if lease == self.lease:
+            self.epoch = max(self.epoch, epoch)
+        elif epoch and lease not in self.over:
+            if self.epoch:
+                self.over.add(self.lease)
+            self.lease, self.epoch = lease, epoch
+
 
 _DEFAULT_PRIORITY, _PREEMPTIBLE_BELOW = 50, 100
 
@@ -142,11 +161,18 @@ def inv7_lawful_eviction(ground: Ground, victim: PodFacts) -> Iterator[str]:
         yield f"INV7 pod {shown(victim.key)} was evicted, and no plan needs it"
 
 
-def inv10_fenced(gang: GangFacts, was: GangFacts | None, newest: int) -> Iterator[str]:
-    """Plans come from the newest epoch that ever wrote, and the epoch of a PodGroup never decreases."""
-    if gang.plan is not None and gang.plan.epoch < newest:
-        yield f"INV10 {shown(gang.key)}: a plan of epoch {gang.plan.epoch} after one of {newest}"
-    if was is not None and was.uid == gang.uid and gang.epoch < was.epoch:
+def inv10_fenced(gang: GangFacts, was: GangFacts | None, newest: Epochs) -> Iterator[str]:
+    """Plans come from the newest epoch that ever wrote, and the epoch of a PodGroup never decreases.
+
+    A Lease that was deleted and made anew counts from the beginning: the newest is that of the Lease that wrote last,
+    and nothing comes of one that was followed by another.
+    """
+    if gang.plan is not None and (was is None or was.plan != gang.plan):
+        if gang.lease in newest.over:
+            yield f"INV10 {shown(gang.key)}: a plan under a Lease that was followed by another one"
+        elif gang.lease == newest.lease and gang.plan.epoch < newest.epoch:
+            yield f"INV10 {shown(gang.key)}: a plan of epoch {gang.plan.epoch} after one of {newest.epoch}"
+    if was is not None and (was.uid, was.lease) == (gang.uid, gang.lease) and gang.epoch < was.epoch:
         yield f"INV10 {shown(gang.key)}: epoch {gang.epoch} after {was.epoch}"
 
 

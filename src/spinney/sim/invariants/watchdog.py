@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -31,7 +31,8 @@ class Watchdog:
     `late_s`: how old a view may lawfully be. `records_come_late`: a plan may be recorded after its maker has given it
     up, so what plans reserve may be more than there is; what they bind may not. `elects`: a Lease counts the epochs.
     A scheduler that was told not to elect takes the next epoch after those it finds on PodGroups: an epoch goes with
-    the last PodGroup that has it, and nobody can be there who still has it in hand.
+    the last PodGroup that has it, and nobody can be there who still has it in hand. `record_keys`: what plans are
+    signed with; without them every plan is believed.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Watchdog:
         late_s: float = LATE_S,
         records_come_late: bool = False,
         elects: bool = True,
+        record_keys: Sequence[bytes] = (),
     ) -> None:
         self.violations: list[str] = []
         self.writes = 0
@@ -53,7 +55,8 @@ class Watchdog:
         self._late_s = late_s
         self._records_come_late = records_come_late
         self._elects = elects
-        self._newest = 0
+        self._newest = promises.Epochs()
+        self._record_keys = record_keys
         self._since: dict[Key, float] = {}
         self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
         self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
@@ -72,7 +75,7 @@ class Watchdog:
     @classmethod
     def over(cls, world: World, **told: float | bool) -> Watchdog:
         """Over a world: what is there is believed, what comes is judged."""
-        dog = cls(world.clock.monotonic, **told)  # type: ignore[arg-type]
+        dog = cls(world.clock.monotonic, record_keys=world.record_keys, **told)  # type: ignore[arg-type]
         collections = world.server.kernel.store.collections
         for name in LOOKED_AT:
             for key, record in collections[name].records.items() if name in collections else ():
@@ -170,14 +173,14 @@ class Watchdog:
             if gang is not None and gang.plan is not None and gang.plan.state == "bind":
                 self._deleted.update({seat.uid: (seat.node, self._now()) for seat in gang.plan.seats})
             return
-        was, gang = self.ground.gangs.get(key), read_gang(obj)
+        was, gang = self.ground.gangs.get(key), read_gang(obj, self._record_keys)
         self.ground.gangs[key] = gang
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
         if not self._elects:
-            self._newest = max((each.epoch for each in self.ground.gangs.values()), default=0)
-        self._note(promises.inv10_fenced(gang, was, self._newest if was is None or was.plan != gang.plan else 0))
-        self._newest = max(self._newest, gang.epoch, gang.plan.epoch if gang.plan is not None else 0)
+            self._newest = promises.Epochs("", max((each.epoch for each in self.ground.gangs.values()), default=0))
+        self._note(promises.inv10_fenced(gang, was, self._newest))
+        self._newest.note(gang.lease, gang.epoch)
         if gang.plan is not None and (was is None or was.plan != gang.plan):
             self._recorded(gang)
         if was is not None and gang.plan is not None and gang.plan == was.plan and gang.root != was.root:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spinney.api.labels import PLAN
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, NORMAL, WARNING, Event
 
 UNSCHEDULABLE = "Unschedulable"
@@ -43,6 +44,11 @@ def failed_record(group: Key, error: str) -> Event:
 
 def pipelined(pod: Key, node: str) -> Event:
     return Event(NORMAL, "Pipelined", f"Pod {_shown(pod)} was pipelined to node {node}")
+
+
+def record_rejected(why: str) -> Event:
+    """On the group whose record it was."""
+    return Event(WARNING, "RecordRejected", f"The recorded plan (annotation {PLAN}) was removed and not used: {why}")
 
 
 def stale(active: int, minimum: int, short: Sequence[tuple[str, int, int]] = ()) -> Event:

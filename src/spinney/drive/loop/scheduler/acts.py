@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spinney.api.builtin.pod import Pod
+from spinney.api.meta import ObjectMeta
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.carrying import Errand
 from spinney.drive.loop.scheduler.pursuing import Chase
+from spinney.drive.loop.scheduler.records import Rejected
 from spinney.drive.loop.scheduler.staleness import Expel, Mark
 
 
@@ -26,6 +29,16 @@ class Resume:
     errand: Errand
 
 
-Act = Begin | Resume | Chase | Mark | Expel
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Take a record away that is not a plan. `pods`: those that its writer may be about to bind."""
+
+    key: Key
+    group: ObjectMeta
+    rejected: Rejected
+    pods: tuple[Pod, ...]
+
+
+Act = Begin | Resume | Discard | Chase | Mark | Expel
 Step = Act | None
 """None: something was decided, and there is nothing to do."""

@@ -26,7 +26,7 @@ class Entry:
     when it was last told. `awaits_since`: volumes are being made for its plan. `victims`: pods that have to go before
     it gets its seats. `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
     `limits`: how much may be moved for it. `probes`: binds of it were refused. `failure`: what the API server said when
-    it last refused a write for it. `later`: an epoch later than ours that it was found with, and when.
+    it last refused a write for it. `foreign`: what was found wrong with a record under another Lease, and when.
     """
 
     key: Key
@@ -52,7 +52,7 @@ class Entry:
     limits: Consolidate | None = None
     probes: bool = False
     failure: str = ""
-    later: tuple[int, float] | None = None
+    foreign: tuple[str, float] | None = None
 
     @property
     def name(self) -> str:

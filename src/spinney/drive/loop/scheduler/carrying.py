@@ -25,6 +25,7 @@ from spinney.drive.loop.scheduler.doubts import Doubts
 from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.preparing import Prepared, Preparer
 from spinney.drive.loop.scheduler.recording import drop, mark, record
+from spinney.drive.loop.scheduler.records import Records
 from spinney.drive.loop.scheduler.releasing import Touched, touch_all
 from spinney.drive.loop.scheduler.turns import StepBack, at_once
 from spinney.drive.loop.scheduler.views import Views
@@ -70,9 +71,17 @@ class Carrier:
     """Carries plans out."""
 
     def __init__(
-        self, door: Door, doubts: Doubts, views: Views, preparer: Preparer, binder: Binder, evictor: Evictor
+        self,
+        door: Door,
+        doubts: Doubts,
+        views: Views,
+        preparer: Preparer,
+        binder: Binder,
+        evictor: Evictor,
+        records: Records,
     ) -> None:
         self._door = door
+        self._records = records
         self._doubts = doubts
         self._views = views
         self._preparer = preparer
@@ -84,7 +93,7 @@ class Carrier:
         refused = await self._probe(errand)
         if refused:
             return Carried(Ending.FAILED, failures=refused)
-        outcome = await record(self._door, errand.group, errand.plan, errand.notes)
+        outcome = await record(self._door, errand.group, errand.plan, errand.notes, self._records)
         if isinstance(outcome, Written):
             return await self._act(errand, outcome.version, step_back)
         return await self._ended(outcome, errand.group)
@@ -102,7 +111,7 @@ class Carrier:
         refused = await self._probe(errand)
         if refused:
             return Carried(Ending.FAILED, failures=refused)
-        outcome = await record(self._door, errand.group, errand.plan, errand.notes)
+        outcome = await record(self._door, errand.group, errand.plan, errand.notes, self._records)
         if isinstance(outcome, Written):
             return await self._pursue(errand, targets, outcome.version)
         return await self._ended(outcome, errand.group)
@@ -125,6 +134,14 @@ class Carrier:
         """A plan that was found on its PodGroup."""
         return await self._act(errand, errand.group.resource_version)
 
+    async def discard(self, group: ObjectMeta, pods: Sequence[Pod]) -> Carried:
+        """A record that is not a plan: nothing of it is done. `pods` are those that its writer may be about to bind."""
+        touched = await touch_all(self._door, pods, group.resource_version, {})
+        if not touched.done:
+            await self._doubts.settle()
+            return Carried(Ending.LATER, failures=touched.failures)
+        return await self._ended(await drop(self._door, group, group.resource_version, self._records), group)
+
     async def _act(self, errand: Errand, version: str, step_back: StepBack = at_once) -> Carried:
         if self._is_hollow(errand):
             errand = replace(errand, given_up=frozenset(seat.uid for seat in errand.plan.seats))
@@ -143,7 +160,8 @@ class Carrier:
         if not touched.done:
             return Carried(Ending.LATER, bound, failures + touched.failures)
         await step_back()
-        outcome = await drop(self._door, errand.group, self._newest(errand.group, version, errand.plan))
+        newest = self._newest(errand.group, version, errand.plan)
+        outcome = await drop(self._door, errand.group, newest, self._records)
         ended = await self._ended(outcome, errand.group)
         ending = Ending.FAILED if failures and ended.ending is Ending.DONE else ended.ending
         return Carried(ending, bound, failures + ended.failures)

@@ -18,13 +18,13 @@ from spinney.api.labels import EXPLANATION, KAI_NODE_POOL, PLAN
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.consolidation import limits_of
 from spinney.core.scheduling.gangs import Context
-from spinney.core.scheduling.plan import Plan, PlanError, decode
+from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.reporting import WriteFailure, awaiting_volumes
 from spinney.core.scheduling.reporting.conditions import alike
 from spinney.core.scheduling.staleness import is_owned_by_podgang
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.election import LeadershipLost
-from spinney.drive.loop.scheduler.acts import Act, Resume, Step
+from spinney.drive.loop.scheduler.acts import Act, Discard, Resume, Step
 from spinney.drive.loop.scheduler.assigning import Assigner, Draft
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.carrying import Carried, Ending
@@ -36,7 +36,7 @@ from spinney.drive.loop.scheduler.mustering import Muster
 from spinney.drive.loop.scheduler.ordering import Ordering
 from spinney.drive.loop.scheduler.patience import Patience, Strays
 from spinney.drive.loop.scheduler.pursuing import Pursuit
-from spinney.drive.loop.scheduler.recording import epoch_of
+from spinney.drive.loop.scheduler.records import RecordReader, Rejected
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.seating import Seating
 from spinney.drive.loop.scheduler.settings import Settings
@@ -73,7 +73,7 @@ class Cycle:
         context: Callable[[], Context],
         settings: Settings,
         clock: Clock,
-        epoch: int,
+        records: RecordReader,
         look_after: Callable[[Key, float], None],
         reports: Reports,
         metrics: Metrics,
@@ -87,7 +87,7 @@ class Cycle:
         self._context = context
         self._settings = settings
         self._clock = clock
-        self._epoch = epoch
+        self._records, epoch = records, records.term.epoch
         self._look_after = look_after
         self._decider = Decider(cluster, settings.strategy, settings.budget)
         self._ordering = Ordering(views.queues)
@@ -225,6 +225,8 @@ class Cycle:
     def _read(self, entry: Entry, context: Context, waits: list[_Waits]) -> Act | None:
         group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
         if group is None:
+            if entry.group is not None:
+                self._records.forget(entry.group.metadata.uid)
             self._leave(entry)
             self._strays.look(entry, pods)
             return None
@@ -237,11 +239,7 @@ class Cycle:
             if entry.reading is None and PLAN in group.metadata.annotations:
                 self._account_for(entry, group, pods, context)
             return None
-        later = epoch_of(group.metadata)
-        if later > self._epoch and not self._leads_in_spite_of(entry, later):
-            if entry.reading is None and PLAN in group.metadata.annotations:
-                self._account_for(entry, group, pods, context)
-            return None
+        found = self._records.read(group.metadata)
         before, entry.group = entry.reading, group
         if before is None and self._patience.is_gathering(entry, group, pods):
             return None
@@ -249,8 +247,10 @@ class Cycle:
         self._muster.read(entry, group, pods, context)
         self._tenure.look(entry)
         self._havens.expire(entry.key)
-        if PLAN in group.metadata.annotations:
-            return self._resume(entry, group, pods, waits)
+        if isinstance(found, Rejected):
+            return self._discard(entry, group, pods, found)
+        if found is not None:
+            return self._resume(entry, group, found, pods, waits)
         self._muster.land(entry)
         assert entry.reading is not None
         runs, is_mistaken = bool(entry.reading.gang.running), bool(entry.reading.mistake)
@@ -267,26 +267,9 @@ class Cycle:
         """A plan was found on a gang that may not be decided on yet: its seats are nobody else's meanwhile (INV1)."""
         entry.group, entry.in_flight = group, True
         self._muster.read(entry, group, pods, context)
-        try:
-            self._seating.keep(entry, decode(group.metadata.annotations[PLAN]), pods)
-        except PlanError:
-            return
-
-    def _leads_in_spite_of(self, entry: Entry, later: int) -> bool:
-        """A PodGroup with an epoch later than ours: the Lease alone says who leads, and has to say it again first.
-
-        Then somebody else wrote that epoch, or it was counted on a Lease that is gone.
-        """
-        if self._confirmed_at is None:
-            raise LeadershipLost(f"PodGroup {entry.name} has a plan of a later epoch than {self._epoch}")
-        if entry.later is None or entry.later[0] != later:
-            entry.later = (later, self._clock.monotonic())
-            _log.warning("a PodGroup has a later epoch than its leader", gang=entry.name, found=later, ours=self._epoch)
-        if self._confirmed_at() > entry.later[1]:
-            return True
-        self._book.rest(entry)
-        self._look_after(entry.key, _CONFIRM_S)
-        return False
+        found = self._records.read(group.metadata)
+        if isinstance(found, Plan):
+            self._seating.keep(entry, found, pods)
 
     def _keeps_its_seats(self, entry: Entry) -> bool:
         """Whether a plan of it is about to be tried again: nobody overtakes it meanwhile."""
@@ -309,16 +292,35 @@ class Cycle:
         self._havens.open(entry.key)
         entry.group = entry.reading = None
 
-    def _resume(self, entry: Entry, group: PodGroup, pods: Sequence[Pod], waits: list[_Waits]) -> Act | None:
+    def _discard(self, entry: Entry, group: PodGroup, pods: Sequence[Pod], why: Rejected) -> Act | None:
+        """A record that is not a plan: nothing is reserved, bound or evicted for it."""
+        self._seating.release(entry)
+        self._book.rest(entry)
+        if entry.not_before > self._clock.monotonic() or (why.is_foreign and not self._is_confirmed(entry, why)):
+            return None
+        waiting = [pod for pod in pods if pod.is_here and not pod.spec.node_name] if why.has_binder else []
+        return Discard(entry.key, group.metadata, why, tuple(waiting))
+
+    def _is_confirmed(self, entry: Entry, why: Rejected) -> bool:
+        """Whether the Lease has said that it is still ours since a record under another one was found."""
+        if self._confirmed_at is None:
+            return True
+        if entry.foreign is None or entry.foreign[0] != why.message:
+            entry.foreign = (why.message, self._clock.monotonic())
+        if self._confirmed_at() > entry.foreign[1]:
+            entry.foreign = None
+            return True
+        self._look_after(entry.key, _CONFIRM_S)
+        return False
+
+    def _resume(
+        self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod], waits: list[_Waits]
+    ) -> Act | None:
         """Go on with a plan that is recorded, in the place it says."""
         self._book.rest(entry)
         entry.in_flight = True
         if entry.not_before > self._clock.monotonic():
             return None
-        try:
-            plan = decode(group.metadata.annotations[PLAN])
-        except PlanError:
-            plan = Plan(self._epoch, "bind", ())
         if plan.state == "wait":
             waits.append((entry, partial(self._pursuit.resume, entry, group, plan, pods)))
             return None

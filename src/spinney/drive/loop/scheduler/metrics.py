@@ -76,6 +76,7 @@ class Metrics:
         self._scores = histogram("placement_score", "Scores of placements, 0 to 1", _SCORES)
         self._conflicts = counter("plan_conflicts_total", "Plans that somebody else was quicker with")
         self._refused = counter("refused_writes_total", "Writes for gangs that failed", "write", "code")
+        self._rejected = counter("rejected_records_total", "Recorded plans that were not carried out, by why", "reason")
         registry.register(_Pending(pending))
         registry.register(RoomCollector(inventory))
 
@@ -108,6 +109,10 @@ class Metrics:
     def refused(self, write: str, code: int) -> None:
         """The API server did not take a bind, evict, release or record; `code` is that of HTTP."""
         self._refused.labels(write, str(code)).inc()
+
+    def record_rejected(self, reason: str) -> None:
+        """`reason` is one of a few words."""
+        self._rejected.labels(reason).inc()
 
     def preemption_attempt(self) -> None:
         self._preemptions.add(1.0)

@@ -7,38 +7,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spinney.api.labels import CONSOLIDATE, EPOCH, EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.api.labels import CONSOLIDATE, EXPLANATION, PLACEMENT_SCORE
 from spinney.api.meta import ObjectMeta
-from spinney.core.scheduling.plan import Plan, encode
+from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.reporting import tells_failure
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.outcome import Outcome
+from spinney.drive.apply.outcome import Outcome, Written
 from spinney.drive.apply.write import Precondition
+from spinney.drive.loop.scheduler.records import Records
 from spinney.drive.loop.scheduler.views import PODGROUPS
 
-_MOST_DIGITS = 18  # far more than any epoch has
 
-
-async def record(door: Door, group: ObjectMeta, plan: Plan, notes: Mapping[str, str]) -> Outcome:
-    """From now on anybody can carry the plan out. The epoch and the notes stay when the plan goes.
+async def record(door: Door, group: ObjectMeta, plan: Plan, notes: Mapping[str, str], records: Records) -> Outcome:
+    """From now on anybody with the key can carry the plan out. The epoch and the notes stay when the plan goes.
 
     What was told of writes that failed stays until one is taken.
     """
-    annotations: dict[str, str | None] = {
-        PLAN: encode(plan),
-        EPOCH: str(plan.epoch),
-        PLACEMENT_SCORE: f"{plan.score:.4f}",
-        **notes,
-    }
+    serial, signed = records.seal(group, plan)
+    annotations: dict[str, str | None] = {**signed, PLACEMENT_SCORE: f"{plan.score:.4f}", **notes}
     told = group.annotations.get(EXPLANATION, "")
     over = (CONSOLIDATE,) if tells_failure(told) else (EXPLANATION, CONSOLIDATE)
     annotations.update({name: None for name in over if name in group.annotations})
-    return await _annotate(door, group, group.resource_version, annotations)
+    outcome = await _annotate(door, group, group.resource_version, annotations)
+    if isinstance(outcome, Written):
+        records.recorded(group.uid, serial)
+    return outcome
 
 
-async def drop(door: Door, group: ObjectMeta, version: str) -> Outcome:
-    """Nothing is left to do for the plan that the PodGroup had at this version."""
-    return await _annotate(door, group, version, {PLAN: None})
+async def drop(door: Door, group: ObjectMeta, version: str, records: Records) -> Outcome:
+    """Nothing is left to do for the record that the PodGroup had at this version."""
+    outcome = await _annotate(door, group, version, records.unseal(group))
+    if isinstance(outcome, Written):
+        records.dropped(group.uid)
+    return outcome
 
 
 async def mark(door: Door, group: ObjectMeta, name: str, value: str) -> Outcome:
@@ -49,9 +50,3 @@ async def mark(door: Door, group: ObjectMeta, name: str, value: str) -> Outcome:
 async def _annotate(door: Door, group: ObjectMeta, version: str, annotations: dict[str, str | None]) -> Outcome:
     ref = PODGROUPS.ref(group.name, group.namespace)
     return await door.merge_patch(ref, {"metadata": {"annotations": annotations}}, Precondition(group.uid, version))
-
-
-def epoch_of(group: ObjectMeta) -> int:
-    """The epoch of the newest plan that the PodGroup ever had."""
-    text = group.annotations.get(EPOCH, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else 0

@@ -6,7 +6,7 @@ Never decides before all views are there, and never lets one gang's failure stop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
@@ -14,6 +14,7 @@ from spinney.api.clock import Clock, Dice
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import Context
+from spinney.core.scheduling.signature import Term
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -33,7 +34,7 @@ from spinney.drive.loop.scheduler.folding import Folding
 from spinney.drive.loop.scheduler.group_telling import GroupTelling
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.queue_telling import QueueTelling
-from spinney.drive.loop.scheduler.recording import epoch_of
+from spinney.drive.loop.scheduler.records import Records, next_epoch
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.turns import Turn, Turns
 from spinney.drive.loop.scheduler.views import NEEDED, Views
@@ -41,6 +42,7 @@ from spinney.drive.loop.scheduler.working import Work
 from spinney.drive.loop.unreadable_events import UnreadableEvents
 
 FIELD_MANAGER = "spinney-scheduler"
+FindKeys = Callable[[], Awaitable[Sequence[bytes]]]
 _BREATH = 16
 _BREATH_S = 0.02
 """So many steps, or so long, until others may run."""
@@ -52,9 +54,10 @@ _log = structlog.get_logger(__name__)
 class Scheduler:
     """`run` it. `ready` is set once it decides; `may_write` is asked before each write.
 
-    `elect`: asked once the views are synced (`prepared`); until it answers they are kept and nothing is written.
-    Without it `epoch` is that of its leadership; 0: nobody else can be there, and it takes the next one after those it
-    finds.
+    `record_keys`: what plans are signed with, the first one, and what may have signed those that are there; or how to
+    find them, when it leads. `elect`: asked once the views are synced (`prepared`); until it answers they are kept and
+    nothing is written. Without it `epoch` is that of its leadership, under the Lease with the uid `lease`; 0: nobody
+    else can be there, and it takes the next one after those it finds.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class Scheduler:
         dice: Dice,
         settings: Settings,
         *,
+        record_keys: Sequence[bytes] | FindKeys,
         epoch: int = 0,
+        lease: str = "",
         may_write: Callable[[], None] = lambda: None,
         elect: Elect | None = None,
     ) -> None:
@@ -81,7 +86,9 @@ class Scheduler:
         self._clock = clock
         self._dice = dice
         self._settings = settings
+        self._record_keys = record_keys
         self._epoch = epoch
+        self._lease = lease
         self._wake = asyncio.Event()
         self._turns = Turns(settings.gangs_at_a_time)
         self._patient: set[Key] = set()
@@ -103,7 +110,7 @@ class Scheduler:
             self.prepared.set()
             if self._elect is not None:
                 await self._be_elected(self._elect, views)
-            epoch = self._epoch or 1 + max((epoch_of(each.metadata) for each in views.podgroups), default=0)
+            records = await self._begin_term(views)
             work = Work(
                 self._door,
                 self._client,
@@ -115,6 +122,7 @@ class Scheduler:
                 self.metrics,
                 self._turns,
                 self._look_at_unsettled,
+                records,
             )
             cycle = Cycle(
                 views,
@@ -123,14 +131,15 @@ class Scheduler:
                 lambda: self._context(views, folding),
                 self._settings,
                 self._clock,
-                epoch,
+                records,
                 self._look_after,
                 work.reports,
                 self.metrics,
                 self._confirmed_at if self._leadership is not None and self._epoch else None,
             )
             if self._epoch:
-                await fence(self._door, work.doubts, views, self._dice, epoch)
+                await fence(self._door, work.doubts, views, self._dice, self._epoch)
+            records.inherit([each.metadata for each in views.podgroups])
             telling = self._door, work.doubts.settle, self._turns.quiet
             groups = GroupTelling(views, folding.priorities, self._settings.node_pool, self._is_busy, *telling)
             queues = QueueTelling(views, self._settings.names, folding.priorities, *telling, groups.note)
@@ -150,9 +159,16 @@ class Scheduler:
             self._leadership = await elect()
         finally:
             forgetting.cancel()
-        self._epoch = self._leadership.epoch
+        self._epoch, self._lease = self._leadership.epoch, self._leadership.lease_uid
         if self._epoch:
             await self.caches.confirm(views.written_by_leaders)
+
+    async def _begin_term(self, views: Views) -> Records:
+        """With the keys as they are now."""
+        found = self._record_keys
+        keys = await found() if callable(found) else found
+        epoch = self._epoch or next_epoch(keys, [each.metadata for each in views.podgroups])
+        return Records(keys, Term(self._lease, epoch))
 
     async def _forget_gone(self, views: Views) -> None:
         while True:

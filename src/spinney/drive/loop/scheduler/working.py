@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+import structlog
+
 from spinney.api.clock import Clock, Dice
 from spinney.api.labels import KAI_STALE_TIMESTAMP
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event
-from spinney.core.scheduling.reporting.texts import EVICTOR_ACTION, scheduled
+from spinney.core.scheduling.reporting.texts import EVICTOR_ACTION, record_rejected, scheduled
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
-from spinney.drive.loop.scheduler.acts import Act, Begin, Resume
+from spinney.drive.loop.scheduler.acts import Act, Begin, Discard, Resume
 from spinney.drive.loop.scheduler.binding import Binder
 from spinney.drive.loop.scheduler.carrying import Carried, Carrier, Ending, Errand
 from spinney.drive.loop.scheduler.doubts import Doubts
@@ -24,11 +26,14 @@ from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.preparing import Preparer
 from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue
+from spinney.drive.loop.scheduler.records import Records
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.staleness import Expel, Mark
 from spinney.drive.loop.scheduler.turns import Turn, Turns
 from spinney.drive.loop.scheduler.views import PODGROUPS, Views
+
+_log = structlog.get_logger(__name__)
 
 
 class Work:
@@ -46,6 +51,7 @@ class Work:
         metrics: Metrics,
         turns: Turns,
         settled: Callable[[], None],
+        records: Records,
     ) -> None:
         def stands(node: str) -> bool:
             return cluster.inventory.find(node) is not None
@@ -61,7 +67,7 @@ class Work:
         )
         self._evictor = Evictor(door, doubts, clock, self._note_eviction)
         preparer = Preparer(door, doubts, views, cluster)
-        self._carrier = Carrier(door, doubts, views, preparer, binder, self._evictor)
+        self._carrier = Carrier(door, doubts, views, preparer, binder, self._evictor, records)
 
     async def run(self) -> None:
         """What can wait, until cancelled."""
@@ -79,6 +85,8 @@ class Work:
                 return self._began(errand, await self._carrier.begin(errand, turn.step_back))
             case Resume(_, errand) | Abandon(_, errand):
                 return self._ended(errand, await self._carrier.resume(errand))
+            case Discard():
+                return await self._discard(act)
             case Promote(_, errand):
                 return self._ended(errand, await self._carrier.begin(errand))
             case Nominate(_, errand, targets):
@@ -105,6 +113,16 @@ class Work:
         elif carried.bound:
             self._metrics.scheduled(errand.plan.score)
         return self._ended(errand, carried)
+
+    async def _discard(self, act: Discard) -> Carried:
+        """Told once it is gone: others who write it again and again are told as often."""
+        carried = await self._carrier.discard(act.group, act.pods)
+        if carried.ending is Ending.DONE:
+            why = act.rejected
+            _log.warning("a record was rejected", podgroup="/".join(act.key), reason=why.reason, message=why.message)
+            self._metrics.record_rejected(why.reason)
+            self.reports.note(PODGROUPS.api_version, "PodGroup", act.group, record_rejected(why.message))
+        return carried
 
     async def _mark(self, act: Mark) -> Ending:
         ending = await self._carrier.mark(act.group, KAI_STALE_TIMESTAMP, act.since)
