@@ -187,6 +187,19 @@ def test_inv3_a_tied_gang_is_in_the_domain_of_its_base() -> None:
         assert record.broken == broken
 
 
+def test_inv3_a_tied_gang_may_be_beside_a_member_of_its_base_whose_node_was_away_a_moment_ago() -> None:
+    tied = {"spinney.dev/tied-to": f"a,{RACK}"}
+    for node, broken in (("n1", []), ("n3", []), ("n5", ["INV3"])):
+        record = Record(late_s=60.0)
+        for number in (4, 5):
+            record.node(f"n{number}", "r2")
+        record.bind("a", ("a-0", "n0"), ("a-1", "n2"), required=ZONE)
+        record.write(NODES, {"metadata": {"name": "n2"}}, gone=True)
+        record.node("n2", "r1")
+        record.bind("b", ("b-0", node), minimum=1, required=BLOCK, annotations=dict(tied))
+        assert record.broken == broken
+
+
 def test_inv4_a_pod_of_another_uid_inherits_nothing() -> None:
     record = Record()
     record.gang("a", minimum=1)

@@ -87,13 +87,18 @@ def inv3_required_topology(ground: Ground, gang: GangFacts, pod: PodFacts, since
 
 
 def inv3_ties(ground: Ground, gang: GangFacts, plan: Plan, since_s: float) -> Iterator[str]:
-    """A plan of a gang that is tied is in the domain of its base, as far as that has stood there long enough."""
+    """A plan of a gang that is tied is in the domain of its base, as far as that has stood there long enough.
+
+    A member whose node was away a moment ago holds nobody, for it may have been taken for lost; but to be beside it is
+    to be beside the base.
+    """
     if gang.tied_to is None or gang.tied_to[0] not in ground.gangs:
         return
     base, level = gang.tied_to
     topology = ground.gangs[base].root.topology or gang.root.topology
-    standing = [one for one in ground.members(base) if one.node and one.is_live and ground.stays(one.node, since_s)]
-    theirs = _all_domains(ground, topology, level, standing, since_s)
+    members = [one for one in ground.members(base) if one.node and one.is_live]
+    standing = any(ground.stays(one.node, since_s) for one in members)
+    theirs = _all_domains(ground, topology, level, members, since_s)
     for node in sorted({seat.node for seat in plan.seats}):
         mine = ground.domains(topology, level, node, since_s)
         if standing and not mine & theirs:
