@@ -68,9 +68,10 @@ class Caught:
         self._thread.start()
 
     def _follow(self, at: Attempt, version: str) -> None:
-        with at.home.watch(GROUPS, resourceVersion=version, timeoutSeconds=30) as watch:
-            for event in watch.rest():
-                metadata = event["object"]["metadata"]
+        """Until the watch ends, or nobody waits for a record any more."""
+        with at.home.watch(GROUPS, resourceVersion=version, timeoutSeconds=60) as watch:
+            while not self.records:
+                metadata = watch.next()["object"]["metadata"]
                 annotations = metadata.get("annotations") or {}
                 if PLAN in annotations:
                     self.records[metadata["name"]] = {key: annotations[key] for key in RECORD if key in annotations}
