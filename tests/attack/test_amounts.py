@@ -44,7 +44,7 @@ def waits(at: Attempt, name: str) -> Json:
 @table.harmless(f"/nodes/{FREE[0]}")
 def _(at: Attempt) -> Reply:
     """A memory request of 5,000 digits on a pod that names its node."""
-    return at.create("pods", asking("huge", {"memory": LONG}, nodeName=FREE[0]))
+    return at.create("pods", asking("pinned", {"memory": LONG}, nodeName=FREE[0]))
 
 
 @table.harmless("/gangs/attacker/huge")
