@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from spinney.core.scheduling.signature import Mark, Term, sign
 
 from attack.forging import PLAN, Caught, own_gang, record, to_bind, to_wait, victim_uids, waiting_gang
 from attack.harm import SCRIPT, Before
@@ -18,6 +17,7 @@ from attack.table import MARKS, Row, Table, carry_out
 from attack.tenants import FREE, FULL, GROUPS, LABELLED, TAINTED, Attempt, make
 from cluster_kit.server import Reply, eventually
 from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.signature import Mark, Term, sign
 from unit.scheduler.scheduler_world import pod, podgroup
 
 Json = dict[str, Any]

@@ -103,8 +103,10 @@ async def lose_node(world: World, process: SchedulerProcess) -> None:
 
 
 async def change_topology(world: World, process: SchedulerProcess) -> None:
-    """Nobody knows what a rack is, and then everybody does."""
-    await world.apply([podgroup("b", 2, required=RACK), *pods("b", 2)])
+    """Nobody knows any more what a rack is, and then everybody does."""
+    await world.apply([TOPOLOGY, podgroup("b", 2, required=RACK)])
+    await world.delete("Topology", "tree")
+    await world.apply(pods("b", 2))
     await world.settle(quiet_s=5)
     await world.apply(TOPOLOGY)
 

@@ -16,6 +16,7 @@ from simulation.trial import NEEDED, hush
 from spinney.drive.client.transport import Stream, Transport, TransportError
 from spinney.serve.apiserver.store import Event
 from spinney.sim.faults import CrashPoint, Schedule
+from spinney.sim.installed import installed_rules
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.loop import Sim, run
 from spinney.sim.nodes.describe import load_nodes
@@ -109,7 +110,7 @@ def outcome(scenario: Scenario, crash: CrashPoint | None = None, stale: Stale | 
 
     async def main(sim: Sim) -> Outcome:
         parts = Parts(nodes=load_nodes(scenario.nodes), habits=Habits(heartbeat_s=0), controllers=())
-        async with World(sim.clock, sim.dice, parts) as world:
+        async with World(sim.clock, sim.dice, parts, rules=(installed_rules(),)) as world:
             first = [] if scenario.name == "topology change" else [TOPOLOGY]
             await world.apply([*NEEDED, *first, *scenario.before])
             dog = Watchdog.over(world, late_s=stale.seconds + 1.0 if stale is not None else 1.0)

@@ -15,6 +15,7 @@ from cluster_kit.space import Space
 from simulation.witness import Witness
 from spinney.sim.nodes.describe import load_nodes
 from stack_kit.bare import bare_server
+from stack_kit.judging import Judging, judged
 from stack_kit.schedulers import SchedulerProgram, Schedulers
 from unit.operator.topologies import RACK
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, podgroup, pods
@@ -30,6 +31,13 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     with bare_server(request.param, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def judging(server: Server, tmp_path: Path) -> Iterator[Judging]:
+    """Admission as it is installed, by a webhook with the rights of its role; the authorizer is on."""
+    with judged(server, tmp_path) as found:
         yield found
 
 
@@ -67,7 +75,7 @@ def _stands_by(leader: SchedulerProgram, before: float) -> bool:
 
 
 def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promise(
-    server: Server, tmp_path: Path
+    server: Server, judging: Judging, tmp_path: Path
 ) -> None:
     witness, space = Witness(server), Space(server, "default")
     _furnish(server)
@@ -87,6 +95,9 @@ def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promi
                 crew.take_back(leader)
     finally:
         crew.end()
+    assert crew.refused() == []
+    assert judging.answered() > 3 * len(FATES)
+    assert "forbidden" not in judging.log
     eventually(lambda: witness.judge().binds >= 9 * len(FATES), "the watches have told everything")
     dog = witness.judge()
     assert dog.violations == []

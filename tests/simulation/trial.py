@@ -20,6 +20,7 @@ from simulation.rest import at_rest
 from spinney.drive.loop.scheduler.running import Scheduler
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.sim.faults import CrashPoint, Fault, Schedule, When
+from spinney.sim.installed import installed_rules
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.loop import Sim, SimulationError, run
 from spinney.sim.nodes.describe import load_nodes
@@ -58,7 +59,7 @@ def play(seed: int, make: type[Scheduler] = Scheduler) -> Trial:
             controllers=(),
             operator=settings() if sets else None,
         )
-        async with World(sim.clock, sim.dice, parts) as world:
+        async with World(sim.clock, sim.dice, parts, rules=(installed_rules(),)) as world:
             await world.apply([*(CRDS if sets else NEEDED), TOPOLOGY])
             await _play(world, sim, dice, sets, trial, make)
 

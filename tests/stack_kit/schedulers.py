@@ -99,6 +99,11 @@ class Schedulers:
     def take_back(self, process: SchedulerProgram) -> None:
         self._alive.append(process)
 
+    def refused(self) -> list[str]:
+        """What the server refused to any of them, as their logs tell it."""
+        lines = [line for process in self._started for line in process.log.splitlines()]
+        return [line for line in lines if "was refused" in line or "forbidden" in line]
+
     def end(self) -> None:
         for process in self._started:
             process.kill()

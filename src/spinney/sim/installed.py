@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from spinney.api.roles import NAMESPACE, rbac_objects, user_of
+from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.settings import AdmissionSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.codec import read_status
@@ -24,6 +26,8 @@ _ACTS_AS = "impersonate-user"
 _FORBIDDEN = 403
 _TERMINATING = "NamespaceTerminating"
 _QUOTA = "exceeded quota"
+_AROUND = frozenset({"world", "spinney-sim"})
+"""The administrator of a world, and its nodes and controllers."""
 _HOME: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
 
 
@@ -107,6 +111,15 @@ class Overheard:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def installed_rules(*, topology: bool = True) -> OperatorAdmission:
+    """Admission as it is installed, with the authorizer on; whoever plays the cluster around our roles is exempt.
+
+    `topology`: whether the operator is told to heed it.
+    """
+    told = AdmissionSettings(topology_enabled=topology, protects_managed=True, exempt_users=_AROUND)
+    return OperatorAdmission(told)
 
 
 async def install_rights(kernel: Kernel, administrator: Transport) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import msgspec
 
+from spinney.api.admission import AdmissionPlugin
 from spinney.api.clock import Clock, Dice
 from spinney.api.documents import read_documents
 from spinney.drive.apply.door import Door
@@ -58,7 +59,7 @@ class World:
     """`async with World(clock, dice, parts) as world:` gives a running cluster.
 
     Operator, scheduler and Dynamo part act as their service accounts, with the rights that are shipped; what the server
-    forbids them is in `refusals`, and leaving the world raises `Forbidden`.
+    forbids them is in `refusals`, and leaving the world raises `Forbidden`. `rules` are those of admission.
     """
 
     def __init__(
@@ -68,11 +69,12 @@ class World:
         parts: Parts | None = None,
         *,
         server: ApiServer | None = None,
+        rules: Sequence[AdmissionPlugin] = (),
         wrap: Wrap = lambda transport: transport,
     ) -> None:
         self.clock = clock
         self.dice = dice
-        self.server = server or ApiServer(clock, dice)
+        self.server = server or ApiServer(clock, dice, plugins=rules)
         self.refusals = Refusals()
         self._parts = parts or Parts()
         self.record_keys = self._parts.record_keys or RECORD_KEYS

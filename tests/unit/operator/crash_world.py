@@ -10,6 +10,7 @@ from typing import Any
 
 from spinney.core.expansion.settings import Settings
 from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule
+from spinney.sim.installed import installed_rules
 from spinney.sim.loop import Sim, run
 from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.nodes.simulated import Habits
@@ -83,8 +84,10 @@ def outcome(play: Play, crashes: Sequence[CrashPoint] = ()) -> Outcome:
             if (event.old is None or event.new is None) and not told:  # what was done may go untold
                 counts[f"{'create' if event.old is None else 'delete'} {collection}"] += 1
 
-        async with World(sim.clock, sim.dice, parts, wrap=wrap) as world:
+        rules = (installed_rules(topology=play.settings.topology_enabled),)
+        async with World(sim.clock, sim.dice, parts, rules=rules, wrap=wrap) as world:
             await world.apply(CRDS)
+            await world.stack.operating.wait()
             await play.before(world)
             await world.settle(quiet_s=10)
             world.on_write(seen)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from spinney.core.expansion.settings import Settings as OperatorSettings
 from spinney.drive.loop.scheduler.settings import Settings
+from spinney.sim.installed import installed_rules
 from spinney.sim.loop import Sim, run
 from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.nodes.simulated import Habits
@@ -58,8 +59,12 @@ def in_world(
     seed: int = 0,
     wrap: Callable[[Sim], Any] | None = None,
     controllers: tuple[str, ...] = (),
+    judged: bool = True,
 ) -> T:
-    """Run a scenario in a fresh world of simulated time, with a scheduler at work and the topology `tree`."""
+    """Run a scenario in a fresh world of simulated time, with a scheduler at work and the topology `tree`.
+
+    Everything is as it is installed; not `judged`: what is stored was never seen by our admission rules.
+    """
 
     async def main(sim: Sim) -> T:
         parts = Parts(
@@ -69,8 +74,9 @@ def in_world(
             operator=operator,
             scheduler=settings or Settings(),
         )
+        rules = (installed_rules(),) if judged else ()
         wrapping = {"wrap": wrap(sim)} if wrap is not None else {}
-        async with World(sim.clock, sim.dice, parts, **wrapping) as world:
+        async with World(sim.clock, sim.dice, parts, rules=rules, **wrapping) as world:
             await world.apply([*CRDS, TOPOLOGY])
             await world.stack.scheduling.wait()
             return await scenario(world)

@@ -353,7 +353,7 @@ def test_live3_a_level_that_goes_and_comes_back_breaks_nobody() -> None:
         assert (nodes["a-0"], len(await racks(world, "a")), len(await racks(world, "b"))) == (before["a-0"], 1, 1)
         assert await said(world, "b") == ""
 
-    watched(scenario)
+    watched(scenario, judged=False)
 
 
 def test_k2_a_topology_that_does_not_exist_is_a_visible_mistake_until_it_does() -> None:
@@ -370,7 +370,7 @@ def test_k2_a_topology_that_does_not_exist_is_a_visible_mistake_until_it_does() 
         assert len(await bound(world)) == 2
         assert await said(world, "a") == ""
 
-    watched(scenario)
+    watched(scenario, judged=False)
 
 
 def test_g12_scaled_gangs_stay_while_the_topology_of_their_base_is_away() -> None:

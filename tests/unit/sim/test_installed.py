@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from spinney.api.roles import rbac_objects, user_of
+from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.settings import AdmissionSettings
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ApiStatusError
 from spinney.drive.client.paths import ResourcePath
+from spinney.drive.loop.scheduler.settings import Settings
 from spinney.sim.loop import Sim, run
+from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.stack import Parts
 from spinney.sim.world import Forbidden, World
-from unit.scheduler.scheduler_world import in_world, podgroup, pods
+from unit.operator.operator_world import CRDS
+from unit.scheduler.scheduler_world import NODES, TOPOLOGY, in_world, podgroup, pods
 
 Json = dict[str, Any]
 SECRETS = Selection(ResourcePath("", "v1", "secrets"))
@@ -68,3 +74,17 @@ def test_r14_a_right_that_is_missing_fails_a_simulated_world(role: str, plural: 
 
     with pytest.raises(Forbidden, match=f"was refused (POST|PATCH) .*{plural.split('/')[-1]}"):
         in_world(scenario)
+
+
+def test_rules_that_do_not_know_our_scheduler_fail_a_simulated_world() -> None:
+    strict = OperatorAdmission(AdmissionSettings(scheduler_users=frozenset()))
+
+    async def main(sim: Sim) -> None:
+        parts = Parts(nodes=load_nodes(NODES), controllers=(), scheduler=Settings())
+        async with World(sim.clock, sim.dice, parts, rules=(strict,)) as world:
+            await world.apply([*CRDS, TOPOLOGY, podgroup("a", 2), *pods("a", 2)])
+            await world.stack.scheduling.wait()
+            await asyncio.sleep(10)
+
+    with pytest.raises(Forbidden, match=f"{user_of('scheduler')} was refused PATCH .*podgroups/a"):
+        run(main)
