@@ -22,6 +22,16 @@ UNAVAILABLE = pytest.StashKey[str]()
 NO_REAL = "no real kube-apiserver"
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long suite runs only when it is asked for."""
+    if "long" in (config.getoption("markexpr") or ""):
+        return
+    skip = pytest.mark.skip(reason="the long suite runs with `make long`, that is -m long")
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(skip)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build the real control plane before the first test, where no test's timeout runs."""
     if not any(item.get_closest_marker("real") for item in session.items):

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from benchmarks import engine
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(0)]
-
-
-@pytest.fixture(autouse=True)
-def only_when_asked(request: pytest.FixtureRequest) -> None:
-    if "long" not in (request.config.getoption("markexpr") or "") and os.environ.get("SPINNEY_LONG") != "1":
-        pytest.skip("the long suite runs with -m long or SPINNEY_LONG=1")
 
 
 def test_every_line_of_the_contract_is_printed_and_no_rule_is_broken(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,12 +16,6 @@ from simulation.seeds import broken_by, fresh_seeds, run, summary
 pytestmark = [pytest.mark.long, pytest.mark.timeout(0)]
 
 
-@pytest.fixture(autouse=True)
-def only_when_asked(request: pytest.FixtureRequest) -> None:
-    if "long" not in (request.config.getoption("markexpr") or "") and os.environ.get("SPINNEY_LONG") != "1":
-        pytest.skip("the long suite runs with -m long or SPINNEY_LONG=1")
-
-
 def test_r4_the_fresh_seeds_of_this_tree_break_no_promise() -> None:
     assert [sentence for seed in fresh_seeds() for sentence in broken_by(seed)] == []
 

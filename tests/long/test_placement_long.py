@@ -37,12 +37,6 @@ FIGURES = (
 pytestmark = [pytest.mark.long, pytest.mark.timeout(0)]
 
 
-@pytest.fixture(autouse=True)
-def only_when_asked(request: pytest.FixtureRequest) -> None:
-    if "long" not in (request.config.getoption("markexpr") or "") and os.environ.get("SPINNEY_LONG") != "1":
-        pytest.skip("the long suite runs with -m long or SPINNEY_LONG=1")
-
-
 @pytest.fixture(scope="module")
 def first_seed() -> int:
     return int(os.environ.get("SPINNEY_SEED") or SystemRandom().randrange(10**6, 10**9))

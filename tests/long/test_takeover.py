@@ -13,12 +13,6 @@ from stack_kit.bare import bare_server
 pytestmark = [pytest.mark.long, pytest.mark.timeout(0)]
 
 
-@pytest.fixture(autouse=True)
-def only_when_asked(request: pytest.FixtureRequest) -> None:
-    if "long" not in (request.config.getoption("markexpr") or "") and os.environ.get("SPINNEY_LONG") != "1":
-        pytest.skip("the long suite runs with -m long or SPINNEY_LONG=1")
-
-
 @pytest.mark.real
 def test_r9_ten_killed_leaders_are_replaced_without_a_broken_promise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
