@@ -331,6 +331,55 @@ def test_a_scheduler_without_a_key_or_with_a_short_one_does_not_begin(keys: tupl
         records.Records(keys, Term("", 1))
 
 
+# Everything else that only the scheduler writes
+
+OURS = (
+    *(
+        "spinney.dev/" + name
+        for name in ("fenced", "released", "members", "mirrored", "placement-score", "explanation")
+    ),
+    "kai.scheduler/stale-podgroup-timestamp",
+    "kai.scheduler/last-start-timestamp",
+    "spinney.dev/consolidate",
+)
+ON_PODS = tuple("spinney.dev/" + name for name in ("rank", "domain", "segment", "zone", "released"))
+HOSTILE = (
+    "9" * 5000,
+    "-1",
+    "nan",
+    "inf",
+    "9999-12-31T23:59:59Z",
+    "0001-01-01T00:00:00Z",
+    "=,=,=",
+    "[" * 9000,
+    "é٣\u0000",
+    ",",
+)
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=[each[:10] for each in HOSTILE])
+def test_a_note_of_any_value_on_a_gang_or_its_pods_harms_nobody(value: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([podgroup("bad", 2, annotations=dict.fromkeys(OURS, value)), *pods("bad", 1)])
+        await world.apply([podgroup("good", 2), *pods("good", 2)])
+        await world.settle()
+        more = pod("bad-1", "bad")
+        more["metadata"]["annotations"] |= dict.fromkeys(ON_PODS, value)
+        await world.apply(more)
+        await world.settle()
+        assert len(await bound(world)) == 4
+        await annotate(world, "bad", dict.fromkeys(OURS, value))
+        running = await world.get("Pod", "bad-0")
+        assert running is not None
+        notes = {"metadata": {"annotations": dict.fromkeys(ON_PODS, value)}}
+        await world.door.merge_patch(world.ref(running), notes, Precondition(running["metadata"]["uid"]))
+        await world.apply(pod("bad-2", "bad"))
+        await world.settle(quiet_s=120)
+        assert len(await bound(world)) == 5
+
+    watched(scenario)
+
+
 # The tests can fail
 
 

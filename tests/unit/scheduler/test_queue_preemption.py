@@ -506,6 +506,21 @@ def test_k16_a_queue_that_says_nothing_has_the_time_of_its_parent_and_a_shorter_
     in_world(scenario, nodes=ONE_RACK)
 
 
+def test_k16_a_gang_that_says_it_begins_in_a_thousand_years_is_not_young_for_ever() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, resting("team", "10m"), team("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        forged = {"metadata": {"annotations": {"kai.scheduler/last-start-timestamp": "3026-01-01T00:00:00Z"}}}
+        await patch(world, "PodGroup", "low", forged)
+        await world.apply([team("high", 2, "high"), *pods("high", 2)])
+        await _age(world, 300)
+        assert set(await bound(world)) == {"low-0", "low-1"}
+        await _age(world, 400)
+        assert set(await bound(world)) == {"high-0", "high-1"}
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
 def _outcome(point: CrashPoint | None) -> tuple[int, int]:
     """Crashes, and writes of the scheduler that the story began with."""
     schedulers = Crashing(point)

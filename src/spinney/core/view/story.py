@@ -221,10 +221,12 @@ def _broken(places: Sequence[Place], levels: Levels) -> tuple[str, ...]:
 
 
 def _score(group: PodGroup) -> float | None:
+    """What is no score was not written by the scheduler."""
     try:
-        return float(group.metadata.annotations[PLACEMENT_SCORE])
+        score = float(group.metadata.annotations[PLACEMENT_SCORE])
     except (KeyError, ValueError):
         return None
+    return score if 0.0 <= score <= 1.0 else None
 
 
 def _member(pod: Pod, nodes: Mapping[str, Node], levels: Levels, told: Sequence[str]) -> Member:

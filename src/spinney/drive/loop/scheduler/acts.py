@@ -23,10 +23,11 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Carry out a plan that was found."""
+    """Carry out a plan that was found. `why`: some of its seats were never to be given, and that is told."""
 
     key: Key
     errand: Errand
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,8 @@ class Carrier:
             return Carried(Ending.LATER, bound, failures + touched.failures)
         await step_back()
         newest = self._newest(errand.group, version, errand.plan)
-        outcome = await drop(self._door, errand.group, newest, self._records)
+        has_moved = bool(errand.plan.moves)
+        outcome = await drop(self._door, errand.group, newest, self._records, has_moved=has_moved)
         ended = await self._ended(outcome, errand.group)
         ending = Ending.FAILED if failures and ended.ending is Ending.DONE else ended.ending
         return Carried(ending, bound, failures + ended.failures)

@@ -38,6 +38,7 @@ from spinney.drive.loop.scheduler.patience import Patience, Strays
 from spinney.drive.loop.scheduler.pursuing import Pursuit
 from spinney.drive.loop.scheduler.records import RecordReader, Rejected
 from spinney.drive.loop.scheduler.reports import Reports
+from spinney.drive.loop.scheduler.reviewing import Review
 from spinney.drive.loop.scheduler.seating import Seating
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.staleness import Expel, Mark, Staleness
@@ -96,8 +97,18 @@ class Cycle:
         self._muster = Muster(views, cluster, book, self._decider, self._tenure, context)
         self._havens = Havens(cluster, clock, look_after)
         self._teller = Teller(reports, cluster, settings.node_pool)
+        self._review = Review(views, cluster, book, self._tenure)
         self._pursuit = Pursuit(
-            views, cluster, book, self._seating, self._havens, self._muster, self._ordering, self._decider, epoch
+            views,
+            cluster,
+            book,
+            self._seating,
+            self._havens,
+            self._muster,
+            self._ordering,
+            self._decider,
+            self._review,
+            records,
         )
         self._staleness = Staleness(views, cluster, settings, clock, look_after)
         self._patience = Patience(clock, settings.patience_s, look_after)
@@ -325,10 +336,17 @@ class Cycle:
             waits.append((entry, partial(self._pursuit.resume, entry, group, plan, pods)))
             return None
         too_late_s = (entry.awaits_since or self._clock.monotonic()) + self._settings.volumes_s
-        return Resume(
-            entry.key,
-            self._seating.resume(entry, group, plan, pods, give_up=too_late_s <= self._clock.monotonic()),
-        )
+        refused = self._refused(entry, group, plan, pods)
+        give_up = too_late_s <= self._clock.monotonic()
+        errand = self._seating.resume(entry, group, plan, pods, refused=refused, give_up=give_up)
+        return Resume(entry.key, errand, next(iter(refused.values()), ""))
+
+    def _refused(self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod]) -> dict[str, str]:
+        """Seats of a plan that somebody else made, and that nobody may take now, by uid."""
+        if not self._records.is_taken_over(group.metadata.uid):
+            return {}
+        waiting = {pod.metadata.uid for pod in pods if not pod.spec.node_name}
+        return self._review.seats(entry, [seat for seat in plan.seats if seat.uid in waiting])
 
     def _queue(self, entry: Entry, group: PodGroup) -> Act | None:
         """A gang without a plan: is it to be decided, told something, or left in peace?

@@ -29,6 +29,8 @@ from spinney.drive.loop.scheduler.havens import Havens
 from spinney.drive.loop.scheduler.hunting import Prey
 from spinney.drive.loop.scheduler.mustering import Muster
 from spinney.drive.loop.scheduler.ordering import Ordering
+from spinney.drive.loop.scheduler.records import RecordReader
+from spinney.drive.loop.scheduler.reviewing import Review
 from spinney.drive.loop.scheduler.seating import Seating
 from spinney.drive.loop.scheduler.views import Views, group_of
 
@@ -61,10 +63,11 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """A recorded plan can not come true: its pods are decided anew."""
+    """A recorded plan can not come true: its pods are decided anew. `why`: it was never to, and that is told."""
 
     key: Key
     errand: Errand
+    why: str = ""
 
 
 Chase = Nominate | Pursue | Promote | Abandon
@@ -83,7 +86,8 @@ class Pursuit:
         muster: Muster,
         ordering: Ordering,
         decider: Decider,
-        epoch: int,
+        review: Review,
+        records: RecordReader,
     ) -> None:
         self._views = views
         self._cluster = cluster
@@ -93,7 +97,9 @@ class Pursuit:
         self._muster = muster
         self._ordering = ordering
         self._decider = decider
-        self._epoch = epoch
+        self._review = review
+        self._records = records
+        self._epoch = records.term.epoch
 
     def nominate(self, entry: Entry, prey: Prey) -> Nominate:
         """The seats are reserved; from now on victims are as good as gone for everybody who is decided after it."""
@@ -117,6 +123,9 @@ class Pursuit:
         errand = Errand(group.metadata, plan, keys)
         if not all(seat.uid in there and _waits(there[seat.uid]) for seat in plan.seats):
             return self._abandon(entry, errand, there)
+        why = self._objection(entry, group, plan)
+        if why:
+            return self._abandon(entry, errand, there, why)
         self._seating.reclaim(entry, plan, there)
         self._doom(entry, plan)
         rooms = {self._cluster.room(seat.node) for seat in plan.seats}
@@ -140,6 +149,16 @@ class Pursuit:
         bind = msgspec.structs.replace(plan, epoch=self._epoch, state="bind", victims=(), moves=())
         return Promote(entry.key, Errand(group.metadata, bind, keys))
 
+    def _objection(self, entry: Entry, group: PodGroup, plan: Plan) -> str:
+        """What is wrong with a plan of somebody else, before anything is done for it."""
+        if not self._records.is_taken_over(group.metadata.uid):
+            return ""
+        misplaced = self._review.seats(entry, plan.seats)
+        why = next(iter(misplaced.values()), "") or self._review.leaving(entry, plan)
+        if not why:
+            self._records.accept(group.metadata.uid)
+        return why
+
     def _elsewhere(self, entry: Entry, plan: Plan, seats: Sequence[str]) -> Promote | None:
         """Room that has come up meanwhile and is as good as what the gang waits for, which may never be free."""
         if plan.moves:
@@ -155,12 +174,12 @@ class Pursuit:
         self._seating.reserve(entry, found.placements)
         return Promote(entry.key, errand)
 
-    def _abandon(self, entry: Entry, errand: Errand, there: Mapping[str, Pod]) -> Abandon:
+    def _abandon(self, entry: Entry, errand: Errand, there: Mapping[str, Pod], why: str = "") -> Abandon:
         stay = [pod for move in errand.plan.moves if (pod := self._cluster.holder(move.uid)) and not _leaves(pod)]
         self._havens.withdraw(stay)
         self._seating.release(entry)
         free = frozenset(seat.uid for seat in errand.plan.seats if seat.uid in there and _waits(there[seat.uid]))
-        return Abandon(entry.key, Errand(errand.group, errand.plan, errand.keys, free))
+        return Abandon(entry.key, Errand(errand.group, errand.plan, errand.keys, free), why)
 
     def _doom(self, entry: Entry, plan: Plan) -> None:
         held = [pod for uid in plan.leaving if (pod := self._cluster.holder(uid)) is not None]

@@ -20,6 +20,7 @@ from spinney.drive.loop.election import LeadershipLost
 UNSIGNED = "signature"
 UNREADABLE = "unreadable"
 REPLAYED = "replay"
+UNLAWFUL = "unlawful"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,14 @@ class RecordReader(Protocol):
         """The plan that a PodGroup has; None: it has none."""
         ...
 
+    def is_taken_over(self, uid: str) -> bool:
+        """Whether the plan of a PodGroup was made by somebody else, and was not accepted yet."""
+        ...
+
+    def accept(self, uid: str) -> None:
+        """A plan that was taken over is as good as one of ours from now on."""
+        ...
+
     def forget(self, uid: str) -> None:
         """There is no such PodGroup any more."""
         ...
@@ -64,6 +73,12 @@ class Unverified:
         except PlanError as error:
             return Rejected(UNREADABLE, str(error))
 
+    def is_taken_over(self, uid: str) -> bool:
+        return True
+
+    def accept(self, uid: str) -> None:
+        """Everything is judged whenever it is read."""
+
     def forget(self, uid: str) -> None:
         """It remembers nobody."""
 
@@ -79,6 +94,7 @@ class Records:
         self._term = term
         self._serial = 0
         self._inherited: dict[str, Mark | None] = {}  # what groups had when the term began, by uid
+        self._accepted: set[str] = set()  # those of them whose plans were judged and found good
         self._issued: dict[str, int] = {}  # the last serial that was made for a group, by uid
         self._current: dict[str, int] = {}  # the serial of the record that a group is known to have, by uid
         self._ended: dict[str, int] = {}  # the last serial that is over, by uid
@@ -141,19 +157,30 @@ class Records:
         """The record that a PodGroup had is gone."""
         self._close(uid)
 
+    def is_taken_over(self, uid: str) -> bool:
+        return uid in self._inherited and uid not in self._accepted
+
+    def accept(self, uid: str) -> None:
+        self._accepted.add(uid)
+
     def forget(self, uid: str) -> None:
         """There is no such PodGroup any more."""
-        for known in (self._inherited, self._issued, self._current, self._ended):
+        self._disinherit(uid)
+        for known in (self._issued, self._current, self._ended):
             known.pop(uid, None)
+
+    def _disinherit(self, uid: str) -> None:
+        self._inherited.pop(uid, None)
+        self._accepted.discard(uid)
 
     def _open(self, uid: str, serial: int) -> None:
         """Those before it are over."""
-        self._inherited.pop(uid, None)
+        self._disinherit(uid)
         self._current[uid] = serial
         self._ended[uid] = max(self._ended.get(uid, 0), serial - 1)
 
     def _close(self, uid: str) -> None:
-        self._inherited.pop(uid, None)
+        self._disinherit(uid)
         serial = self._current.pop(uid, 0)
         if serial:
             self._ended[uid] = max(self._ended.get(uid, 0), serial)

@@ -6,7 +6,7 @@ Reservations belong to entries, and every one of them is on a gang that is decid
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.clock import Clock
@@ -109,9 +109,18 @@ class Seating:
         return Errand(group.metadata, plan, keys, notes=notes, probes=entry.probes)
 
     def resume(
-        self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod], *, give_up: bool = False
+        self,
+        entry: Entry,
+        group: PodGroup,
+        plan: Plan,
+        pods: Sequence[Pod],
+        *,
+        refused: Container[str] = (),
+        give_up: bool = False,
     ) -> Errand:
         """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up, or all.
+
+        `refused`: seats, by uid, that nobody may take for another reason.
 
         Room that is given up is nobody else's before the record is gone: a bind of whoever made it may be on its way.
         """
@@ -123,7 +132,7 @@ class Seating:
         for seat in free:
             self._cluster.reserve(there[seat.uid], seat.node, seat.zone)
             entry.seats[seat.uid] = seat.node
-        bad = {seat.uid for seat in free if give_up or not self._cluster.is_sound(seat.node)}
+        bad = {seat.uid for seat in free if give_up or seat.uid in refused or not self._cluster.is_sound(seat.node)}
         if bad and not any(seat.uid in there and there[seat.uid].spec.node_name for seat in plan.seats):
             bad = {seat.uid for seat in free}
         keys = {uid: _key(pod) for uid, pod in there.items()}

@@ -36,6 +36,7 @@ class Tenure:
         self._ordering = ordering
         self._clock = clock
         self._look_after = look_after
+        self._early: dict[Key, tuple[str, float]] = {}  # beginnings that are still to come, and when they were read
         self._spared: set[Key] = set()  # those that somebody would have preempted
         queues.subscribe(self._fold)
 
@@ -58,12 +59,27 @@ class Tenure:
     def forget(self, key: Key) -> None:
         """There is no such gang any more."""
         self._spared.discard(key)
+        self._early.pop(key, None)
 
     def _left_s(self, entry: Entry) -> float:
         least_s = self._ordering.queues.min_runtime_s(entry.reading.queue) if entry.reading is not None else 0.0
         if not least_s or entry.group is None:
             return 0.0
-        return _time(entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")) + least_s - self._clock.now()
+        return (
+            self._began_s(entry, entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, ""))
+            + least_s
+            - (self._clock.now())
+        )
+
+    def _began_s(self, entry: Entry, text: str) -> float:
+        """A beginning that is still to come was at the latest when it was first read, whoever wrote it."""
+        began_s, now_s = _time(text), self._clock.now()
+        if began_s <= now_s:
+            self._early.pop(entry.key, None)
+            return began_s
+        if self._early.get(entry.key, ("", 0.0))[0] != text:
+            self._early[entry.key] = (text, now_s)
+        return self._early[entry.key][1]
 
     def _ask_again(self, priority: int) -> None:
         if self._book.is_wanted(0, priority):

@@ -26,7 +26,7 @@ from spinney.drive.loop.scheduler.evicting import Answer, Evictor, Target
 from spinney.drive.loop.scheduler.metrics import Metrics
 from spinney.drive.loop.scheduler.preparing import Preparer
 from spinney.drive.loop.scheduler.pursuing import Abandon, Nominate, Promote, Pursue
-from spinney.drive.loop.scheduler.records import Records
+from spinney.drive.loop.scheduler.records import UNLAWFUL, Records, Rejected
 from spinney.drive.loop.scheduler.reports import Reports
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.drive.loop.scheduler.staleness import Expel, Mark
@@ -83,8 +83,11 @@ class Work:
         match act:
             case Begin(_, errand):
                 return self._began(errand, await self._carrier.begin(errand, turn.step_back))
-            case Resume(_, errand) | Abandon(_, errand):
-                return self._ended(errand, await self._carrier.resume(errand))
+            case Resume(_, errand, why) | Abandon(_, errand, why):
+                carried = self._ended(errand, await self._carrier.resume(errand))
+                if why and carried.ending is Ending.DONE:
+                    self._tell_rejected(errand.group, Rejected(UNLAWFUL, why))
+                return carried
             case Discard():
                 return await self._discard(act)
             case Promote(_, errand):
@@ -118,11 +121,14 @@ class Work:
         """Told once it is gone: others who write it again and again are told as often."""
         carried = await self._carrier.discard(act.group, act.pods)
         if carried.ending is Ending.DONE:
-            why = act.rejected
-            _log.warning("a record was rejected", podgroup="/".join(act.key), reason=why.reason, message=why.message)
-            self._metrics.record_rejected(why.reason)
-            self.reports.note(PODGROUPS.api_version, "PodGroup", act.group, record_rejected(why.message))
+            self._tell_rejected(act.group, act.rejected)
         return carried
+
+    def _tell_rejected(self, group: ObjectMeta, why: Rejected) -> None:
+        name = f"{group.namespace}/{group.name}"
+        _log.warning("a record was rejected", podgroup=name, reason=why.reason, message=why.message)
+        self._metrics.record_rejected(why.reason)
+        self.reports.note(PODGROUPS.api_version, "PodGroup", group, record_rejected(why.message))
 
     async def _mark(self, act: Mark) -> Ending:
         ending = await self._carrier.mark(act.group, KAI_STALE_TIMESTAMP, act.since)

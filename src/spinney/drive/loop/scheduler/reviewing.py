@@ -1,0 +1,108 @@
+"""Plans that an earlier leader recorded, judged again before they are gone on with: by what a decision may say today.
+
+Things have changed since, and the record may be an old one that somebody wrote again. Never changes anything: what is
+found wrong is a sentence, and whoever asked gives the plan up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.placement.problem import NodeFilter
+from spinney.core.placement.holders import pod_sets
+from spinney.core.scheduling.budgets import Budgets
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.plan import Plan, Seat
+from spinney.core.scheduling.seat_review import misplaced
+from spinney.core.scheduling.shapes import shapes_on
+from spinney.core.scheduling.staleness import shortage
+from spinney.drive.client.paths import Key
+from spinney.drive.loop.scheduler.book import Book, Entry
+from spinney.drive.loop.scheduler.tenure import Tenure
+from spinney.drive.loop.scheduler.views import Views, group_of
+
+
+class Review:
+    """Over everything that a cycle has read."""
+
+    def __init__(self, views: Views, cluster: Cluster, book: Book, tenure: Tenure) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._book = book
+        self._tenure = tenure
+
+    def seats(self, entry: Entry, seats: Sequence[Seat]) -> dict[str, str]:
+        """Why seats of pods that wait can not be taken, by uid. Room is looked at when they are reserved."""
+        assert entry.reading is not None
+        gang, members = entry.reading.gang, entry.reading.members
+        base = self._book.entries.get(_key(gang.tied_to.gang)) if gang.tied_to is not None else None
+        other = base.reading.gang if base is not None and base.reading is not None else None
+        return misplaced(gang, members, self._filters(entry), seats, self._cluster.inventory, other)
+
+    def _filters(self, entry: Entry) -> dict[str, NodeFilter]:
+        """Where pods may go, by uid: as parts of the gang where they are, with their volumes, else by themselves."""
+        assert entry.reading is not None
+        inventory, reading = self._cluster.inventory, entry.reading
+        sets, shapes = pod_sets(reading.gang), shapes_on(inventory.resources)
+        pods = self._views.pods_of(entry.key)
+        own = {pod.metadata.uid: shapes.of(pod).filter for pod in pods if not pod.spec.node_name}
+        return own | {uid: sets[path].filter for uid, path in reading.members.items() if path in sets}
+
+    def leaving(self, entry: Entry, plan: Plan) -> str:
+        """Why those who have to leave for a plan need not; empty: a decision could name them now (INV7)."""
+        held = [pod for uid in plan.leaving if (pod := self._cluster.holder(uid)) is not None]
+        still = [pod for pod in held if pod.metadata.deletion_timestamp is None]
+        victims = frozenset(plan.victims)
+        reasons = (self._spared(entry, pod, is_victim=pod.metadata.uid in victims) for pod in still)
+        found = next((reason for reason in reasons if reason), "") or self._too_many(entry, plan)
+        return found or self._halved(still, victims) or self._guarded(still)
+
+    def _spared(self, entry: Entry, pod: Pod, *, is_victim: bool) -> str:
+        """Why one pod is not to be disturbed."""
+        name = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
+        other, reading = self._book.entries.get(group_of(pod)), entry.reading
+        if other is None or other.reading is None or reading is None or other is entry:
+            return f"{name} is in no other gang"
+        theirs, mine = other.reading.gang, reading.gang.priority
+        if not theirs.preemptible or theirs.priority > mine or (is_victim and theirs.priority == mine):
+            return f"{name} is not less important, or can not be preempted"
+        if is_victim and not reading.preempts:
+            return f"{entry.name} does not preempt"
+        if other.in_flight:
+            return f"{name} is of a gang whose own plan is carried out"
+        if is_victim and self._tenure.spares(other):
+            return f"{name} has run too short a time for its queue"
+        return "" if is_victim or pod.metadata.controller is not None else f"{name} would be made anew by nobody"
+
+    def _too_many(self, entry: Entry, plan: Plan) -> str:
+        """Pods are moved only for a gang for which that is allowed."""
+        if not plan.moves:
+            return ""
+        if entry.limits is None:
+            return f"nothing may be moved for {entry.name}"
+        most, found = entry.limits.max_moves, len(plan.moves)
+        return f"{found} pods would be moved, allowed are {most}" if found > most else ""
+
+    def _halved(self, still: Iterable[Pod], victims: frozenset[str]) -> str:
+        """A gang that has its minimum goes whole or keeps it."""
+        going = [pod for pod in still if pod.metadata.uid in victims]
+        for key in sorted({group_of(pod) for pod in going}):
+            group, pods = self._views.podgroups.get(key), self._views.pods_of(key)
+            left = [pod for pod in pods if pod.metadata.uid not in victims]
+            if group is not None and not self._is_short(key, pods) and self._is_short(key, left):
+                return f"gang {'/'.join(key)} would be left below its minimum"
+        return ""
+
+    def _is_short(self, key: Key, pods: Sequence[Pod]) -> bool:
+        group, has_node = self._views.podgroups.get(key), self._cluster.inventory.find
+        return group is not None and shortage(group, pods, lambda name: has_node(name) is not None) is not None
+
+    def _guarded(self, still: Sequence[Pod]) -> str:
+        kept = sorted(Budgets(self._views.budgets).protected(still)) if still else []
+        return f"{len(kept)} pods are protected by a disruption budget" if kept else ""
+
+
+def _key(name: str) -> Key:
+    namespace, _, short = name.partition("/")
+    return namespace, short
