@@ -9,7 +9,7 @@ import spinney.drive
 
 ROOT = Path(spinney.drive.__file__).parent
 DOOR = ROOT / "apply" / "door.py"
-SENDERS = {ROOT / "client" / "call.py", ROOT / "client" / "http.py"}  # they pass on the method of a call
+SENDERS = {ROOT / "client" / name for name in ("call.py", "http.py", "paced.py")}  # they pass on the method of a call
 MUTATING = {"POST", "PUT", "PATCH", "DELETE"}
 SESSION_METHODS = {"post", "put", "patch", "delete"}
 
@@ -29,7 +29,7 @@ def test_only_the_door_names_a_mutating_method() -> None:
     assert named == {DOOR}
 
 
-def test_only_the_call_and_the_http_transport_send_requests() -> None:
+def test_only_the_call_and_the_transports_send_requests() -> None:
     senders = {
         path
         for path, tree in modules()
