@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -109,7 +110,7 @@ async def _all_ready(workers: Iterable[Scheduler | Operator]) -> None:
 
 
 def a_scheduler(transport: Transport) -> Scheduler:
-    return Scheduler(transport, SystemClock(), system_dice(), Settings())
+    return Scheduler(transport, SystemClock(), system_dice(), Settings(), record_keys=[secrets.token_bytes(32)])
 
 
 def an_operator(transport: Transport) -> Operator:

@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @contextlib.contextmanager
-def bounded(cpu_s: float = 1.0, mib: int = 200) -> Iterator[None]:
+def bounded(cpu_s: float = 10.0, mib: int = 200) -> Iterator[None]:
     """No more processor time and no more memory than this."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
