@@ -44,7 +44,11 @@ def test_a_plan_that_moves_all_pods_of_another_tenant_is_dropped(attempt: Attemp
     plan = to_wait(uids, FULL[0], [], victim_uids(attempt), FREE[0])
     forge(attempt, "mover", record(plan))
     eventually(lambda: rejections(attempt, "mover"), "it is told", 20)
-    assert attempt.admin.get(GROUPS, "mover").ok(200)["metadata"]["annotations"].get(PLAN) != plan
+
+    def dropped() -> bool:
+        return attempt.admin.get(GROUPS, "mover").ok(200)["metadata"]["annotations"].get(PLAN) != plan
+
+    eventually(dropped, "the plan is taken away", 20)
     stays_waiting(attempt, "mover-0")
     check_unharmed(attempt.found, before)
 

@@ -13,6 +13,7 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.dynamo_stages import component, configuration, deployment
 from spinney.api.roles import NAMESPACE
+from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server, kubeconfig_of_role
 from stack_kit.spinney import SPINNEY
 
@@ -32,7 +33,9 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
 def test_it_leads_renders_tells_and_stops(server: Server, tmp_path: Path) -> None:
     config = tmp_path / "operator.yaml"
     election = f"leaderElection: {{enabled: true, resourceNamespace: {NAMESPACE}}}\n"
-    config.write_text(configuration({"zone": "example.com/zone"}) + election)
+    probes, metrics = free_ports(2)
+    ports = f"server: {{healthProbes: {{port: {probes}}}, metrics: {{port: {metrics}}}}}\n"
+    config.write_text(configuration({"zone": "example.com/zone"}) + election + ports)
     kubeconfig = kubeconfig_of_role(server, "dynamo", tmp_path)
     command = [*SPINNEY, "run", "dynamo", "--kubeconfig", str(kubeconfig), "--config", str(config)]
     space = Space(server, "default")
@@ -40,7 +43,12 @@ def test_it_leads_renders_tells_and_stops(server: Server, tmp_path: Path) -> Non
     with log.open("w") as written, subprocess.Popen(command, stdout=written, stderr=written) as process:
         try:
             space.create(GRAPHS, deployment("d", component("w"), topologyConstraint={"packDomain": "zone"})).ok(201)
-            eventually(lambda: space.exists(SETS, "d"), "the set is there", 60)
+
+            def made() -> bool:
+                assert process.poll() is None, log.read_text()
+                return space.exists(SETS, "d")
+
+            eventually(made, "the set is there", 60)
             assert space.get(SETS, "d").ok(200)["spec"]["template"]["topologyConstraint"] == {"packDomain": "zone"}
 
             def told() -> bool:
