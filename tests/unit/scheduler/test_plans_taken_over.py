@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from spinney.api.placement.problem import Consolidate
+from spinney.core.scheduling.company import NOBODY_THERE
 from spinney.core.scheduling.plan import Plan, Seat, Shift
-from spinney.drive.apply.write import Precondition
+from spinney.drive.apply.write import ANY, Precondition
 from spinney.drive.loop.scheduler.reviewing import Review
 from spinney.drive.loop.scheduler.settings import Settings
 from spinney.sim.loop import Sim, run
@@ -19,10 +20,11 @@ from spinney.sim.nodes.simulated import Habits
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from unit.operator.operator_world import CRDS
-from unit.operator.topologies import RACK
+from unit.operator.topologies import HOST, RACK
 from unit.scheduler.preemption_world import CLASSES, TWO_RACKS, budget, gang
 from unit.scheduler.record_forging import Successor, annotate, node_names, rejections, signed_by, to_bind, uids
 from unit.scheduler.scheduler_world import QUEUES, TOPOLOGY, bound, plan_of, pod, pods
+from unit.scheduler.test_affinity import apart, labelled, near, resident
 
 Json = dict[str, Any]
 Scene = Callable[[World, list[str]], Awaitable[Plan]]
@@ -149,6 +151,138 @@ def test_a_seat_for_a_pod_of_another_gang_or_on_a_node_that_is_not_there_is_nobo
     placed, said = taken_over(scene)
     assert sorted(placed) == ["mine-0", "mine-1"]
     assert said == ["node nowhere: is not there"]
+
+
+# Affinity to other pods
+
+
+async def resident_on(world: World, node: str, app: str, **spec: Any) -> None:
+    """A pod of nobody we schedule, which says of itself that it is of an app."""
+    await world.apply(resident("there", node, app, **spec))
+
+
+def test_k8_a_seat_beside_a_pod_that_the_anti_affinity_excludes_is_not_taken() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        await resident_on(world, nodes[0], "db")
+        return to_bind(await mine(world, 1, affinity=apart(RACK, "db")), [nodes[1]])
+
+    placed, said = taken_over(scene)
+    assert "-r1-" in placed["mine-0"]
+    assert said == ["node z0-b0-r0-h1: pod anti-affinity"]
+
+
+def test_k8_a_seat_beside_a_pod_that_keeps_others_off_is_not_taken() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        await resident_on(world, nodes[0], "db", affinity=apart(RACK, "web"))
+        seated = await mine(world, 1)
+        found = await world.get("Pod", "mine-0")
+        assert found is not None
+        await world.door.merge_patch(world.ref(found), {"metadata": {"labels": {"app": "web"}}}, ANY)
+        return to_bind(seated, [nodes[1]])
+
+    placed, said = taken_over(scene)
+    assert "-r1-" in placed["mine-0"]
+    assert said == ["node z0-b0-r0-h1: pod anti-affinity"]
+
+
+def test_k8_a_seat_away_from_the_pods_that_the_affinity_requires_is_not_taken() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        await resident_on(world, nodes[0], "db")
+        return to_bind(await mine(world, 1, affinity=near(RACK, "db")), [nodes[2]])
+
+    placed, said = taken_over(scene)
+    assert "-r0-" in placed["mine-0"]
+    assert said == ["node z0-b0-r1-h0: pod affinity"]
+
+
+def test_k8_a_seat_is_not_taken_while_no_pod_that_the_affinity_requires_has_a_node() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        return to_bind(await mine(world, 1, affinity=near(RACK, "db")), [nodes[2]])
+
+    placed, said = taken_over(scene)
+    assert (placed, said) == ({}, [NOBODY_THERE])
+
+
+def test_k8_nobody_is_evicted_for_a_seat_that_the_anti_affinity_excludes() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        others = await full(world, nodes, "low")
+        for node in nodes:
+            await world.apply(resident(f"db-{node}", node, "db"))
+        seated = await mine(world, 4, affinity=apart(HOST, "db"))
+        return to_wait(seated, nodes, victims=tuple(others.values()))
+
+    _evicts_nobody(scene, "node z0-b0-r0-h0: pod anti-affinity")
+
+
+async def alike(world: World, wants: Json) -> dict[str, str]:
+    """The gang of two pods of one GPU each, which say something about each other."""
+    await world.apply(
+        [gang("mine", 2, "mid"), *(labelled(f"mine-{number}", "mine", "mine", affinity=wants) for number in range(2))]
+    )
+    return await uids(world, "mine")
+
+
+@pytest.mark.parametrize("wants", [apart(HOST, "mine"), near(RACK, "mine")], ids=["apart", "together"])
+def test_k8_members_that_are_bound_already_do_not_speak_against_the_rest_of_their_plan(wants: Json) -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        seated = await alike(world, wants)
+        found = await world.get("Pod", "mine-0")
+        assert found is not None
+        await world.door.bind(world.ref(found), nodes[2], Precondition(found["metadata"]["uid"]))
+        return to_bind(seated, nodes[2:])
+
+    placed, said = taken_over(scene)
+    assert (sorted(placed.values()), said) == (["z0-b0-r1-h0", "z0-b0-r1-h1"], [])
+
+
+@pytest.mark.parametrize(("level", "last"), [(HOST, 0), (RACK, 1)])
+def test_k8_two_seats_of_members_that_keep_apart_are_not_taken_in_one_domain(level: str, last: int) -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        return to_bind(await alike(world, apart(level, "mine")), [nodes[0], nodes[last]])
+
+    placed, said = taken_over(scene)
+    assert len({node if level == HOST else node[:-3] for node in placed.values()}) == 2
+    assert said == [f"node z0-b0-r0-h{last}: pod anti-affinity or a host port that is in use"]
+
+
+@pytest.mark.parametrize("level", [HOST, RACK])
+def test_k8_seats_of_members_that_keep_apart_are_taken_where_they_are_apart(level: str) -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        return to_bind(await alike(world, apart(level, "mine")), [nodes[1], nodes[3]])
+
+    placed, said = taken_over(scene)
+    assert (sorted(placed.values()), said) == (["z0-b0-r0-h1", "z0-b0-r1-h1"], [])
+
+
+def with_port(made: Json) -> Json:
+    made["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    return made
+
+
+def test_a_seat_on_a_node_where_a_host_port_is_in_use_is_not_taken() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        there = with_port(resident("there", nodes[0], "db"))
+        await world.apply([there, gang("mine", 1, "mid"), with_port(pod("mine-0", "mine", 1))])
+        return to_bind(await uids(world, "mine"), [nodes[0]])
+
+    placed, said = taken_over(scene)
+    assert placed["mine-0"] not in ("z0-b0-r0-h0", "")
+    assert said == ["node z0-b0-r0-h0: pod anti-affinity or a host port that is in use"]
+
+
+def test_a_host_port_that_a_victim_holds_is_waited_for() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        for name, priority in (("other", "low"), ("mine", "mid")):
+            made = with_port(pod(f"{name}-0", name, 1, nodeSelector={HOST: nodes[0]}))
+            await world.apply([gang(name, 1, priority), made])
+        found = await world.get("Pod", "other-0")
+        assert found is not None
+        await world.door.bind(world.ref(found), nodes[0], Precondition(found["metadata"]["uid"]))
+        victims = tuple((await uids(world, "other")).values())
+        return to_wait(await uids(world, "mine"), [nodes[0]], victims=victims)
+
+    placed, said = taken_over(scene)
+    assert (placed, said) == ({"mine-0": "z0-b0-r0-h0"}, [])
 
 
 # Those who would have to leave

@@ -34,6 +34,13 @@ class Ports:
         used = self.used(slot, waiting)
         return bool(used) and any(port in used for port in ports)
 
+    def is_shared(self, slot: int, ports: Iterable[int], waiting: bool) -> bool:
+        """Whether one of the ports is claimed more than once; with `waiting` claims of leaving pods do not count."""
+        slot = self.homes.get(slot, slot)
+        staying = self._staying.get(slot) or {}
+        leaving = {} if waiting else self._leaving.get(slot) or {}
+        return any(staying.get(port, 0) + leaving.get(port, 0) > 1 for port in ports)
+
     def slots(self) -> Iterable[int]:
         """Slots with any port in use."""
         found = self._staying.keys() | self._leaving.keys()

@@ -6,7 +6,7 @@ kept over the inventory (an engine, slots) is good for one `generation` only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 import msgspec
@@ -222,15 +222,24 @@ class Cluster:
         held = self._held.get(uid)
         return held.pod if held is not None else None
 
-    def room(self, node: str) -> Room:
-        """Whether those who have seats on a node can have them."""
+    def room(self, node: str, ports: Collection[int] = ()) -> Room:
+        """Whether those who have seats on a node can have them; `ports`: what they claim there."""
         slot = self.inventory.find(node)
         if slot is None:
             return Room.LOST
         found = self.inventory.node(slot)
-        if not found.ready or found.unschedulable or min(self.inventory.free(slot, waiting=True)) < 0:
+        if not found.ready or found.unschedulable or not self._fits(slot, ports, waiting=True):
             return Room.LOST
-        return Room.READY if min(self.inventory.free(slot, waiting=False)) >= 0 else Room.LEAVING
+        return Room.READY if self._fits(slot, ports, waiting=False) else Room.LEAVING
+
+    def _fits(self, slot: int, ports: Collection[int], *, waiting: bool) -> bool:
+        is_overcommitted = min(self.inventory.free(slot, waiting=waiting)) < 0
+        return not is_overcommitted and not self.inventory.port_use.is_shared(slot, ports, waiting)
+
+    def ports(self, uid: str) -> frozenset[int]:
+        """What a pod that holds room claims of its node."""
+        held = self.inventory.pod(uid)
+        return held.ports if held is not None else frozenset()
 
     def touch(self) -> None:
         """There may be more room than before for a reason that is not seen in here."""

@@ -5,7 +5,7 @@ Says what is wrong and decides nothing. Room is not looked at: it is reserved an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +17,8 @@ from spinney.core.scheduling.plan import Seat
 Domain = tuple[str, ...]
 _Part = tuple[str, str | None, str | None]
 """The beginning of the paths below it, its topology, and the level that it may not leave."""
+_Claim = tuple[str, str, str]
+"""What only one pod can have: ("", node, host port), or (path of a pod set, label of nodes, value)."""
 
 
 def misplaced(
@@ -38,6 +40,41 @@ def misplaced(
     for part in _parts(gang.root, "", None):
         found |= _outside(part, gang, [seat for seat in placed if _is_in(paths[seat.uid], part)], inventory)
     return found | _untied(gang, base, placed, inventory)
+
+
+def crowded(
+    members: Mapping[str, str],
+    sets: Mapping[str, PodSet],
+    seats: Sequence[Seat],
+    inventory: Inventory,
+    leaving: Container[str] = (),
+) -> dict[str, str]:
+    """Seats, by uid, of pods that may not be where another one of them, or a pod that does not leave, is (K8).
+
+    Of two seats the first in order stays. `members`: paths of pod sets by uid; `sets`: pod sets by path.
+    """
+    own = {seat.uid for seat in seats}
+    placed = [seat for seat in seats if members.get(seat.uid) in sets and inventory.find(seat.node) is not None]
+    taken: set[_Claim] = set()
+    for node in {seat.node for seat in placed}:
+        stay = [uid for uid in inventory.pods_on(node) if uid not in own and uid not in leaving]
+        taken |= {
+            ("", node, str(port)) for uid in stay if (pod := inventory.pod(uid)) is not None for port in pod.ports
+        }
+    found = {}
+    for seat in placed:
+        claims = _claims(members[seat.uid], sets[members[seat.uid]], seat, inventory)
+        if claims & taken:
+            found[seat.uid] = f"node {seat.node}: pod anti-affinity or a host port that is in use"
+        taken |= claims
+    return found
+
+
+def _claims(path: str, pods: PodSet, seat: Seat, inventory: Inventory) -> set[_Claim]:
+    """Ports of the host, and domains that no other pod of the set may be in."""
+    labels = inventory.node(inventory.slot(seat.node)).labels
+    domains = {(path, key, labels[key]) for key in pods.anti_affinity if key in labels}
+    return domains | {("", seat.node, str(port)) for port in pods.host_ports}
 
 
 def _excluded(wanted: NodeFilter, seat: Seat, inventory: Inventory) -> str:

@@ -97,7 +97,7 @@ class Cycle:
         self._muster = Muster(views, cluster, book, self._decider, self._tenure, context)
         self._havens = Havens(cluster, clock, look_after)
         self._teller = Teller(reports, cluster, settings.node_pool)
-        self._review = Review(views, cluster, book, self._tenure)
+        self._review = Review(views, cluster, book, self._tenure, self._muster)
         self._pursuit = Pursuit(
             views,
             cluster,
@@ -342,9 +342,10 @@ class Cycle:
         return Resume(entry.key, errand, next(iter(refused.values()), ""))
 
     def _refused(self, entry: Entry, group: PodGroup, plan: Plan, pods: Sequence[Pod]) -> dict[str, str]:
-        """Seats of a plan that somebody else made, and that nobody may take now, by uid."""
+        """Seats of a plan that somebody else made, and that nobody may take now, by uid: judged before any is kept."""
         if not self._records.is_taken_over(group.metadata.uid):
             return {}
+        self._seating.release(entry)
         waiting = {pod.metadata.uid for pod in pods if not pod.spec.node_name}
         return self._review.seats(entry, [seat for seat in plan.seats if seat.uid in waiting])
 

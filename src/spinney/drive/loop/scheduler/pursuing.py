@@ -128,7 +128,7 @@ class Pursuit:
             return self._abandon(entry, errand, there, why)
         self._seating.reclaim(entry, plan, there)
         self._doom(entry, plan)
-        rooms = {self._cluster.room(seat.node) for seat in plan.seats}
+        rooms = {self._cluster.room(seat.node, self._cluster.ports(seat.uid)) for seat in plan.seats}
         still = [pod for uid in plan.leaving if (pod := self._cluster.holder(uid)) is not None and not _leaves(pod)]
         seats = [seat.uid for seat in plan.seats]
         held = [pod for uid in plan.victims if (pod := self._cluster.holder(uid)) is not None]
@@ -153,7 +153,8 @@ class Pursuit:
         """What is wrong with a plan of somebody else, before anything is done for it."""
         if not self._records.is_taken_over(group.metadata.uid):
             return ""
-        misplaced = self._review.seats(entry, plan.seats)
+        self._seating.release(entry)
+        misplaced = self._review.seats(entry, plan.seats, frozenset(plan.leaving))
         why = next(iter(misplaced.values()), "") or self._review.leaving(entry, plan)
         if not why:
             self._records.accept(group.metadata.uid)

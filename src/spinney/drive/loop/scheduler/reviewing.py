@@ -6,19 +6,21 @@ found wrong is a sentence, and whoever asked gives the plan up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.placement.problem import NodeFilter
+from spinney.api.placement.problem import NodeFilter, PodSet
 from spinney.core.placement.holders import pod_sets
 from spinney.core.scheduling.budgets import Budgets
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gangs import GangReading
 from spinney.core.scheduling.plan import Plan, Seat
-from spinney.core.scheduling.seat_review import misplaced
+from spinney.core.scheduling.seat_review import crowded, misplaced
 from spinney.core.scheduling.shapes import shapes_on
 from spinney.core.scheduling.staleness import shortage
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
+from spinney.drive.loop.scheduler.mustering import Muster
 from spinney.drive.loop.scheduler.tenure import Tenure
 from spinney.drive.loop.scheduler.views import Views, group_of
 
@@ -26,28 +28,40 @@ from spinney.drive.loop.scheduler.views import Views, group_of
 class Review:
     """Over everything that a cycle has read."""
 
-    def __init__(self, views: Views, cluster: Cluster, book: Book, tenure: Tenure) -> None:
+    def __init__(self, views: Views, cluster: Cluster, book: Book, tenure: Tenure, muster: Muster) -> None:
         self._views = views
+        self._muster = muster
         self._cluster = cluster
         self._book = book
         self._tenure = tenure
 
-    def seats(self, entry: Entry, seats: Sequence[Seat]) -> dict[str, str]:
-        """Why seats of pods that wait can not be taken, by uid. Room is looked at when they are reserved."""
+    def seats(self, entry: Entry, seats: Sequence[Seat], leaving: Container[str] = ()) -> dict[str, str]:
+        """Why seats of pods that wait can not be taken, by uid. Room is looked at when they are reserved.
+
+        Nothing may be reserved for them yet: other pods are judged as they are. `leaving`: who is to go for them.
+        """
         assert entry.reading is not None
-        gang, members = entry.reading.gang, entry.reading.members
+        reading = self._muster.among(entry)
+        gang, members, sets = reading.gang, reading.members, pod_sets(reading.gang)
         base = self._book.entries.get(_key(gang.tied_to.gang)) if gang.tied_to is not None else None
         other = base.reading.gang if base is not None and base.reading is not None else None
-        return misplaced(gang, members, self._filters(entry), seats, self._cluster.inventory, other)
+        found = misplaced(gang, members, self._filters(entry.key, members, sets), seats, self._cluster.inventory, other)
+        rest = [seat for seat in seats if seat.uid not in found]
+        found |= crowded(members, sets, rest, self._cluster.inventory, leaving)
+        return self._lonely(entry.reading, sets, seats) | found
 
-    def _filters(self, entry: Entry) -> dict[str, NodeFilter]:
+    def _filters(self, key: Key, members: Mapping[str, str], sets: Mapping[str, PodSet]) -> dict[str, NodeFilter]:
         """Where pods may go, by uid: as parts of the gang where they are, with their volumes, else by themselves."""
-        assert entry.reading is not None
-        inventory, reading = self._cluster.inventory, entry.reading
-        sets, shapes = pod_sets(reading.gang), shapes_on(inventory.resources)
-        pods = self._views.pods_of(entry.key)
+        shapes = shapes_on(self._cluster.inventory.resources)
+        pods = self._views.pods_of(key)
         own = {pod.metadata.uid: shapes.of(pod).filter for pod in pods if not pod.spec.node_name}
-        return own | {uid: sets[path].filter for uid, path in reading.members.items() if path in sets}
+        return own | {uid: sets[path].filter for uid, path in members.items() if path in sets}
+
+    def _lonely(self, reading: GangReading, now: Mapping[str, PodSet], seats: Sequence[Seat]) -> dict[str, str]:
+        """Seats of pods whose affinity to other pods can not be honoured anywhere now."""
+        before, paths = pod_sets(reading.gang), reading.members
+        told = {path: pods.unsupported for path, pods in now.items() if pods.unsupported != before[path].unsupported}
+        return {seat.uid: told[paths[seat.uid]] for seat in seats if paths.get(seat.uid) in told}
 
     def leaving(self, entry: Entry, plan: Plan) -> str:
         """Why those who have to leave for a plan need not; empty: a decision could name them now (INV7)."""
