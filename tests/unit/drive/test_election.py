@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -399,6 +400,88 @@ async def test_work_that_does_not_end_is_a_reason_to_end_the_process() -> None:
     with pytest.raises(WorkDidNotEnd):
         await standing
     ends.set()
+
+
+@pytest.fixture
+def unretrieved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the loops of a test say of exceptions that nobody has looked at."""
+    told: list[str] = []
+
+    def note(_: asyncio.BaseEventLoop, context: dict[str, Any]) -> None:
+        told.append(context["message"])
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "call_exception_handler", note)
+    return told
+
+
+def test_the_error_of_work_that_is_called_off_with_its_election_is_retrieved(unretrieved: list[str]) -> None:
+    @in_skipped_time
+    async def scenario() -> None:
+        began = asyncio.Event()
+
+        async def fails_at_its_end(leadership: Leadership) -> None:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                leadership.check()
+                raise KeyError("at its end")
+
+        only = Candidate(LeaseServer(), "one")
+        await only.kill()
+        standing = asyncio.create_task(only.election.run(fails_at_its_end))
+        await began.wait()
+        standing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await standing
+
+    scenario()
+    gc.collect()
+    assert unretrieved == []
+
+
+def test_the_error_of_work_that_ends_after_it_was_given_up_is_retrieved(unretrieved: list[str]) -> None:
+    @in_skipped_time
+    async def scenario() -> None:
+        server, ends = LeaseServer(), asyncio.Event()
+
+        async def stubborn(leadership: Leadership) -> None:
+            while not ends.is_set():
+                with suppress(asyncio.CancelledError):
+                    await ends.wait()
+            leadership.check()
+
+        only = Candidate(server, "one")
+        await only.kill()
+        standing = asyncio.create_task(only.election.run(stubborn))
+        await asyncio.sleep(5)
+        server.broken = True
+        with pytest.raises(WorkDidNotEnd):
+            await standing
+        ends.set()
+        await asyncio.sleep(1)
+
+    scenario()
+    gc.collect()
+    assert unretrieved == []
+
+
+@in_skipped_time
+async def test_a_mistake_while_the_lease_is_watched_is_told_and_the_lease_is_polled() -> None:
+    class Failing(LeaseServer):
+        def stream(self, path: str, **_: Any) -> Any:
+            raise KeyError("a mistake of ours")
+
+    with structlog.testing.capture_logs() as told:
+        first = Candidate(server := Failing(), "one", watches=True)
+        await first.began.wait()
+        second = Candidate(server, "two", watches=True)
+        await asyncio.sleep(5)
+        await first.kill()
+        await second.began.wait()
+        await second.kill()
+    errors = [each["error"] for each in told if each["log_level"] == "warning"]
+    assert errors == ["KeyError('a mistake of ours')"]
 
 
 @in_skipped_time

@@ -210,7 +210,7 @@ class Election:
             await wanted.wait()
             await self._place(self._hold(elected))
 
-        tasks = [asyncio.create_task(_awaited(work(elect)), name="term"), asyncio.create_task(hold(), name="lease")]
+        tasks = [_begun(_awaited(work(elect)), "term"), _begun(hold(), "lease")]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -240,7 +240,7 @@ class Election:
                 found = await self._try_to_acquire()
                 if found is not None:
                     return self._elected(found, began)
-                following = following or asyncio.create_task(self._follow(changed), name="lease watch")
+                following = following or _begun(self._follow(changed), "lease watch")
                 await self._wait_for_a_chance(changed)
         finally:
             if following is not None:
@@ -499,6 +499,22 @@ def _tell(elected: asyncio.Future[Leadership], leadership: Leadership) -> None:
 
 async def _awaited(work: Awaitable[None]) -> None:
     await work
+
+
+def _begun(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """A task whose error is looked at, also where whoever waits for it is called off or has given it up."""
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(_look_at)
+    return task
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is None:
+        return
+    is_expected = all(isinstance(leaf, ClientError) for leaf in _leaves(error))
+    tell = _log.debug if is_expected else _log.warning
+    tell("election: a task ended with an error", task=task.get_name(), error=repr(error))
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:
