@@ -68,7 +68,8 @@ def consolidate(
     _print(found, output)
     if not dry_run and found.offers:
         names = ", ".join(offer.gang for offer in found.offers)
-        click.echo(f"asked the scheduler to make room for {names}", err=True)
+        where = "a scheduler does so that runs with --consolidate on-request, as in spinney up"
+        click.echo(f"asked the scheduler to make room for {names}; {where}", err=True)
 
 
 async def _look(kubeconfig: Path | None, gang: str, limits: Consolidate, dry_run: bool) -> Survey:

@@ -144,10 +144,10 @@ Examples:
 )
 @click.option(
     "--consolidate",
-    type=click.Choice(["off", "on"]),
+    type=click.Choice(["off", "on-request", "on"]),
     default="off",
     show_default=True,
-    help="Move running pods for gangs that fit nowhere. Off: only on request, see spinney consolidate.",
+    help="Move running pods for gangs that fit nowhere: never, when spinney consolidate asks, or up to 16 a gang.",
 )
 def scheduler(
     kubeconfig: Path | None,
@@ -165,6 +165,7 @@ def scheduler(
 
     moves = BY_ITSELF if consolidate == "on" else None
     told = Settings(strategy=strategy, node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
+    told = replace(told, moves_on_request=consolidate == "on-request")
     if names:
         told = replace(told, names=frozenset(names))
     raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=told))

@@ -96,6 +96,23 @@ def test_k10_nothing_is_moved_unless_somebody_asks_for_it() -> None:
     in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS)
 
 
+@pytest.mark.parametrize("by_itself", [None, Consolidate(max_moves=0)], ids=["off", "on"])
+def test_inv7_a_request_moves_nobody_where_the_scheduler_was_not_told_to_honour_requests(
+    by_itself: Consolidate | None,
+) -> None:
+    async def scenario(world: World) -> None:
+        before = await scattered(world)
+        await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
+        await world.settle()
+        patch = {"metadata": {"annotations": {"spinney.dev/consolidate": "999999,1"}}}
+        written(await world.door.merge_patch(world.ref(gang("big", 2, "mid")), patch, ANY))
+        await world.settle()
+        assert await bound(world) == before
+
+    settings = Settings(consolidate=by_itself, moves_on_request=False)
+    in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS, settings=settings)
+
+
 def test_inv7_a_more_important_gang_is_not_moved() -> None:
     async def scenario(world: World) -> None:
         before = await scattered(world, "high")

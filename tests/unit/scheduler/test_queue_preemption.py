@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from unit.scheduler.scheduler_world import bound, in_world, pod, pods, said
 from unit.scheduler.watched_world import patch
 
 Json = dict[str, Any]
+LAST_START = "kai.scheduler/last-start-timestamp"
 
 
 def queue(name: str, gpus: int = -1, parent: str = "", **resources: Json) -> Json:
@@ -516,6 +518,38 @@ def test_k16_a_gang_that_says_it_begins_in_a_thousand_years_is_not_young_for_eve
         await _age(world, 300)
         assert set(await bound(world)) == {"low-0", "low-1"}
         await _age(world, 400)
+        assert set(await bound(world)) == {"high-0", "high-1"}
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_k16_a_gang_whose_beginning_is_written_anew_every_minute_is_as_old_as_its_pods() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, resting("team", "10m"), team("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        await world.apply([team("high", 2, "high"), *pods("high", 2)])
+        for minute in range(11):
+            if minute == 5:
+                assert set(await bound(world)) == {"low-0", "low-1"}
+            now = datetime.fromtimestamp(world.clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            await patch(world, "PodGroup", "low", {"metadata": {"annotations": {LAST_START: now}}})
+            await _age(world, 60)
+        assert set(await bound(world)) == {"high-0", "high-1"}
+
+    in_world(scenario, nodes=ONE_RACK, judged=False)
+
+
+def test_k16_a_gang_that_lost_a_pod_is_as_old_as_before() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, resting("team", "10m"), team("low", 2, "low"), *pods("low", 2)])
+        await _age(world, 300)
+        await world.delete("Pod", "low-0")
+        await world.apply(pod("low-2", "low"))
+        await world.settle()
+        await world.apply([team("high", 2, "high"), *pods("high", 2)])
+        await _age(world, 100)
+        assert set(await bound(world)) == {"low-1", "low-2"}
+        await _age(world, 250)
         assert set(await bound(world)) == {"high-0", "high-1"}
 
     in_world(scenario, nodes=ONE_RACK)

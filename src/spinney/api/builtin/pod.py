@@ -204,6 +204,7 @@ class PodStatus(Slim, frozen=True):
     message: str = ""
     conditions: tuple[PodCondition, ...] = ()
     nominated_node_name: str = ""
+    start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()

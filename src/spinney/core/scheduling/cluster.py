@@ -127,6 +127,8 @@ class Cluster:
             self._held[uid] = held
             return
         self._hold(uid, held)
+        if before is not None and before.zone != held.zone:
+            self._recount_zones(held.node)
         if before is not None and (before.node != held.node or before.releasing != held.releasing):
             self.improved += 1
 
@@ -297,6 +299,12 @@ class Cluster:
             self.inventory.remove_pod(uid)
             if self.neighbours.matter:
                 self.neighbours.leave(self._neighbour(held))
+
+    def _recount_zones(self, name: str) -> None:
+        """A pod says that it is in another zone than before: what its node publishes tells whether it is gone there."""
+        node = self._nodes.get(name)
+        if node is not None and name in self._zones and not self._outgrown:
+            self.inventory.put_node(self._projected(node))
 
     def _projected(self, node: Node) -> problem.Node:
         stated = node.status.allocatable

@@ -15,6 +15,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, KAI_NODE_POOL, PLAN
+from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.consolidation import limits_of
 from spinney.core.scheduling.gangs import Context
@@ -93,7 +94,7 @@ class Cycle:
         self._decider = Decider(cluster, settings.strategy, settings.budget)
         self._ordering = Ordering(views.queues)
         self._seating = Seating(views, cluster, epoch, clock, self._look_again)
-        self._tenure = Tenure(views.queues, cluster, book, self._ordering, clock, look_after)
+        self._tenure = Tenure(views, cluster, book, self._ordering, clock, look_after)
         self._muster = Muster(views, cluster, book, self._decider, self._tenure, context)
         self._havens = Havens(cluster, clock, look_after)
         self._teller = Teller(reports, cluster, settings.node_pool)
@@ -254,7 +255,7 @@ class Cycle:
         before, entry.group = entry.reading, group
         if before is None and self._patience.is_gathering(entry, group, pods):
             return None
-        was_limited, entry.limits = entry.limits, limits_of(group.metadata.annotations, self._settings.consolidate)
+        was_limited, entry.limits = entry.limits, self._limits(group)
         self._muster.read(entry, group, pods, context)
         self._tenure.look(entry)
         self._havens.expire(entry.key)
@@ -273,6 +274,11 @@ class Cycle:
             return None
         self._seating.release(entry)
         return self._queue(entry, group)
+
+    def _limits(self, group: PodGroup) -> Consolidate | None:
+        """How much may be moved for a gang: requests count only where whoever runs the scheduler has said so."""
+        by_itself, asks = self._settings.consolidate, self._settings.moves_on_request
+        return limits_of(group.metadata.annotations, by_itself) if asks else by_itself
 
     def _account_for(self, entry: Entry, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
         """A plan was found on a gang that may not be decided on yet: its seats are nobody else's meanwhile (INV1)."""

@@ -7,16 +7,18 @@ it is forgotten: when the time is over, everybody who waits is asked again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from spinney.api.clock import Clock
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP
 from spinney.core.expansion.objects import seconds
 from spinney.core.scheduling.cluster import Cluster
-from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.book import Book, Entry
 from spinney.drive.loop.scheduler.ordering import Ordering
+from spinney.drive.loop.scheduler.views import Views
 
 
 class Tenure:
@@ -24,13 +26,14 @@ class Tenure:
 
     def __init__(
         self,
-        queues: Cache[Queue],
+        views: Views,
         cluster: Cluster,
         book: Book,
         ordering: Ordering,
         clock: Clock,
         look_after: Callable[[Key, float], None],
     ) -> None:
+        self._views = views
         self._cluster = cluster
         self._book = book
         self._ordering = ordering
@@ -38,7 +41,7 @@ class Tenure:
         self._look_after = look_after
         self._early: dict[Key, tuple[str, float]] = {}  # beginnings that are still to come, and when they were read
         self._spared: set[Key] = set()  # those that somebody would have preempted
-        queues.subscribe(self._fold)
+        views.queues.subscribe(self._fold)
 
     def spares(self, entry: Entry) -> bool:
         """Whether a gang may not be preempted yet; it is looked at again when it may."""
@@ -65,11 +68,14 @@ class Tenure:
         least_s = self._ordering.queues.min_runtime_s(entry.reading.queue) if entry.reading is not None else 0.0
         if not least_s or entry.group is None:
             return 0.0
-        return (
-            self._began_s(entry, entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, ""))
-            + least_s
-            - (self._clock.now())
-        )
+        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")
+        return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._clock.now()
+
+    def _pods_began_s(self, entry: Entry) -> float:
+        """When the first of the pods that run did: the gang is not younger, whatever its PodGroup says."""
+        running = [pod for pod in self._views.pods_of(entry.key) if pod.spec.node_name and pod.is_here]
+        times = [_time(pod.status.start_time) for pod in running if pod.status.start_time]
+        return min(times, default=inf)
 
     def _began_s(self, entry: Entry, text: str) -> float:
         """A beginning that is still to come was at the latest when it was first read, whoever wrote it."""
