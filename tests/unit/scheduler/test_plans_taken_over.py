@@ -31,8 +31,13 @@ Scene = Callable[[World, list[str]], Awaitable[Plan]]
 """Makes a world, given the names of its nodes, and answers with the plan that the gang `mine` has been found with."""
 
 
-def taken_over(scene: Scene, settings: Settings | None = None) -> tuple[dict[str, str], list[str]]:
-    """Who is bound where once a successor has been at work, and what it said of the plan of `mine`."""
+def taken_over(
+    scene: Scene, settings: Settings | None = None, *, is_over: bool = False
+) -> tuple[dict[str, str], list[str]]:
+    """Who is bound where once a successor has been at work, and what it said of the plan of `mine`.
+
+    `is_over`: nothing of the plan may be left.
+    """
 
     async def main(sim: Sim) -> tuple[dict[str, str], list[str]]:
         parts = Parts(nodes=load_nodes(TWO_RACKS), habits=Habits(heartbeat_s=0), controllers=("disruption",))
@@ -44,7 +49,7 @@ def taken_over(scene: Scene, settings: Settings | None = None) -> tuple[dict[str
             await world.settle()
             async with Successor(world, epoch=plan.epoch + 1, settings=settings or Settings(staleness_grace_s=-1)):
                 await world.settle()
-            assert await plan_of(world, "mine") is None or plan.state == "wait"
+            assert await plan_of(world, "mine") is None or (plan.state == "wait" and not is_over)
             return await bound(world), [text.partition("not used: ")[2] for text in await rejections(world)]
 
     return run(main, limit_s=10_000)
@@ -383,6 +388,47 @@ def test_inv2_a_lawful_plan_of_an_earlier_leader_is_carried_out() -> None:
     placed, said = taken_over(scene)
     assert (sorted(placed), said) == ([f"mine-{number}" for number in range(4)], [])
     assert sorted(placed.values()) == sorted(set(placed.values()))
+
+
+# Old genuine records that are put back while nobody leads
+
+
+@pytest.mark.parametrize("state", ["bind", "victims", "moves"])
+def test_inv7_a_record_that_was_carried_out_and_is_put_back_while_nobody_leads_does_nothing(state: str) -> None:
+    """Its pods have their nodes: whoever had to leave for them may be lawful prey, and stays."""
+    placed_before: dict[str, str] = {}
+
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        others = await full(world, nodes[1:], "low")
+        await standing(world, "mine", "mid", nodes[:1])
+        plan = to_bind(await uids(world, "mine"), nodes[1:2])
+        placed_before.update(await bound(world))
+        if state == "victims":
+            return msgspec.structs.replace(plan, state="wait", victims=tuple(others.values()))
+        moves = tuple(Shift(uid, nodes[0]) for uid in others.values())
+        return msgspec.structs.replace(plan, state="wait", moves=moves) if state == "moves" else plan
+
+    settings = Settings(staleness_grace_s=-1, consolidate=Consolidate(max_moves=8))
+    placed, _ = taken_over(scene, settings, is_over=True)
+    assert len(placed) == 4
+    assert placed == placed_before
+
+
+@pytest.mark.parametrize("state", ["bind", "victims", "moves"])
+def test_inv7_a_record_that_was_given_up_and_is_put_back_while_nobody_leads_does_what_is_lawful_now(state: str) -> None:
+    """The gang waits again; another one that is more important stands on its places, and stays there."""
+
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        others = await full(world, nodes, "high")
+        plan = to_bind(await mine(world, 1), nodes[:1])
+        if state == "victims":
+            return msgspec.structs.replace(plan, state="wait", victims=(others["other-0"],))
+        moves = (Shift(others["other-0"], nodes[1]),)
+        return msgspec.structs.replace(plan, state="wait", moves=moves) if state == "moves" else plan
+
+    settings = Settings(staleness_grace_s=-1, consolidate=Consolidate(max_moves=8))
+    placed, _ = taken_over(scene, settings, is_over=True)
+    assert sorted(placed) == [f"other-{number}" for number in range(4)]
 
 
 def test_r13_where_plans_are_not_judged_again_the_unlawful_one_is_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
