@@ -96,6 +96,25 @@ def test_b5_c8_the_pages_use_every_right_of_their_role_and_no_other(role_server:
     assert record.forbidden == []
 
 
+def test_a_pod_of_5000_digits_hides_nothing_from_the_pages_nor_from_plans(role_server: Server, tmp_path: Path) -> None:
+    space = Space(role_server, "default")
+    amounts = {"memory": "9" * 5000}
+    containers = [{"name": "main", "image": "example.com/a:1", "resources": {"requests": amounts, "limits": amounts}}]
+    with running(at_work(role_server, kubeconfig_of_role(role_server, "dashboard", tmp_path), Record())) as address:
+        eventually(lambda: Space(role_server, "").list("nodes")["items"], "the nodes are there", DEADLINE_S)
+        first = min(each["metadata"]["name"] for each in Space(role_server, "").list("nodes")["items"])
+        vast = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "vast"}}
+        space.create("pods", {**vast, "spec": {"nodeName": first, "containers": containers}}).ok(201)
+        space.create(SETS, podcliqueset()).ok(201)
+        with httpx.Client(base_url=address, timeout=30.0) as client:
+            eventually(lambda: _is_placed(client), "the gang is placed", DEADLINE_S)
+            for page in ("/", "/tree", "/gangs", "/gangs/default/set-0", "/topologies", "/plan"):
+                assert client.get(page).status_code == 200, page
+            small = {**podcliqueset(), "metadata": {"name": "another"}}
+            answer = client.post("/plan", data={"manifest": json.dumps(small)})
+            assert (answer.status_code, "It fits" in answer.text) == (200, True), answer.text
+
+
 def _is_placed(client: httpx.Client) -> bool:
     answer = client.get("/gangs?state=Scheduled")
     return "default/set-0" in answer.text

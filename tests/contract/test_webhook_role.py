@@ -269,6 +269,26 @@ def podgroup(name: str, spec: Json) -> Json:
     return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
 
 
+def test_a_pod_of_5000_digits_keeps_nobody_from_being_judged(server: Server, start: Start) -> None:
+    """The change of a topology makes the rules look at the pods of the set."""
+    role = start()
+    eventually(lambda: is_judged(server), "the webhook is asked")
+    space, cluster = Space(server, "default"), Space(server, "")
+    for name in ("digits-a", "digits-b"):
+        cluster.create(TOPOLOGIES, topology(name, "zone", "rack")).ok(201)
+    space.create(SETS, workload("digits", packed(clusterTopologyName="digits-a"))).ok(201)
+    amounts = {"memory": "9" * 5000}
+    vast = [{"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}]
+    labels = {"app.kubernetes.io/part-of": "digits"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "vast", "labels": labels}}
+    space.create("pods", {**pod, "spec": {"containers": vast}}).ok(201)
+    space.patch("pods", "vast", {"metadata": {"annotations": {"a": "b"}}}).ok(200)
+    space.patch(SETS, "digits", {"spec": {"template": {"clusterTopologyName": "digits-b"}}}).ok(200)
+    failures = [count for name, count in role.figures().items() if 'code="5' in name or "faults" in name]
+    assert sum(failures) == 0
+    space.delete("pods", "vast", gracePeriodSeconds="0").ok(200)
+
+
 def test_a_restart_goes_on_with_the_authorities_of_its_secret(server: Server, start: Start) -> None:
     start()
     first = bundle(server)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spinney.cli.options import UNREADABLE, kubeconfig_option, output_option, print_structured, stop
+from spinney.cli.options import UNREADABLE, kubeconfig_option, left_out, output_option, print_structured, stop
 
 if TYPE_CHECKING:
     from spinney.api.placement.problem import Consolidate
@@ -82,7 +82,8 @@ async def _look(kubeconfig: Path | None, gang: str, limits: Consolidate, dry_run
 
     transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
     try:
-        found = survey(await read_objects(ApiClient(transport, system_dice())), limits, gang)
+        client = ApiClient(transport, system_dice(), unreadable=left_out("consolidate"))
+        found = survey(await read_objects(client, gang), limits, gang)
         door = Door(transport, system_dice(), field_manager="spinney-consolidate")
         for offer in found.offers if not dry_run else ():
             await ask_for(door, offer, limits)

@@ -18,8 +18,9 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.errors import ConfigError, NotFound
+from spinney.drive.client.errors import ConfigError, NotFound, Undecodable
 from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.unreadable import Complaint
 from spinney.drive.loop.scheduler.views import (
     BUDGETS,
     CLUSTER_TOPOLOGIES,
@@ -33,17 +34,22 @@ from spinney.drive.loop.scheduler.views import (
 T = TypeVar("T")
 
 
-async def read_objects(client: ApiClient) -> Objects:
-    """Everything that a survey looks at. Raises ClientError where it cannot be read."""
+async def read_objects(client: ApiClient, gang: str = "") -> Objects:
+    """Everything that a survey looks at. Raises ClientError where it, or the gang asked for, cannot be read."""
     try:
-        groups = (await client.list(Selection(PODGROUPS), PodGroup)).items
+        groups = await client.list(Selection(PODGROUPS), PodGroup)
     except NotFound:
         served = f"{PodGroup.PLURAL}.{PodGroup.GROUP}"
         raise ConfigError(f"the cluster does not serve {served}: apply `spinney manifests crds` first") from None
+    asked = next((thing for thing in groups.broken if "/".join(thing.key) == gang), None)
+    if asked is not None:
+        raise Undecodable(str(Complaint(PODGROUPS, asked)))
+    pods = await client.list(Selection(PODS), Pod)
     return Objects(
         nodes=await _all(client, NODES, Node),
-        pods=await _all(client, PODS, Pod),
-        groups=groups,
+        pods=pods.items,
+        unreadable_pods=pods.broken,
+        groups=groups.items,
         classes=await _all(client, PRIORITY_CLASSES, PriorityClass),
         budgets=await _all(client, BUDGETS, PodDisruptionBudget),
         topologies=await _all(client, TOPOLOGIES, Topology),

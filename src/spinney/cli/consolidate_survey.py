@@ -29,6 +29,7 @@ from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gangs import Context, GangReading, gang_name, read_gang
 from spinney.core.scheduling.plan import PlanError, decode
 from spinney.core.scheduling.priorities import Priorities
+from spinney.drive.client.codec import Broken
 from spinney.drive.loop.scheduler.deciding import Decider
 from spinney.drive.loop.scheduler.hunting import Hunter, Prey, Stander
 
@@ -38,10 +39,11 @@ ANYBODY = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Everything that is looked at."""
+    """Everything that is looked at. Nothing is free on a node with a pod that can not be read; its gang is held."""
 
     nodes: Sequence[Node] = ()
     pods: Sequence[Pod] = ()
+    unreadable_pods: Sequence[Broken] = ()
     groups: Sequence[PodGroup] = ()
     classes: Sequence[PriorityClass] = ()
     budgets: Sequence[PodDisruptionBudget] = ()
@@ -152,6 +154,10 @@ class _Look:
         self._cluster = _cluster(objects)
         self._groups = {gang_name(group): group for group in objects.groups}
         self._pods = _members(objects.pods)
+        self._unreadable = {
+            (one.key[0], one.annotations.get(POD_GROUP_NAME, "")): f"pod {'/'.join(one.key)} can not be read"
+            for one in objects.unreadable_pods
+        }
         self._readings = self._read(objects)
         self._decider = Decider(self._cluster, "binpack", DEFAULT_BUDGET)
         self._decider.renew()
@@ -241,7 +247,9 @@ class _Look:
         return PLAN in self._groups[name].metadata.annotations
 
     def _reserve(self, name: str, group: PodGroup) -> None:
-        """Seats that are promised are not free."""
+        """Seats that a record promises are not free. Who has to go for them is seen when it goes: a record is not
+        verified here, and room of others is not given away for one that may be forged.
+        """
         there = {pod.metadata.uid: pod for pod in self._pods.get(name, ()) if not pod.spec.node_name}
         try:
             plan = decode(group.metadata.annotations.get(PLAN, ""))
@@ -250,7 +258,6 @@ class _Look:
         for seat in plan.seats:
             if seat.uid in there:
                 self._cluster.reserve(there[seat.uid], seat.node, seat.zone)
-        self._cluster.doom(plan.leaving)
 
     def _read(self, objects: Objects) -> dict[str, GangReading]:
         inventory = self._cluster.inventory
@@ -259,6 +266,7 @@ class _Look:
             priorities=Priorities(tuple(objects.classes)),
             topologies=self._cluster.topologies,
             has_node=lambda name: inventory.find(name) is not None,
+            unreadable=lambda namespace, name: self._unreadable.get((namespace, name), ""),
         )
         return {name: read_gang(group, self._pods.get(name, ()), context) for name, group in self._groups.items()}
 
@@ -274,6 +282,8 @@ def _cluster(objects: Objects) -> Cluster:
     cluster.settle()
     for pod in objects.pods:
         cluster.put_pod(None, pod)
+    for thing in objects.unreadable_pods:
+        cluster.put_unreadable(thing.uid, thing.node)
     return cluster
 
 

@@ -45,7 +45,8 @@ class ClusterViews:
     """`run` keeps them up to date. Kinds that the cluster does not have are seen when it gets them."""
 
     def __init__(self, transport: Transport, dice: Dice, unreadable: Unreadable | None = None) -> None:
-        self.client = ApiClient(transport, dice)
+        unreadable = unreadable or Unreadable()
+        self.client = ApiClient(transport, dice, unreadable=unreadable)
         own_writes = OwnWrites()
         self._caches = SharedCaches(self.client, own_writes, dice, unreadable=unreadable)
         self._latecomers = Latecomers(self.client, own_writes, dice, self._caches.unreadable)

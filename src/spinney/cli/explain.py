@@ -26,9 +26,9 @@ Examples:
 
 \b
 Exit status: 0 when there was something to explain, 1 when there is no such
-object or it has no gang yet, 2 when the cluster cannot be read. Needed: to list
-pods and podgroups.scheduling.run.ai in the namespace; with the right to read
-nodes and topologies it also says in which domains pods run.
+object or it has no gang yet, 2 when the cluster or that object cannot be read.
+Needed: to list pods and podgroups.scheduling.run.ai in the namespace; with the
+right to read nodes and topologies it also says in which domains pods run.
 """,
 )
 @click.argument("workload", metavar="NAMESPACE/NAME")

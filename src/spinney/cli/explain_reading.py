@@ -1,11 +1,11 @@
 """The cluster, as far as a story needs it: the gangs of a workload with their pods, nodes and levels.
 
-What may not be read and can be done without is done without, and the story says so.
+What may not or can not be read and can be done without is done without, and the story says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from spinney.api.builtin.node import Node
@@ -25,10 +25,13 @@ from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
 from spinney.core.view.story import Levels, Story, gang_story, lone_pod
 from spinney.core.view.tree import natural
 from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
+from spinney.drive.client.codec import Broken
+from spinney.drive.client.errors import ConfigError, Forbidden, NotFound, Undecodable
 from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.unreadable import Complaint
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Kind)
 
 _PODS = ResourcePath("", "v1", "pods")
 _NODES = ResourcePath("", "v1", "nodes", namespaced=False)
@@ -86,29 +89,36 @@ class _Told(Slim, frozen=True):
 
 
 async def read_story(client: ApiClient, namespace: str, name: str, kind: str) -> Story:
-    """Raises NotThere, and ClientError where the cluster cannot be read."""
+    """Raises NotThere, and ClientError where the cluster, or what was asked for, cannot be read."""
     if dns_label(namespace) or dns_subdomain(name):
         raise _nobody(namespace, name, kind)  # no server has an object of such a name
     try:
-        groups = (await client.list(Selection(_GROUPS, namespace), PodGroup)).items
+        listed = await client.list(Selection(_GROUPS, namespace), PodGroup)
     except NotFound:
         served = f"{PodGroup.PLURAL}.{PodGroup.GROUP}"
         raise ConfigError(f"the cluster does not serve {served}: apply `spinney manifests crds` first") from None
-    pods = (await client.list(Selection(_PODS, namespace), Pod)).items
+    listed_pods = await client.list(Selection(_PODS, namespace), Pod)
+    groups, pods = listed.items, listed_pods.items
     found, names = find(groups, pods, name, kind) or ("", frozenset())
     if not found:
+        _refuse_unreadable("PodGroup", _GROUPS, listed.broken, {name}, kind)
+        _refuse_unreadable("Pod", _PODS, listed_pods.broken, {name}, kind)
         raise await _missing(client, namespace, name, kind)
     if not names:
         return _ungrouped(pods, found, namespace, name)
     chosen = [group for group in groups if group.metadata.name in names]
     if not chosen:
+        _refuse_unreadable("PodGroup", _GROUPS, listed.broken, names)
         raise NotThere(f"PodGroup {namespace}/{min(names)}, which {found} {name} names, does not exist")
     members = {group.metadata.name: _members(pods, group) for group in chosen}
     nodes, notes = await _nodes(client, {pod.spec.node_name for each in members.values() for pod in each})
     levels = {each: await _levels(client, each) for each in _topologies(chosen)}
     notes = notes or _lost([pod for each in members.values() for pod in each], nodes)
     notes += _strays(pods, found, name)
-    gangs = [gang_story(group, members[group.metadata.name], nodes, levels) for group in chosen]
+    notes += _left_out(_GROUPS, [each for each in listed.broken if each.key[1] in names])
+    notes += _left_out(_PODS, [each for each in listed_pods.broken if each.annotations.get(POD_GROUP_NAME) in names])
+    known = {each: node for each, node in nodes.items() if isinstance(node, Node)}
+    gangs = [gang_story(group, members[group.metadata.name], known, levels) for group in chosen]
     paused = not any(gang.members for gang in gangs) and await _is_suspended(client, found, namespace, name)
     ordered = sorted(gangs, key=lambda gang: natural(gang.name))
     return Story(found, namespace, name, tuple(ordered), tuple(notes), suspended=paused)
@@ -120,7 +130,20 @@ async def _is_suspended(client: ApiClient, kind: str, namespace: str, name: str)
     return told is not None and told.is_suspended
 
 
-def _lost(members: Sequence[Pod], nodes: Mapping[str, Node]) -> list[str]:
+def _refuse_unreadable(
+    found: str, path: ResourcePath, broken: Sequence[Broken], names: Collection[str], kind: str = ""
+) -> None:
+    """Raises where what was asked for is there and can not be read."""
+    thing = next((each for each in broken if each.key[1] in names), None)
+    if thing is not None and is_kind(found, kind):
+        raise Undecodable(str(Complaint(path, thing)))
+
+
+def _left_out(path: ResourcePath, broken: Sequence[Broken]) -> list[str]:
+    return [f"left out: {Complaint(path, each)}" for each in broken[:_FEW_NOTES]]
+
+
+def _lost(members: Sequence[Pod], nodes: Mapping[str, Node | Broken]) -> list[str]:
     """Pods on nodes that were taken away, as long as nobody has taken away the pods."""
     bound = [pod for pod in members if pod.spec.node_name and not pod.is_over]
     return [
@@ -175,30 +198,26 @@ def _nobody(namespace: str, name: str, kind: str) -> NotThere:
 
 
 async def _lookup(client: ApiClient, path: ResourcePath, name: str, namespace: str, kind: type[T]) -> T | None:
-    """None: it is not there, or not for us."""
+    """None: it is not there, or not for us. Raises ClientError where it can not be read."""
     try:
         return await client.get(path.ref(name, namespace), kind)
     except (NotFound, Forbidden):
         return None
 
 
-async def _nodes(client: ApiClient, names: set[str]) -> tuple[dict[str, Node], list[str]]:
+async def _nodes(client: ApiClient, names: set[str]) -> tuple[dict[str, Node | Broken], list[str]]:
+    """Those that there are; of one that can not be read only that it is there."""
     wanted = sorted(names - {""})
     try:
         if len(wanted) > _FEW:
-            listed = (await client.list(Selection(_NODES), Node)).items
-            return {node.metadata.name: node for node in listed if node.metadata.name in names}, []
-        found: Sequence[Node | None] = [await _node(client, name) for name in wanted]
+            listed = await client.list(Selection(_NODES), Node)
+            there: dict[str, Node | Broken] = {node.metadata.name: node for node in listed.items}
+            there |= {thing.key[1]: thing for thing in listed.broken}
+            return {name: there[name] for name in wanted if name in there}, []
+        found = {name: await client.look_up(_NODES.ref(name), Node) for name in wanted}
     except Forbidden:
         return {}, ["nodes may not be read: domains are those that pods were told when they were bound"]
-    return {node.metadata.name: node for node in found if node is not None}, []
-
-
-async def _node(client: ApiClient, name: str) -> Node | None:
-    try:
-        return await client.get(_NODES.ref(name), Node)
-    except NotFound:
-        return None
+    return {name: node for name, node in found.items() if node is not None}, []
 
 
 def _topologies(groups: Iterable[PodGroup]) -> set[str]:
@@ -212,8 +231,17 @@ def _topologies(groups: Iterable[PodGroup]) -> set[str]:
 
 async def _levels(client: ApiClient, name: str) -> Levels:
     """The keys of a topology, and the short names that they have."""
-    cluster = await _lookup(client, _path(ClusterTopology), name, "", ClusterTopology)
+    cluster = await _topology(client, ClusterTopology, name)
     short = {level.key: level.domain for level in cluster.spec.levels} if cluster is not None else {}
-    own = await _lookup(client, _path(Topology), name, "", Topology)
+    own = await _topology(client, Topology, name)
     keys = tuple(level.node_label for level in own.spec.levels) if own is not None else tuple(short)
     return Levels(keys, short)
+
+
+async def _topology(client: ApiClient, kind: type[K], name: str) -> K | None:
+    """None: it is not there, not for us, or can not be read."""
+    try:
+        found = await client.look_up(_path(kind).ref(name), kind)
+    except Forbidden:
+        return None
+    return None if isinstance(found, Broken) else found

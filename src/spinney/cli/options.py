@@ -17,6 +17,7 @@ import click
 
 if TYPE_CHECKING:
     from spinney.drive.client.api import ApiClient
+    from spinney.drive.client.unreadable import Complaint, Unreadable
 
 T = TypeVar("T")
 NO, UNREADABLE = 1, 2
@@ -79,21 +80,32 @@ def looked(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Co
     from spinney.drive.client.errors import ClientError
 
     try:
-        return asyncio.run(_look(kubeconfig, look))
+        return asyncio.run(_look(command, kubeconfig, look))
     except (ClientError, OSError, ValueError) as error:
         stop(command, str(error), UNREADABLE)
 
 
-async def _look(kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+async def _look(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
     from spinney.drive.client.api import ApiClient
     from spinney.drive.client.connect import connect, find_connection
     from spinney.drive.loop.clock import SystemClock, system_dice
 
     transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
     try:
-        return await look(ApiClient(transport, system_dice()))
+        return await look(ApiClient(transport, system_dice(), unreadable=left_out(command)))
     finally:
         await transport.close()
+
+
+def left_out(command: str) -> Unreadable:
+    """Objects that can not be read are one line each on standard error, and the command goes on without them."""
+    from spinney.cli.columns import plain
+    from spinney.drive.client.unreadable import Unreadable
+
+    def write(complaint: Complaint, error: Exception | None) -> None:
+        click.echo(f"spinney {command}: left out: {plain(str(complaint))}", err=True)
+
+    return Unreadable(write)
 
 
 def stop(command: str, why: str, status: int) -> NoReturn:

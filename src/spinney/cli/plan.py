@@ -18,6 +18,7 @@ from spinney.cli.options import (
     UNREADABLE,
     config_option,
     kubeconfig_option,
+    left_out,
     manifests_option,
     output_option,
     print_structured,
@@ -192,7 +193,7 @@ async def _live(question: Callable[[], Question], kubeconfig: Path | None) -> Fo
 
     transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
     try:
-        client = ApiClient(transport, system_dice())
+        client = ApiClient(transport, system_dice(), unreadable=left_out("plan"))
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(read_snapshot(client))
             loading = group.create_task(asyncio.to_thread(question))

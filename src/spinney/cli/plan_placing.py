@@ -28,6 +28,7 @@ from spinney.drive.client.paths import Key
 from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
 
 AS_MANY_AS_FIT = 0
+_FEW_NOTES = 5
 MOST_COPIES = 1000
 """Where a search for as many copies as fit stops, if not at the most pods that are planned."""
 
@@ -109,6 +110,7 @@ class _Stage:
             self._notes.append(given.snapshot.if_refused)
         if given.ignored:
             self._notes.append(f"left out, for their kinds are not planned: {', '.join(given.ignored)}")
+        self._notes += self._unreadable()
         return Forecast(
             workloads,
             len(self._shadow.views.nodes),
@@ -116,6 +118,12 @@ class _Stage:
             copies,
             tuple(dict.fromkeys(self._notes)),
         )
+
+    def _unreadable(self) -> list[str]:
+        """Nothing is free where a pod runs that can not be read; whatever else can not be read is left out."""
+        told = self._shadow.complaints
+        more = [f"{len(told) - _FEW_NOTES} more objects can not be read"] if len(told) > _FEW_NOTES else []
+        return [*map(str, told[:_FEW_NOTES]), *more]
 
     def _copies(self, first: Sequence[WorkloadForecast]) -> Copies:
         asked = None if self._given.copies == AS_MANY_AS_FIT else self._given.copies

@@ -30,6 +30,7 @@ from spinney.drive.client.own_writes import OwnWrites
 from spinney.drive.client.paths import Key
 from spinney.drive.client.shared import SharedCaches
 from spinney.drive.client.transport import Response, Stream
+from spinney.drive.client.unreadable import Complaint, Unreadable
 from spinney.drive.loop.clock import system_dice
 from spinney.drive.loop.scheduler.acts import Act, Begin, Discard, Resume
 from spinney.drive.loop.scheduler.binding import hint_labels, hints
@@ -97,13 +98,19 @@ class _Ear:
 
 
 class Shadow:
-    """`views` are filled with `put`; `settle` lets the scheduler act on them until it has nothing left to do."""
+    """`views` are filled with `put`; `settle` lets the scheduler act on them until it has nothing left to do.
+
+    `complaints`: objects that it can not read, as a scheduler would log them.
+    """
 
     def __init__(self, settings: Settings, now_s: float) -> None:
         client = ApiClient(_Nowhere(), system_dice())
         writes = OwnWrites()
-        latecomers = Latecomers(client, writes, system_dice())
-        self.views = Views(SharedCaches(client, writes, system_dice()), settings.names, latecomers)
+        self.complaints: list[Complaint] = []
+        unreadable = Unreadable(lambda complaint, _: self.complaints.append(complaint))
+        latecomers = Latecomers(client, writes, system_dice(), unreadable)
+        caches = SharedCaches(client, writes, system_dice(), unreadable=unreadable)
+        self.views = Views(caches, settings.names, latecomers)
         self.cluster = Cluster(settings.node_pool)
         self.leavers: dict[Key, list[Leaver]] = {}
         self.pipelined: set[Key] = set()
@@ -265,6 +272,7 @@ class Shadow:
             short_levels=self._folding.short_levels,
             has_node=lambda name: inventory.find(name) is not None,
             is_limited=views.is_limited,
+            unreadable=views.unreadable,
         )
 
     # Telling

@@ -6,8 +6,8 @@ Only lists; never watches and never writes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ from spinney.api.kinds.topology import Topology
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.grouping.default_queues import missing_queues
 from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.codec import Broken
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.loop.clock import system_dice
@@ -39,7 +40,9 @@ _NONE_KNOWN = "a described cluster has no topologies but those that -f gives"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All objects by kind. `against`: what was looked at, in words. `notes`: what could not be read.
+    """All objects by kind. `against`: what was looked at, in words. `notes`: what may not be read.
+
+    `broken`: objects that can not be read, by the same names as those that can.
 
     `if_refused`: what to say where admission or a controller would not have something.
     """
@@ -59,6 +62,7 @@ class Snapshot:
     resource_claims: Sequence[ResourceClaim] = ()
     node_zones: Sequence[NodeResourceTopology] = ()
     limit_ranges: Sequence[dict[str, Any]] = ()
+    broken: Mapping[str, Sequence[Broken]] = field(default_factory=dict)
     against: str = ""
     notes: tuple[str, ...] = ()
     if_refused: str = ""
@@ -96,15 +100,17 @@ _HELPFUL = (
 
 async def read_snapshot(client: ApiClient, against: str = "the cluster") -> Snapshot:
     """Everything at once. Raises ClientError where what is needed cannot be read."""
-    reader = ApiClient(client.transport, system_dice(), page_limit=_PAGE)
+    reader = ApiClient(client.transport, system_dice(), page_limit=_PAGE, unreadable=client.unreadable)
     found: dict[str, Any] = {}
+    broken: dict[str, Sequence[Broken]] = {}
     notes: list[str] = []
 
     async def read(name: str) -> None:
         path, kind = _READ[name]
         found[name] = ()
         try:
-            found[name] = (await reader.list(Selection(path), kind)).items
+            listed = await reader.list(Selection(path), kind)
+            found[name], broken[name] = listed.items, listed.broken
         except NotFound:
             if name == "podgroups":
                 served = f"{PodGroup.PLURAL}.{PodGroup.GROUP}"
@@ -116,7 +122,7 @@ async def read_snapshot(client: ApiClient, against: str = "the cluster") -> Snap
             notes.append(f"{path.plural} may not be read: the answer leaves them out")
 
     await asyncio.gather(*map(read, _READ))
-    return Snapshot(**found, against=against, notes=tuple(sorted(notes)))
+    return Snapshot(**found, broken=broken, against=against, notes=tuple(sorted(notes)))
 
 
 def described(nodes: Sequence[dict[str, Any]], configuration: OperatorConfiguration, against: str) -> Snapshot:

@@ -44,7 +44,7 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], Where]] = {
     (Queue.GROUP, Queue.KIND): (Queue, lambda views: views.queues),
     (node_resources.GROUP, "NodeResourceTopology"): (NodeResourceTopology, lambda views: views.node_zones),
 }
-_NO_VIEWS = {"limit_ranges", "against", "notes", "if_refused"}
+_NO_VIEWS = {"limit_ranges", "broken", "against", "notes", "if_refused"}
 _NAMESPACED = ("PersistentVolumeClaim", "PodDisruptionBudget")
 
 
@@ -90,7 +90,7 @@ def put_snapshot(shadow: Shadow, snapshot: Snapshot) -> None:
     }
     assert by_field.keys() == {each.name for each in fields(snapshot)} - _NO_VIEWS
     for name, cache in by_field.items():
-        cache.fold_page(getattr(snapshot, name))
+        cache.fold_page(getattr(snapshot, name), snapshot.broken.get(name, ()))
     shadow.cluster.settle()
 
 

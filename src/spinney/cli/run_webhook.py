@@ -49,7 +49,7 @@ from spinney.serve.webhook.conversion import CONVERT, converted
 from spinney.serve.webhook.papers import InMemory, Mounted, SelfMade, Source, Store
 from spinney.serve.webhook.policies import admission_policies
 from spinney.serve.webhook.running import serving
-from spinney.serve.webhook.serving import Page, Webhook
+from spinney.serve.webhook.serving import MUTATE, VALIDATE, Page, Webhook
 from spinney.serve.webhook.together import Together
 from spinney.serve.webhook.upkeep import Upkeep
 
@@ -137,10 +137,12 @@ class WebhookRole:
         return {path for path, status in self._webhook.answered if status == HTTPStatus.OK} >= set(paths)
 
     def figures(self) -> dict[str, float]:
-        return {
+        calls = {
             f'calls_total{{path="{path}",code="{status}"}}': float(count)
             for (path, status), count in sorted(self._webhook.answered.items())
         }
+        faults = {f'faults_total{{path="{path}"}}': float(self._webhook.faults[path]) for path in (MUTATE, VALIDATE)}
+        return {**calls, **faults}
 
     async def run(self) -> None:
         try:

@@ -124,6 +124,7 @@ def show(
 
     found = _found("topology show", nodes_file, manifests, kubeconfig, pods=True)
     view = view_of(found.nodes, found.pods, found.groups, found.topologies or (), found.cluster_topologies)
+    _refuse_unreadable(found, view, name, gang)
     trees = _chosen(view, name, level, gang)
     if output != "table":
         about = {"gang": gang_json(view.gangs[gang])} if gang else {}
@@ -236,6 +237,13 @@ def _found(
         stop(command, str(error), UNREADABLE)
     except RecursionError:
         stop(command, f"{nodes_file}: nested too deeply", UNREADABLE)
+
+
+def _refuse_unreadable(found: Found, view: View, name: str, gang: str) -> None:
+    """What was asked for by name and can not be read ends the command."""
+    for asked, is_there in ((name, view.tree(name) is not None), (gang, gang in view.gangs)):
+        if asked in found.unreadable and not is_there:
+            stop("topology show", found.unreadable[asked], UNREADABLE)
 
 
 def _chosen(view: View, name: str, level: str, gang: str) -> list[Tree]:

@@ -5,8 +5,8 @@ Only reads. What may not be seen and can be done without is named in the notes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from spinney.cli.options import looked
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.unreadable import Complaint
 from spinney.drive.loop.scheduler.views import CLUSTER_TOPOLOGIES, NODES, PODGROUPS, PODS, TOPOLOGIES
 from spinney.sim.nodes.describe import load_nodes, parse_nodes
 
@@ -41,7 +42,10 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`topologies` are the scheduler's own; None: they cannot be seen, so that nothing can be said about them."""
+    """`topologies` are the scheduler's own; None: they cannot be seen, so that nothing can be said about them.
+
+    `unreadable`: what is wrong with topologies and PodGroups that are left out, by name, or by namespace and name.
+    """
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
@@ -49,6 +53,7 @@ class Found:
     topologies: tuple[Topology, ...] | None = None
     cluster_topologies: tuple[ClusterTopology, ...] = ()
     notes: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,14 @@ def find(command: str, sources: Sources, needs: Needs) -> Found:
 
 async def read_cluster(client: ApiClient, written: Found, needs: Needs) -> Found:
     """Topologies that were given count instead of those of the cluster."""
+    met: list[Complaint] = []
+    client.unreadable.listen(met.append)
+    found = await _read(client, written, needs)
+    told = {"/".join(filter(None, one.thing.key)): str(one) for one in met if one.resource not in (NODES, PODS)}
+    return replace(found, unreadable=told)
+
+
+async def _read(client: ApiClient, written: Found, needs: Needs) -> Found:
     nodes = (await client.list(Selection(NODES), Node)).items
     pods: Sequence[Pod] = (await client.list(Selection(PODS), Pod)).items if needs.pods else ()
     groups = await _seen(client, PODGROUPS, PodGroup) if needs.pods else ()

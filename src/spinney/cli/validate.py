@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spinney.cli.options import NO, UNREADABLE, config_option, manifests_option, output_option, print_structured, stop
+from spinney.cli.options import (
+    NO,
+    UNREADABLE,
+    config_option,
+    left_out,
+    manifests_option,
+    output_option,
+    print_structured,
+    stop,
+)
 
 if TYPE_CHECKING:
     from spinney.api.operator_configuration import OperatorConfiguration
@@ -97,7 +106,9 @@ async def _judged(
         settings = settings_of(configuration, capabilities=capabilities_of(configuration))
     transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig)) if kubeconfig is not None else None
     try:
-        reader = ClusterReader(ApiClient(transport, system_dice())) if transport is not None else None
+        reader = None
+        if transport is not None:
+            reader = ClusterReader(ApiClient(transport, system_dice(), unreadable=left_out("validate")))
         validator = Validator(settings, reader)
         if configuration is not None and reader is None:
             validator.know_default(configuration)

@@ -142,8 +142,15 @@ def test_k15_without_a_word_of_the_scheduler_what_can_be_seen_is_told() -> None:
     gated["spec"]["schedulingGates"] = [{"name": "wait"}]
     assert unsaid() == ("NotReady", "it has no pods yet")
     assert unsaid(gated, pod("w-1")) == ("NotReady", "1 of its 2 pods are gated")
-    assert unsaid(pod("w-0"), metadata={"annotations": {"spinney.dev/plan": "{}"}})[0] == "BeingBound"
     assert unsaid(pod("w-0"))[0] == "Unknown"
+
+
+def test_k15_a_plan_that_nobody_here_can_verify_is_said_to_be_recorded_and_never_to_be_carried_out() -> None:
+    """A tenant may have forged it: what is claimed of pods is what can be seen of them."""
+    forged = {"spinney.dev/plan": '{"state":"bind"}', "spinney.dev/plan-signature": f"v1 - 1 {'0' * 64}"}
+    state, line = unsaid(pod("w-0", "n0"), pod("w-1"), metadata={"annotations": forged})
+    assert state == "PlanRecorded"
+    assert line == "a plan is recorded, which only its scheduler can verify; 1 of its 2 pods are bound"
 
 
 def test_k15_a_gang_that_changed_labels_have_torn_apart_is_said_to_be() -> None:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from spinney.api.labels import EXPLANATION
+from spinney.api.labels import EXPLANATION, PLAN, PLAN_SIGNATURE
+from spinney.core.scheduling.plan import Plan, Seat, encode
 from spinney.core.view.forecast import Forecast, GangForecast, Leaver, WorkloadForecast
 from spinney.core.view.story import GangStory, Place
 from spinney.serve.dashboard.planning import MOST_BYTES
@@ -74,6 +75,16 @@ async def test_an_explanation_that_others_wrote_does_not_break_a_page(told: str)
     world.gang("waiting", annotations={EXPLANATION: told})
     async with site(world) as client:
         assert (await client.get("/gangs/default/waiting")).status_code == 200
+
+
+@pytest.mark.parametrize("signature", [{}, {PLAN_SIGNATURE: f"v1 - 1 {'0' * 64}"}], ids=["unsigned", "wrongly signed"])
+async def test_k15_a_forged_plan_makes_no_page_say_that_pods_are_being_bound(signature: dict[str, str]) -> None:
+    world = hall()
+    world.gang("waiting", annotations={PLAN: encode(Plan(1, "bind", (Seat("u", "n"),))), **signature})
+    async with site(world) as client:
+        page, rows = [(await client.get(path)).text for path in ("/gangs/default/waiting", "/gangs")]
+    assert "a plan is recorded, which only its scheduler can verify; 0 of its 1 pods are bound" in page
+    assert "being bound" not in page + rows
 
 
 async def test_b5_htmx_gets_only_the_part_that_changes_and_the_address() -> None:

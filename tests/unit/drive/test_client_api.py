@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from spinney.drive.client.api import Selection
+from spinney.drive.client.codec import Broken
 from spinney.drive.client.errors import (
     AlreadyExists,
     ApiStatusError,
@@ -27,6 +28,7 @@ from spinney.drive.client.errors import (
     status_error,
 )
 from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.transport import Response
 from unit.drive.drive_kit import NODES, PODS, THINGS, Scripted, Thing, reader, refusal, reply, thing
 
 
@@ -87,11 +89,36 @@ async def test_an_empty_list_may_have_null_items() -> None:
     assert (await reader(Scripted(reply(body))).list(Selection(THINGS))).items == ()
 
 
-async def test_an_object_of_another_shape_is_named_in_the_error() -> None:
-    bad = {"metadata": {"name": "odd", "namespace": "ns"}, "color": 7}
-    body = {"metadata": {"resourceVersion": "4"}, "items": [thing("a", 1), bad]}
-    with pytest.raises(Undecodable, match=r"things.test.dev ns/odd.*color"):
-        await reader(Scripted(reply(body))).list(Selection(THINGS), Thing)
+BAD = {"metadata": {"name": "odd", "namespace": "ns", "uid": "u", "resourceVersion": "3"}, "color": 7}
+
+
+async def test_an_object_of_another_shape_is_left_out_of_a_list_and_told_once() -> None:
+    told: list[str] = []
+    body = {"metadata": {"resourceVersion": "4"}, "items": [thing("a", 1), BAD]}
+    client = reader(Scripted(reply(body), reply(body)))
+    client.unreadable.listen(lambda complaint: told.append(str(complaint)))
+    for _ in range(2):
+        listing = await client.list(Selection(THINGS), Thing)
+        assert [item.metadata.name for item in listing.items] == ["a"]
+        assert [broken.key for broken in listing.broken] == [("ns", "odd")]
+    assert told == ["things.test.dev ns/odd can not be read: Expected `str`, got `int` - at `$.color`"]
+    assert not client.unreadable.has_any  # nobody would say when it is gone
+
+
+async def test_an_object_that_can_be_done_without_is_told_where_it_can_not_be_read() -> None:
+    client = reader(Scripted(reply(BAD), reply(thing("a", 1)), refusal(404, "NotFound", "none")))
+    told: list[str] = []
+    client.unreadable.listen(lambda complaint: told.append(complaint.thing.key[1]))
+    assert isinstance(await client.look_up(THINGS.ref("odd", "ns"), Thing), Broken)
+    assert isinstance(await client.look_up(THINGS.ref("a", "ns"), Thing), Thing)
+    assert await client.look_up(THINGS.ref("b", "ns"), Thing) is None
+    assert told == ["odd"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"7", b'{"metadata": 7}'])
+async def test_an_answer_that_is_no_object_at_all_is_an_error(body: bytes) -> None:
+    with pytest.raises(Undecodable):
+        await reader(Scripted(Response(200, {}, body))).look_up(THINGS.ref("a", "ns"), Thing)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,11 @@ def verify(keys: Iterable[bytes], group: ObjectMeta) -> Mark | None:
     return mark if is_genuine else None
 
 
+def is_signed(group: ObjectMeta) -> bool:
+    """Whether a record claims to be a scheduler's; for those who have no key to verify that with."""
+    return _read(group)[0] is not None
+
+
 def claimed(group: ObjectMeta) -> Mark | None:
     """Which record the PodGroup claims to have: for those who have no key, and act on nothing."""
     epoch = read_epoch(group.annotations.get(EPOCH, ""))

@@ -30,7 +30,7 @@ from spinney.core.scheduling.tree import DEEPEST
 
 Json = dict[str, Any]
 
-BEING_BOUND = "BeingBound"
+RECORDED = "PlanRecorded"
 UNTOLD = "Unknown"
 FINISHED = "Finished"
 _UNTOLD = "the scheduler has not said anything about it yet: is one running that takes its pods?"
@@ -196,13 +196,19 @@ def _state(group: PodGroup, pods: Sequence[Pod], told: Json, had_any: bool) -> t
     if pods and all(pod.spec.node_name for pod in pods):
         return State.SCHEDULED.value, ()
     if PLAN in group.metadata.annotations:
-        return BEING_BOUND, ("its places are chosen and its pods are being bound",)
+        return RECORDED, (_recorded(pods),)
     gated = sum(bool(pod.spec.scheduling_gates) for pod in pods)
     if gated:
         return State.NOT_READY.value, (f"{gated} of its {len(pods)} pods are gated",)
     if pods:
         return UNTOLD, (_UNTOLD,)
     return State.NOT_READY.value, ("all its pods are ending" if had_any else "it has no pods yet",)
+
+
+def _recorded(pods: Sequence[Pod]) -> str:
+    """Only a scheduler has the key that tells its records from forged ones: what can be seen are the pods."""
+    bound = sum(bool(pod.spec.node_name) for pod in pods)
+    return f"a plan is recorded, which only its scheduler can verify; {bound} of its {len(pods)} pods are bound"
 
 
 def _staleness(group: PodGroup) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ from typing import Any, Generic, TypeVar, overload
 
 from spinney.api.clock import Dice
 from spinney.drive.client.call import Call, Patience, carry_out, retry_after_s
-from spinney.drive.client.codec import Codec, Page, codec_for, read_status
-from spinney.drive.client.errors import ApiStatusError, Gone, Undecodable, status_error
+from spinney.drive.client.codec import Broken, Codec, Page, codec_for, read_status
+from spinney.drive.client.errors import ApiStatusError, Gone, NotFound, status_error
 from spinney.drive.client.paths import Ref, ResourcePath
 from spinney.drive.client.transport import Response, Stream, Transport
+from spinney.drive.client.unreadable import Unreadable
 
 T = TypeVar("T")
 Object = dict[str, Any]
@@ -49,19 +50,27 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """All selected objects as they were at one version of the store."""
+    """All selected objects as they were at one version of the store; `broken` are those that can not be read."""
 
     items: tuple[T, ...]
     version: str
+    broken: tuple[Broken, ...] = ()
 
 
 class ApiClient:
-    """The reading half of a client; as good as its transport."""
+    """The reading half of a client; as good as its transport. `unreadable` learns of objects that lists leave out."""
 
     def __init__(
-        self, transport: Transport, dice: Dice, *, patience: Patience | None = None, page_limit: int = _PAGE_LIMIT
+        self,
+        transport: Transport,
+        dice: Dice,
+        *,
+        patience: Patience | None = None,
+        page_limit: int = _PAGE_LIMIT,
+        unreadable: Unreadable | None = None,
     ) -> None:
         self.transport = transport
+        self.unreadable = unreadable or Unreadable()
         self._dice = dice
         self._patience = patience or Patience()
         self._page_limit = page_limit
@@ -73,10 +82,21 @@ class ApiClient:
     async def get(self, ref: Ref, kind: type[T]) -> T: ...
 
     async def get(self, ref: Ref, kind: Any = dict) -> Any:
-        """The object as it is now. Raises `NotFound` and the rest of the tree."""
+        """The object as it is now. Raises `NotFound`, `Undecodable` and the rest of the tree."""
         path = ref.path()
         body = await self.read(path)
         return codec_for(kind).one(body, f"GET {path}")
+
+    async def look_up(self, ref: Ref, kind: type[T]) -> T | Broken | None:
+        """An object that can be done without: None where there is none; one that can not be read is told."""
+        path = ref.path()
+        try:
+            found = codec_for(kind).one_or_broken(await self.read(path), f"GET {path}")
+        except NotFound:
+            return None
+        if isinstance(found, Broken):
+            self.unreadable.tell(ref.resource, found)
+        return found
 
     async def read(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """The body of any path, for what is not an object: `/version`, `/readyz`, discovery, logs."""
@@ -91,18 +111,20 @@ class ApiClient:
     async def list(self, selection: Selection, kind: type[T]) -> Listing[T]: ...
 
     async def list(self, selection: Selection, kind: Any = dict) -> Listing[Any]:
-        """Everything selected, read in pages of one version. An object of unexpected shape is an error here."""
+        """Everything selected, read in pages of one version. An object that can not be read is left out and told."""
         items: list[Any] = []
+        broken: list[Broken] = []
         version = ""
         async for page in self.pages(selection, codec_for(kind)):
-            if page.broken:
-                broken = page.broken[0]
-                raise Undecodable(f"{selection.resource} {'/'.join(broken.key)}: {broken.problem}")
             if page.first:
                 items.clear()
+                broken.clear()
             items.extend(page.items)
+            broken.extend(page.broken)
             version = page.version
-        return Listing(tuple(items), version)
+        for thing in broken:
+            self.unreadable.tell(selection.resource, thing)
+        return Listing(tuple(items), version, tuple(broken))
 
     async def pages(self, selection: Selection, codec: Codec[T]) -> AsyncIterator[Page[T]]:
         """The list page by page. When the server forgets the version in between, it starts again (`Page.first`)."""

@@ -133,6 +133,13 @@ class Codec(Generic[T]):
         except (msgspec.MsgspecError, RecursionError) as error:
             raise Undecodable(f"{about}: {error}") from error
 
+    def one_or_broken(self, body: bytes, about: str) -> T | Broken:
+        """The object, or who it is that can not be read."""
+        try:
+            return self._object_or_broken(msgspec.Raw(body), about, deleted=False)
+        except msgspec.DecodeError as error:
+            raise Undecodable(f"{about}: {error}") from error
+
     def page(self, body: bytes, about: str) -> Page[T]:
         try:
             read = self._lists.decode(body)

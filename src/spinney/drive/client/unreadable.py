@@ -1,6 +1,7 @@
-"""Objects that a role can not read at present: what the API server accepts ends no role and hides nobody else.
+"""Objects that can not be read: what the API server accepts ends no role and no command, and hides nobody else.
 
-Each version of an object is told once: in the log, in the figures of the role, and to whoever listens.
+Each version of an object is told once: in the log or wherever the register was told to write, in the figures of the
+role, and to whoever listens.
 """
 
 from __future__ import annotations
@@ -26,11 +27,30 @@ class Complaint(NamedTuple):
     resource: ResourcePath
     thing: Broken
 
+    def __str__(self) -> str:
+        shown = "/".join(filter(None, self.thing.key))
+        return f"{self.resource} {shown} can not be read: {self.thing.problem[:_LONGEST]}"
+
+
+Writer = Callable[[Complaint, Exception | None], None]
+
+
+def log_complaint(complaint: Complaint, error: Exception | None) -> None:
+    """As a role says it: one line of its log."""
+    _log.error(
+        "an object can not be read",
+        resource=str(complaint.resource),
+        object="/".join(filter(None, complaint.thing.key)),
+        problem=complaint.thing.problem[:_LONGEST],
+        exc_info=error,
+    )
+
 
 class Unreadable:
-    """Shared by all caches of a role."""
+    """Shared by all caches and lists of a role or command. `write` says a complaint to people."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Writer = log_complaint) -> None:
+        self._write = write
         self.totals: Counter[str] = Counter()
         self._present: dict[tuple[str, Key], Broken] = {}
         self._told: dict[tuple[str, Key], tuple[str, str]] = {}
@@ -45,17 +65,19 @@ class Unreadable:
         self._listeners.append(listener)
 
     def add(self, resource: ResourcePath, thing: Broken, error: Exception | None = None) -> None:
-        name = str(resource)
-        self._present[name, thing.key] = thing
-        if not self._is_news(name, thing):
+        """It is there, until it is removed."""
+        self._present[str(resource), thing.key] = thing
+        self.tell(resource, thing, error)
+
+    def tell(self, resource: ResourcePath, thing: Broken, error: Exception | None = None) -> None:
+        """It was met once, in a list: nobody will say when it is gone, so that it does not count as present."""
+        if not self._is_news(str(resource), thing):
             return
-        self.totals[name] += 1
-        shown = "/".join(filter(None, thing.key))
-        _log.error(
-            "an object can not be read", resource=name, object=shown, problem=thing.problem[:_LONGEST], exc_info=error
-        )
+        self.totals[str(resource)] += 1
+        complaint = Complaint(resource, thing)
+        self._write(complaint, error)
         for listener in self._listeners:
-            listener(Complaint(resource, thing))
+            listener(complaint)
 
     def remove(self, resource: ResourcePath, key: Key) -> None:
         """It is gone, or can be read."""

@@ -27,7 +27,11 @@ class Reader(Protocol):
 Ask = Callable[[AdmissionRequest, Lookup], Verdict]
 
 
-class TooManyReadsError(RuntimeError):
+class RuleFailedError(RuntimeError):
+    """A rule raised what no rule should: our bug, and not the object's."""
+
+
+class TooManyReadsError(RuleFailedError):
     """A rule that never has enough: our bug."""
 
 
@@ -89,7 +93,10 @@ class _Known:
 
 
 async def ask(rule: Ask, request: AdmissionRequest, reader: Reader) -> Verdict:
-    """The verdict of a rule, with everything it looked at read live and once."""
+    """The verdict of a rule, with everything it looked at read live and once.
+
+    Raises the reader's error for what cannot be read, and RuleFailedError for a mistake of ours.
+    """
     known = _Known()
     for _ in range(MAX_READS):
         try:
@@ -98,5 +105,7 @@ async def ask(rule: Ask, request: AdmissionRequest, reader: Reader) -> Verdict:
             key = missing.key
         except _FailedError as failed:
             raise failed.failure from None
+        except Exception as error:
+            raise RuleFailedError(f"{type(error).__name__}: {error}") from error
         await known.read(key, reader)
     raise TooManyReadsError(f"{request.operation} {request.resource} {request.name}: more than {MAX_READS} reads")

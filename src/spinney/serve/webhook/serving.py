@@ -1,6 +1,6 @@
 """What the webhook answers to a request: reviews under two paths, whether it is well, and what others add.
 
-Validation fails closed: whatever goes wrong is an error of the call, never a yes.
+Validation fails closed: a rule that fails denies, whatever else goes wrong is an error of the call, never a yes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from spinney.api.admission import AdmissionPlugin, AdmissionRequest, Verdict
+from spinney.api.admission import AdmissionPlugin, AdmissionRequest, Lookup, Verdict
+from spinney.serve.apiserver.admission.refusal import shown_name
 from spinney.serve.apiserver.errors import (
     ApiError,
     NoSuchPath,
@@ -25,7 +26,7 @@ from spinney.serve.apiserver.errors import (
     unsupported_media_type,
 )
 from spinney.serve.apiserver.http import JSON_TYPE, HttpReply, HttpRequest, error_reply
-from spinney.serve.webhook.looking import Reader, ask
+from spinney.serve.webhook.looking import Reader, RuleFailedError, ask
 from spinney.serve.webhook.reviews import NotAReviewError, answer_review, read_review
 
 log = structlog.get_logger("webhook")
@@ -68,6 +69,8 @@ class Webhook:
         self._busy = 0
         self.answered: Counter[tuple[str, int]] = Counter()
         """How many calls were answered, by path and status."""
+        self.faults: Counter[str] = Counter()
+        """How many reviews were denied because a rule failed, by path."""
 
     async def handle(self, request: HttpRequest) -> HttpReply:
         if request.path in ALIVE:
@@ -110,13 +113,37 @@ class Webhook:
             asked = read_review(request.body)
         except NotAReviewError as error:
             raise bad_request(str(error)) from error
-        verdict = await self._judged(asked, request.path)
+        try:
+            verdict = await self._judged(asked, request.path)
+        except RuleFailedError as error:
+            verdict = self._denied_by_our_fault(asked, request.path, error)
         return HttpReply(200, answer_review(asked, verdict))
 
+    def _denied_by_our_fault(self, request: AdmissionRequest, path: str, error: RuleFailedError) -> Verdict:
+        """What could not be judged is not let in, and whoever wrote it is told that it is not their mistake."""
+        self.faults[path] += 1
+        shown = "/".join(filter(None, (request.namespace, shown_name(request))))
+        log.error(
+            "a rule failed by our own fault",
+            path=path,
+            operation=request.operation,
+            resource=request.resource,
+            object=shown,
+            exc_info=error,
+        )
+        cause = type(error.__cause__ or error).__name__
+        message = (
+            f"{request.kind} {shown} could not be judged: a rule of the Spinney webhook failed ({cause}); "
+            "the mistake is Spinney's, and the log of the webhook has the trace"
+        )
+        return Verdict(False, message=message, code=500)
+
     async def _judged(self, request: AdmissionRequest, path: str) -> Verdict:
-        if not self._plugin.handles(request):
-            return Verdict()
-        rule = self._plugin.mutate if path == MUTATE else self._plugin.validate
+        def rule(request: AdmissionRequest, lookup: Lookup) -> Verdict:
+            if not self._plugin.handles(request):
+                return Verdict()
+            return (self._plugin.mutate if path == MUTATE else self._plugin.validate)(request, lookup)
+
         verdict = await ask(rule, request, self._reader)
         if not verdict.allowed:
             log.info(

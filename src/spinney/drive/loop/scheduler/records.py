@@ -14,7 +14,7 @@ from spinney.api.labels import PLAN
 from spinney.api.markers import INT32_LIMIT
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, PlanError, decode, encode
-from spinney.core.scheduling.signature import KEY_BYTES, Mark, Term, sign, verify
+from spinney.core.scheduling.signature import KEY_BYTES, Mark, Term, is_signed, sign, verify
 from spinney.drive.loop.election import LeadershipLost
 
 UNSIGNED = "signature"
@@ -61,13 +61,19 @@ class RecordReader(Protocol):
 
 
 class Unverified:
-    """For those who have no key, and only imagine what would be done: whatever can be read is believed."""
+    """For those who have no key, and only imagine what would be done.
+
+    A record without a signature is none; any other is judged as one that is taken over: what does not fit, breaks
+    rules or names victims that no lawful decision names is not gone on with.
+    """
 
     term = Term("", INT32_LIMIT)
 
     def read(self, group: ObjectMeta) -> Plan | Rejected | None:
         if PLAN not in group.annotations:
             return None
+        if not is_signed(group):
+            return Rejected(UNSIGNED, "its signature is missing")
         try:
             return decode(group.annotations[PLAN])
         except PlanError as error:
