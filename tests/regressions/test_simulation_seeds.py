@@ -20,7 +20,7 @@ SEEDS = [
     200965,  # without an election, an epoch went with the last PodGroup that had it, and the judge remembered it
     210036,  # a late member went to another rack than one that had to go for a plan which was not recorded
     310321,  # a gang asked for more while its plan was carried out, and the judge took it for half bound
-    410839,  # a tied gang went beside a member of its base whose node had been away, and the judge did not see that one
+    410839,  # a tied gang was decided while a bind of its base, recorded by the same leader elsewhere, was not seen
 ]
 
 

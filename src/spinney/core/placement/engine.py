@@ -39,11 +39,13 @@ class Standing:
     """A gang that is there: its members by path of their pod set, each with the slot of its node.
 
     Once it is `disturbed`, evictions and moves of this run show in `gang.running`; `moved` are the members moved.
+    `planned`: slots of members that have been given a node and are not seen there yet.
     """
 
     gang: Gang
     live: list[tuple[str, int]] = field(default_factory=list)
     moved: list[tuple[str, int]] = field(default_factory=list)
+    planned: list[int] = field(default_factory=list)
     disturbed: bool = False
 
 

@@ -20,6 +20,7 @@ class Untied(Exception):
 
 class Members(Protocol):
     live: list[tuple[str, int]]
+    planned: list[int]
 
 
 def tied_slots(parts: Parts, inventory: Inventory, standings: Mapping[str, Members]) -> list[int] | None:
@@ -38,9 +39,9 @@ def tied_slots(parts: Parts, inventory: Inventory, standings: Mapping[str, Membe
     standing = standings.get(tie.gang)
     if standing is None:
         raise Untied(f"tied to gang {tie.gang}, which is not known", tie.level)
-    domains = {tree.domain_of(depth)[slot] for _, slot in standing.live}
-    if not domains:
+    if not standing.live:
         raise Untied(f"tied to gang {tie.gang}, which is not placed", tie.level)
+    domains = {tree.domain_of(depth)[slot] for slot in (*(slot for _, slot in standing.live), *standing.planned)}
     if len(domains) > 1 or NOWHERE in domains:
         raise Untied(f"tied to gang {tie.gang}, which is not in one domain of level {tie.level}", tie.level)
     domain = domains.pop()

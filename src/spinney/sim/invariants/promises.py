@@ -86,11 +86,14 @@ def inv3_required_topology(ground: Ground, gang: GangFacts, pod: PodFacts, since
             )
 
 
-def inv3_ties(ground: Ground, gang: GangFacts, plan: Plan, since_s: float) -> Iterator[str]:
+def inv3_ties(
+    ground: Ground, gang: GangFacts, plan: Plan, seated_by: Mapping[str, tuple[str, int]], since_s: float
+) -> Iterator[str]:
     """A plan of a gang that is tied is in the domain of its base, as far as that has stood there long enough.
 
     A member whose node was away a moment ago holds nobody, for it may have been taken for lost; but to be beside it is
-    to be beside the base.
+    to be beside the base. `seated_by`: terms by uid. Whom the maker of the plan has itself seated, and who has its
+    node, holds in any case: no view is older than what one wrote oneself.
     """
     if gang.tied_to is None or gang.tied_to[0] not in ground.gangs:
         return
@@ -99,8 +102,14 @@ def inv3_ties(ground: Ground, gang: GangFacts, plan: Plan, since_s: float) -> It
     members = [one for one in ground.members(base) if one.node and one.is_live]
     standing = any(ground.stays(one.node, since_s) for one in members)
     theirs = _all_domains(ground, topology, level, members, since_s)
+    own = [one for one in members if seated_by.get(one.uid) == (gang.lease, plan.epoch)]
     for node in sorted({seat.node for seat in plan.seats}):
         mine = ground.domains(topology, level, node, since_s)
+        for one in own:
+            beside = ground.domains(topology, level, one.node, since_s)
+            if ground.stays(one.node, since_s) and not mine & beside:
+                where = f"{shown(gang.key)} on {node} in {_paths(mine)} is tied to {shown(base)}"
+                yield f"INV3 {where}, of which the same leader seated {shown(one.key)} in {_paths(beside)}"
         if standing and not mine & theirs:
             yield f"INV3 {shown(gang.key)} on {node} in {_paths(mine)} is tied to {shown(base)} in {_paths(theirs)}"
 
@@ -158,11 +167,14 @@ def inv7_lawful_plan(ground: Ground, gang: GangFacts, plan: Plan) -> Iterator[st
 
 
 def inv7_lawful_eviction(ground: Ground, victim: PodFacts) -> Iterator[str]:
-    """Somebody's plan needs the room, or too little is left of the victim's gang for too long."""
+    """Somebody's plan needs the room, or too little is left of the victim's gang for too long.
+
+    The mark of that is the scheduler's own word: what the server has of the gang has to bear it out.
+    """
     if any(victim.uid in gang.plan.leaving for gang in ground.gangs.values() if gang.plan is not None):
         return
     mine = ground.gangs.get(victim.group) if victim.group is not None else None
-    if mine is None or not mine.is_stale:
+    if mine is None or not mine.is_stale or mine.is_whole(mine.root, _bound(ground, mine, there=True)):
         yield f"INV7 pod {shown(victim.key)} was evicted, and no plan needs it"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -11,7 +12,7 @@ from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.plan import Plan
 from spinney.serve.apiserver.store import Event, Record
 from spinney.sim.invariants import promises
-from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, PodFacts, read_amounts, read_gang, read_pod
+from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, Part, PodFacts, read_amounts, read_gang, read_pod
 from spinney.sim.invariants.ground import Ground, NodeFacts
 from spinney.sim.words import Json, condition
 from spinney.sim.world import World
@@ -31,8 +32,8 @@ class Watchdog:
     `late_s`: how old a view may lawfully be. `records_come_late`: a plan may be recorded after its maker has given it
     up, so what plans reserve may be more than there is; what they bind may not. `elects`: a Lease counts the epochs.
     A scheduler that was told not to elect takes the next epoch after those it finds on PodGroups: an epoch goes with
-    the last PodGroup that has it, and nobody can be there who still has it in hand. `record_keys`: what plans are
-    signed with; without them every plan is believed.
+    the last PodGroup that has it, and whoever begins then takes the one after those that are left. `record_keys`: what
+    plans are signed with; without them every plan is believed.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class Watchdog:
         self._since: dict[Key, float] = {}
         self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
         self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
-        self._deleted: dict[str, tuple[str, float]] = {}  # seats whose PodGroup was deleted, and when, by uid
+        self._deleted: dict[str, tuple[GangFacts, float]] = {}  # whose PodGroup went with its record, and when, by uid
+        self._asked: dict[Key, tuple[Part, ...]] = {}  # what a gang asked when its plan was recorded
+        self._seated_by: dict[str, tuple[str, int]] = {}  # the term whose plan seated a pod last, by uid
         self._lost: Counter[Key] = Counter()
         self._whole: set[Key] = set()
         self._fell: dict[Key, float] = {}  # when the last of a gang that stood was lost
@@ -156,43 +159,55 @@ class Watchdog:
     def _bound(self, pod: PodFacts, was: PodFacts) -> None:
         self.binds += 1
         gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
+        lost = self._lost_records()
+        if gang is None and pod.group is not None:
+            gang = lost.get(pod.uid)
+            self._lost[pod.group] += 1  # whoever makes the PodGroup anew finds a part of a gang
         since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
-        self._note(promises.inv4_bound_as_recorded(self.ground, pod, was, self._lost_seats()))
+        self._note(promises.inv4_bound_as_recorded(self.ground, pod, was, _seats(lost)))
         self._note(promises.inv1_no_overcommit(self.ground, pod.node, since_s))
         if gang is not None:
             self._note(promises.inv3_required_topology(self.ground, gang, pod, since_s))
 
-    def _lost_seats(self) -> dict[str, str]:
-        """Nodes by uid, of records that went with their PodGroups a moment ago."""
+    def _lost_records(self) -> dict[str, GangFacts]:
+        """Gangs by uid of pods, whose records went with their PodGroups a moment ago."""
         since_s = self._now() - self._late_s
-        return {uid: node for uid, (node, gone_s) in self._deleted.items() if gone_s >= since_s}
+        return {uid: gang for uid, (gang, gone_s) in self._deleted.items() if gone_s >= since_s}
 
     def _look_at_gang(self, key: Key, obj: Json | None) -> None:
         if obj is None:
-            gang = self.ground.gangs.pop(key, None)
-            if gang is not None and gang.plan is not None and gang.plan.state == "bind":
-                self._deleted.update({seat.uid: (seat.node, self._now()) for seat in gang.plan.seats})
+            self._forget(key)
             return
         was, gang = self.ground.gangs.get(key), read_gang(obj, self._record_keys)
         self.ground.gangs[key] = gang
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
-        if not self._elects:
-            self._newest = promises.Epochs("", max((each.epoch for each in self.ground.gangs.values()), default=0))
         self._note(promises.inv10_fenced(gang, was, self._newest))
         self._newest.note(gang.lease, gang.epoch)
         if gang.plan is not None and (was is None or was.plan != gang.plan):
             self._recorded(gang)
-        if was is not None and gang.plan is not None and gang.plan == was.plan and gang.root != was.root:
-            self._lost[key] += 1  # the plan was made for what was asked then; what is asked now is a repair
         if gang.plan is None and was is not None and was.plan is not None:
             self._dropped(gang, was.plan)
+
+    def _forget(self, key: Key) -> None:
+        """A PodGroup was deleted: its record counts while a bind may be on its way, one of its name begins anew."""
+        gang = self.ground.gangs.pop(key, None)
+        if gang is not None and gang.plan is not None and gang.plan.state == "bind":
+            self._deleted.update({seat.uid: (gang, self._now()) for seat in gang.plan.seats})
+        if not any(pod.node and pod.is_live for pod in self.ground.members(key)):
+            self._lost.pop(key, None)
+            self._whole.discard(key)
+            self._fell.pop(key, None)
+        if not self._elects:  # who begins now takes the epoch after those that it finds
+            found = max((each.epoch for each in self.ground.gangs.values()), default=0)
+            self._newest.epoch = min(self._newest.epoch, found + 1)
 
     def _recorded(self, gang: GangFacts) -> None:
         plan = gang.plan
         assert plan is not None
         self.plans += 1
         self._since[gang.key] = self._now()
+        self._asked[gang.key] = gang.parts
         since_s = self._now() - self._late_s
         self._note(promises.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
         self._lost[gang.key] += sum(seat.uid in self._left for seat in plan.seats)
@@ -200,7 +215,8 @@ class Watchdog:
         self._note(promises.inv7_lawful_plan(self.ground, gang, plan))
         if plan.state != "bind":
             return
-        self._note(promises.inv3_ties(self.ground, gang, plan, since_s))
+        self._note(promises.inv3_ties(self.ground, gang, plan, self._seated_by, since_s))
+        self._seated_by.update(dict.fromkeys((seat.uid for seat in plan.seats), (gang.lease, plan.epoch)))
         self._note(promises.inv1_open(self.ground, plan, since_s))
         if not self._records_come_late:
             for node in sorted({seat.node for seat in plan.seats}):
@@ -213,11 +229,17 @@ class Watchdog:
         return not gang.is_whole(gang.root, seated)
 
     def _dropped(self, gang: GangFacts, plan: Plan) -> None:
-        """A plan is over. Seats on nodes that changed meanwhile were lost, not forgotten."""
+        """A plan is over. Seats on nodes that changed meanwhile were lost, not forgotten.
+
+        It was made for what the gang asked when it was recorded: who has that, and asks for more now, is repaired.
+        """
         since_s = self._since[gang.key] - self._late_s
         waiting = {pod.uid for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
         left = [seat for seat in plan.seats if seat.uid in waiting]
         self._lost[gang.key] += sum(len(list(self.ground.nodes[seat.node].since(since_s))) > 1 for seat in left)
+        for seat in plan.seats:
+            self._deleted.pop(seat.uid, None)
+        self._half_bound(replace(gang, parts=self._asked[gang.key]))
         self._note(self._half_bound(gang))
         if not any(pod.node and pod.is_live for pod in self.ground.members(gang.key)):
             self._lost.pop(gang.key, None)
@@ -258,6 +280,12 @@ class Watchdog:
 
     def _note(self, texts: Iterable[str]) -> None:
         self.violations += [f"write {self.writes}: {text}" for text in texts]
+
+
+def _seats(records: Mapping[str, GangFacts]) -> dict[str, str]:
+    """Nodes by uid, of those whom the records seat."""
+    plans = {uid: gang.plan for uid, gang in records.items() if gang.plan is not None}
+    return {uid: seat.node for uid, plan in plans.items() for seat in plan.seats if seat.uid == uid}
 
 
 def _decoded(record: Record | None) -> Json | None:

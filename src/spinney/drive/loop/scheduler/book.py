@@ -6,7 +6,7 @@ Holds keys and readings, decides nothing. Every pod of ours belongs to one entry
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup
@@ -163,6 +163,12 @@ class Book:
         namespace, _, name = entry.base.partition("/")
         if (namespace, name) in self.pending:
             self.due[namespace, name] = None
+
+    def reserved(self, name: str) -> Iterable[str]:
+        """The pods of a gang, by its name, that have been given a node."""
+        namespace, _, short = name.partition("/")
+        entry = self.entries.get((namespace, short))
+        return entry.seats if entry is not None else ()
 
     def followers(self, name: str) -> list[Entry]:
         """Those tied to a gang, in the order of their names."""

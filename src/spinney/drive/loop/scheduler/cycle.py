@@ -91,7 +91,7 @@ class Cycle:
         self._clock = clock
         self._records, epoch = records, records.term.epoch
         self._look_after = look_after
-        self._decider = Decider(cluster, settings.strategy, settings.budget)
+        self._decider = Decider(cluster, settings.strategy, settings.budget, book.reserved)
         self._ordering = Ordering(views.queues)
         self._seating = Seating(views, cluster, epoch, clock, self._look_again)
         self._tenure = Tenure(views, cluster, book, self._ordering, clock, look_after)

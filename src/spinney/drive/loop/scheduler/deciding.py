@@ -1,12 +1,13 @@
 """The one engine over the cluster's inventory: each question is a trial, and nothing of it stays but the answer.
 
-`standings` are the members that the views show on their nodes: what is merely planned ties nobody (G12).
+`standings` are the members that the views show on their nodes. A gang of which nothing runs ties nobody; where some of
+it runs, those of its members that have been given a node count as well (G12).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -26,8 +27,16 @@ Places = Sequence[tuple[str, int]]
 class Decider:
     """Asks the engine. A gang like one that was refused is refused at once until there may be more room."""
 
-    def __init__(self, cluster: Cluster, strategy: str, budget: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        strategy: str,
+        budget: int,
+        reserved: Callable[[str], Iterable[str]] = lambda name: (),
+    ) -> None:
+        """`reserved`: uids of the pods of a gang, by its name, that have been given a node."""
         self._cluster = cluster
+        self._reserved = reserved
         self._minimum = Options(strategy=strategy, budget=budget, extras="weigh")
         self._everything = Options(strategy=strategy, budget=budget, extras="place")
         self._generation = -1
@@ -191,13 +200,28 @@ class Decider:
         engine.standings[gang.name] = Standing(gang, slots)
         engine.options = options
         try:
-            with inventory.trial():
+            with inventory.trial(), self._planned(gang):
                 return engine.decide(gang)
         finally:
             if standing is None:
                 del engine.standings[gang.name]
             else:
                 engine.standings[gang.name] = standing
+
+    @contextmanager
+    def _planned(self, gang: Gang) -> Iterator[None]:
+        """With those members of the gang it is tied to that a view may not show on their nodes yet."""
+        base = self._engine.standings.get(gang.tied_to.gang) if gang.tied_to is not None else None
+        if base is None:
+            yield
+            return
+        inventory = self._cluster.inventory
+        found = [pod for uid in self._reserved(base.gang.name) if (pod := inventory.pod(uid)) is not None]
+        base.planned = [inventory.seat(pod.node, pod.zone) for pod in found if inventory.find(pod.node) is not None]
+        try:
+            yield
+        finally:
+            base.planned = []
 
 
 def _is_plain(gang: Gang) -> bool:

@@ -102,10 +102,15 @@ class Muster:
         return found
 
     def land(self, entry: Entry) -> None:
-        """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again."""
+        """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again.
+
+        So do those tied to it: members that were given a node and have none are nobody's company any more.
+        """
         if not entry.in_flight or entry.reading is None:
             return
         entry.in_flight = False
+        self._book.wake_tied(entry.name)
+        self._book.wake_base(entry)
         gang = entry.reading.gang
         if gang.preemptible and gang.running and self._book.is_wanted(entry.decided, gang.priority):
             self._cluster.touch()
