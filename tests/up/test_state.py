@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from spinney.api.roles import NAMESPACE
+from spinney.api.roles.catalog import SCHEDULER_RECORDS
 from stack_kit.spinney import Spinney, eventually
 
 Up = Callable[..., Spinney]
@@ -113,6 +115,15 @@ def test_work_goes_on_after_a_restart(up: Up, tmp_path: Path) -> None:
     after.kubectl("scale", "deployment/web", "--replicas=3")
     after.kubectl("rollout", "status", "deployment/web", "--timeout=150s")
     assert len(after.get("pods", "-l", "app=web")["items"]) == 3
+
+
+def test_a_restart_signs_plans_with_the_same_key(up: Up, tmp_path: Path) -> None:
+    state, secret = str(tmp_path / "state"), ("-n", NAMESPACE, "secret", SCHEDULER_RECORDS)
+    before = up("--data-dir", state).ready()
+    key = before.get(*secret)["data"]["key"]
+    before.kill()
+    after = up("--data-dir", state).ready()
+    assert after.get(*secret)["data"]["key"] == key
 
 
 def test_a_second_process_on_the_same_directory_is_refused(up: Up, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import structlog
 
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_RECORDS
@@ -94,13 +95,23 @@ def test_a_secret_that_was_emptied_gets_another_key() -> None:
     in_cluster(scenario)
 
 
-@pytest.mark.parametrize("name", ["key", "previous-key"])
-def test_a_key_that_is_too_short_is_refused_and_not_replaced(name: str) -> None:
+def test_a_newest_key_that_is_too_short_is_told_and_replaced() -> None:
     async def scenario(world: World) -> None:
-        await put(world, key=b"n" * 32)
-        await put(world, **{name: b"short"})
-        with pytest.raises(ConfigError, match=f"data.{name} has 5 bytes, expected 32 or more"):
-            await keys_of(world, b"a")
+        await put(world, key=b"short")
+        with structlog.testing.capture_logs() as told:
+            assert await keys_of(world, b"a") == (b"a" * 32,)
+        assert "found 5 bytes, expected 32 or more" in [each.get("problem") for each in told]
+        assert await keys_of(world, b"b") == (b"a" * 32,)
+
+    in_cluster(scenario)
+
+
+def test_a_previous_key_that_is_too_short_is_told_and_not_used() -> None:
+    async def scenario(world: World) -> None:
+        await put(world, key=b"n" * 32, previous_key=b"short")
+        with structlog.testing.capture_logs() as told:
+            assert await keys_of(world, b"a") == (b"n" * 32,)
+        assert [each["field"].rpartition(" ")[2] for each in told] == ["data.previous-key"]
 
     in_cluster(scenario)
 

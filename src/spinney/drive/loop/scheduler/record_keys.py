@@ -1,6 +1,7 @@
 """The keys that plans are signed with: in a Secret that every scheduler of a cluster reads and no tenant can.
 
-The first scheduler that finds it empty fills it, by compare-and-swap. A key that is there is never replaced.
+The first scheduler that finds none that can be used makes one, by compare-and-swap. A key that can be used is never
+replaced.
 """
 
 from __future__ import annotations
@@ -94,19 +95,21 @@ async def _fill(door: Door, ref: Ref, found: _Meta | None, draw: Callable[[int],
 
 
 def read_keys(data: Mapping[str, str], shown: str) -> tuple[bytes, ...]:
-    """The keys in the data of the Secret; none: the newest is not there. A key that is too short is refused."""
-    keys = []
-    for name in (KEY, PREVIOUS) if data.get(KEY) else ():
-        if data.get(name):
-            keys.append(_read_key(data[name], f"{shown}: data.{name}"))
-    return tuple(keys)
+    """The keys in the data of the Secret; none: there is no newest that can be used. What can not be used is told."""
+    newest = _read_key(data.get(KEY, ""), f"{shown}: data.{KEY}")
+    if newest is None:
+        return ()
+    previous = _read_key(data.get(PREVIOUS, ""), f"{shown}: data.{PREVIOUS}")
+    return (newest,) if previous is None else (newest, previous)
 
 
-def _read_key(text: str, field: str) -> bytes:
+def _read_key(text: str, field: str) -> bytes | None:
     try:
         key = b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ConfigError(f"{field} is not base64: {error}") from None
-    if len(key) < KEY_BYTES:
-        raise ConfigError(f"{field} has {len(key)} bytes, expected {KEY_BYTES} or more")
-    return key
+    except (binascii.Error, ValueError) as error:
+        _log.warning("a key for records can not be used", field=field, problem=f"it is not base64: {error}")
+        return None
+    if text and len(key) < KEY_BYTES:
+        problem = f"found {len(key)} bytes, expected {KEY_BYTES} or more"
+        _log.warning("a key for records can not be used", field=field, problem=problem)
+    return key if len(key) >= KEY_BYTES else None
