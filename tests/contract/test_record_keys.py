@@ -1,4 +1,4 @@
-"""The key of records on an embedded server with RBAC: made by the first leader, found by the next, lost without harm."""
+"""The key of records on an embedded server with RBAC: made by the first leader, found by the next, lost unharmed."""
 
 from __future__ import annotations
 
