@@ -163,6 +163,34 @@ def test_inv2_a_gang_that_asks_for_more_while_its_plan_is_carried_out_is_repaire
         assert record.broken[:1] == ([] if raised == 3 else ["INV2"])
 
 
+def test_inv2_whoever_was_lost_excuses_no_more_than_itself() -> None:
+    seats = ("a-0", "n0"), ("a-1", "n1"), ("a-2", "n2"), ("a-3", "n3")
+    for bound, broken in ((3, []), (1, ["INV2"])):
+        record = Record()
+        record.gang("a", minimum=4)
+        for name, _ in seats:
+            record.pod(name, "a")
+        record.gang("a", *seats, minimum=4)
+        record.pod("a-3", "a", gone=True)
+        for name, node in seats[:bound]:
+            record.pod(name, "a", node)
+        record.gang("a", minimum=4)
+        assert record.broken[:1] == broken
+
+
+def test_inv2_a_seat_is_lost_with_its_node_and_not_because_that_has_grown() -> None:
+    for change, broken in (({"gpus": 16}, ["INV2"]), ({"gpus": 4}, []), ({"unschedulable": True}, [])):
+        record = Record()
+        record.gang("a")
+        for name in ("a-0", "a-1"):
+            record.pod(name, "a")
+        record.gang("a", ("a-0", "n0"), ("a-1", "n1"))
+        record.node("n1", "r0", **change)
+        record.pod("a-0", "a", "n0")
+        record.gang("a")
+        assert [text for text in record.broken if text == "INV2"] == broken
+
+
 def test_inv3_a_late_member_stays_in_the_domain_of_the_others() -> None:
     for node, broken in (("n1", []), ("n2", ["INV3"])):
         record = Record()

@@ -56,6 +56,9 @@ class Part:
     some: int | None = None
 
 
+NOBODY: Counter[str] = Counter()
+
+
 @dataclass(frozen=True, slots=True)
 class GangFacts:
     key: Key
@@ -95,12 +98,12 @@ class GangFacts:
     def is_inside(self, pod: PodFacts, part: Part) -> bool:
         return part is self.root or any(one is part for one in self.around(pod.leaf or LONE_LEAF))
 
-    def is_whole(self, part: Part, bound: Counter[str], *, strict: bool = True) -> bool:
-        """Enough of it is there; strictly: and no child has begun that is not whole."""
+    def is_whole(self, part: Part, bound: Counter[str], *, strict: bool = True, lost: Counter[str] = NOBODY) -> bool:
+        """Enough of it is there, with those that were `lost`; strictly: and no child has begun that is not whole."""
         children = self.children(part)
         if not children:
-            return bound[part.name] >= part.least
-        whole = sum(self.is_whole(child, bound, strict=strict) for child in children)
+            return bound[part.name] + lost[part.name] >= part.least
+        whole = sum(self.is_whole(child, bound, strict=strict, lost=lost) for child in children)
         begun = sum(self.has_begun(child, bound) for child in children) if strict else 0
         return whole >= max(begun, len(children) if part.some is None else part.some)
 

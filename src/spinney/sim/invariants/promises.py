@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spinney.core.scheduling.plan import Plan
-from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, PodFacts
+from spinney.sim.invariants.facts import LONE_LEAF, NOBODY, GangFacts, Key, PodFacts
 from spinney.sim.invariants.ground import Ground, most
 
 
@@ -55,10 +55,10 @@ def inv1_open(ground: Ground, plan: Plan, since_s: float) -> Iterator[str]:
             yield f"INV1 node {node} takes no pods, and is in a plan"
 
 
-def inv2_all_or_nothing(ground: Ground, gang: GangFacts) -> Iterator[str]:
-    """Asked where no plan is being carried out and nobody was lost."""
+def inv2_all_or_nothing(ground: Ground, gang: GangFacts, lost: Counter[str] = NOBODY) -> Iterator[str]:
+    """Asked where no plan is being carried out; `lost`: members that had a node or a seat and lost it, by leaf."""
     bound = _bound(ground, gang)
-    if bound and not gang.is_whole(gang.root, bound):
+    if bound and not gang.is_whole(gang.root, bound, lost=lost):
         yield f"INV2 {shown(gang.key)}: {dict(bound)} bound, which is neither nothing nor the minimum"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -59,12 +59,14 @@ class Watchdog:
         self._newest = promises.Epochs()
         self._record_keys = record_keys
         self._since: dict[Key, float] = {}
+        self._leaf_of: dict[str, str] = {}  # by uid
         self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
         self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
         self._deleted: dict[str, tuple[GangFacts, float]] = {}  # whose PodGroup went with its record, and when, by uid
         self._asked: dict[Key, tuple[Part, ...]] = {}  # what a gang asked when its plan was recorded
         self._seated_by: dict[str, tuple[str, int]] = {}  # the term whose plan seated a pod last, by uid
-        self._lost: Counter[Key] = Counter()
+        self._lost: dict[Key, Counter[str]] = defaultdict(Counter)  # members that had a node or a seat, by leaf
+        self._repaired: set[Key] = set()  # gangs of which a part was found: whoever completes them begins in between
         self._whole: set[Key] = set()
         self._fell: dict[Key, float] = {}  # when the last of a gang that stood was lost
         self._looks: dict[str, Callable[[Key, Json | None], None]] = {
@@ -128,6 +130,7 @@ class Watchdog:
         if pod is None:
             return
         self.ground.pods[key] = pod
+        self._leaf_of[pod.uid] = pod.leaf or LONE_LEAF
         if not pod.is_live:
             self._left.setdefault(pod.uid, self._now())
         if was is not None:
@@ -140,7 +143,7 @@ class Watchdog:
         if was.group is None or not was.is_live or not (was.node or self._is_seated(was)):
             return
         if pod is None or not pod.is_live:
-            self._lost[was.group] += 1
+            self._lost[was.group][was.leaf or LONE_LEAF] += 1
         if was.node and not any(one.node and one.is_live for one in self.ground.members(was.group)):
             self._begin_anew(was.group)
 
@@ -154,7 +157,11 @@ class Watchdog:
         self._whole.discard(key)
         self._fell[key] = self._now()
         if gang is None or gang.plan is None:
-            self._lost.pop(key, None)
+            self._excuse_no_more(key)
+
+    def _excuse_no_more(self, key: Key) -> None:
+        self._lost.pop(key, None)
+        self._repaired.discard(key)
 
     def _bound(self, pod: PodFacts, was: PodFacts) -> None:
         self.binds += 1
@@ -162,7 +169,7 @@ class Watchdog:
         lost = self._lost_records()
         if gang is None and pod.group is not None:
             gang = lost.get(pod.uid)
-            self._lost[pod.group] += 1  # whoever makes the PodGroup anew finds a part of a gang
+            self._repaired.add(pod.group)  # whoever makes the PodGroup anew finds a part of a gang
         since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
         self._note(promises.inv4_bound_as_recorded(self.ground, pod, was, _seats(lost)))
         self._note(promises.inv1_no_overcommit(self.ground, pod.node, since_s))
@@ -195,7 +202,7 @@ class Watchdog:
         if gang is not None and gang.plan is not None and gang.plan.state == "bind":
             self._deleted.update({seat.uid: (gang, self._now()) for seat in gang.plan.seats})
         if not any(pod.node and pod.is_live for pod in self.ground.members(key)):
-            self._lost.pop(key, None)
+            self._excuse_no_more(key)
             self._whole.discard(key)
             self._fell.pop(key, None)
         if not self._elects:  # who begins now takes the epoch after those that it finds
@@ -210,8 +217,9 @@ class Watchdog:
         self._asked[gang.key] = gang.parts
         since_s = self._now() - self._late_s
         self._note(promises.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
-        self._lost[gang.key] += sum(seat.uid in self._left for seat in plan.seats)
-        self._lost[gang.key] += self._fell.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan)
+        self._lost[gang.key].update(self._leaf_of[seat.uid] for seat in plan.seats if seat.uid in self._left)
+        if self._fell.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
+            self._repaired.add(gang.key)
         self._note(promises.inv7_lawful_plan(self.ground, gang, plan))
         if plan.state != "bind":
             return
@@ -234,25 +242,38 @@ class Watchdog:
         It was made for what the gang asked when it was recorded: who has that, and asks for more now, is repaired.
         """
         since_s = self._since[gang.key] - self._late_s
-        waiting = {pod.uid for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
-        left = [seat for seat in plan.seats if seat.uid in waiting]
-        self._lost[gang.key] += sum(len(list(self.ground.nodes[seat.node].since(since_s))) > 1 for seat in left)
+        waiting = {pod.uid: pod for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
+        left = [seat for seat in plan.seats if seat.uid in waiting and not self._is_as_it_was(seat.node, since_s)]
+        self._lost[gang.key].update(waiting[seat.uid].leaf or LONE_LEAF for seat in left)
         for seat in plan.seats:
             self._deleted.pop(seat.uid, None)
         self._half_bound(replace(gang, parts=self._asked[gang.key]))
         self._note(self._half_bound(gang))
         if not any(pod.node and pod.is_live for pod in self.ground.members(gang.key)):
-            self._lost.pop(gang.key, None)
+            self._excuse_no_more(gang.key)
+
+    def _is_as_it_was(self, node: str, since_s: float) -> bool:
+        """Whether nothing about a node changed that could cost a seat there: what only grows takes nothing away."""
+        versions = list(self.ground.nodes[node].since(since_s))
+        first = versions[0] if versions else None
+        return first is not None and all(
+            one is not None
+            and (one.labels, one.is_open) == (first.labels, first.is_open)
+            and all(one.amounts.get(name, 0) >= amount for name, amount in first.amounts.items())
+            for one in versions
+        )
 
     def _half_bound(self, gang: GangFacts) -> list[str]:
         """Asked when no plan is open. A gang that lost members, or was whole when it asked for less, is repaired."""
         if gang.plan is not None or gang.key in self._whole:
             return []
-        found = list(promises.inv2_all_or_nothing(self.ground, gang))
-        if not found and any(pod.node for pod in self.ground.members(gang.key)):
+        has_begun = any(pod.node for pod in self.ground.members(gang.key))
+        if has_begun and not any(promises.inv2_all_or_nothing(self.ground, gang)):
             self._whole.add(gang.key)
-            self._lost.pop(gang.key, None)
-        return found if not self._lost[gang.key] else []
+            self._excuse_no_more(gang.key)
+        if gang.key in self._repaired:
+            return []
+        return list(promises.inv2_all_or_nothing(self.ground, gang, self._lost[gang.key]))
 
     def _look_at_node(self, key: Key, obj: Json | None) -> None:
         history = self.ground.nodes[key[1]]
