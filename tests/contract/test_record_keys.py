@@ -1,4 +1,4 @@
-"""The key of records on an embedded server with RBAC: made by the first leader, found by the next, lost unharmed."""
+"""The key of records, on both servers with RBAC: made by the first leader, found by the next, lost unharmed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,6 @@ from unit.scheduler.scheduler_world import pod, podgroup
 
 Json = dict[str, Any]
 GROUPS = "scheduling.run.ai/v2alpha2/podgroups"
-pytestmark = [
-    pytest.mark.parametrize("role_server", ["embedded"], indirect=True),
-    pytest.mark.xdist_group("roles-embedded"),
-]
 SECRET: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SCHEDULER_RECORDS}}
 
 
