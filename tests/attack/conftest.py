@@ -6,31 +6,14 @@ import statistics
 from collections.abc import Iterator
 
 import pytest
-from _pytest.nodeid import coerce_node_id
 
 from attack.harm import Before, look
 from attack.installation import TENANT, Installation, installed
-from attack.table import GROUP
 from attack.tenants import ATTACKER, CLIQUES, GANGS, GROUPS, SETS, Attempt, settle
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 
 REFUSALS_S: list[float] = []
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All attacks on one worker: xdist 3.8 writes their group where pytest 9.2 does not look for it."""
-    if not config.getoption("loadgroup", False):
-        return
-    for item in items:
-        if _group_of(item) == GROUP and not item.nodeid.endswith(f"@{GROUP}"):
-            item._id = coerce_node_id(f"{item.nodeid}@{GROUP}")  # type: ignore[attr-defined]
-
-
-def _group_of(item: pytest.Item) -> str:
-    marker = item.get_closest_marker("xdist_group")
-    return str(marker.args[0]) if marker is not None else ""
 
 
 @pytest.fixture(scope="session")

@@ -51,14 +51,6 @@ def key_of(server: Server) -> bytes:
     return eventually(found, "there is a key", DEADLINE_S)
 
 
-def leads(server: Server) -> None:
-    def held() -> bool:
-        lease = Space(server, NAMESPACE).get("coordination.k8s.io/v1/leases", SCHEDULER_LEASE).ok(200)
-        return bool(lease["spec"]["holderIdentity"])
-
-    eventually(held, "it leads", DEADLINE_S)
-
-
 def submit(server: Server, name: str) -> Json:
     """A gang of one pod; the pod."""
     space = Space(server, "default")
@@ -114,8 +106,9 @@ def test_a_key_that_was_lost_costs_the_plans_signed_with_it_and_no_more(
 ) -> None:
     scheduler = kubeconfig_of_role(role_server, "scheduler", tmp_path)
     with running(at_work(role_server, scheduler)):
+        submit(role_server, "before")
+        node_of(role_server, "before")
         key = key_of(role_server)
-        leads(role_server)
     Space(role_server, NAMESPACE).patch("secrets", SCHEDULER_RECORDS, {"data": {"key": damage}}).ok(200)
     node = Space(role_server, "").list("nodes")["items"][-1]["metadata"]["name"]
     leave_plan(role_server, key, "planned", node)
@@ -131,8 +124,9 @@ def test_a_secret_that_is_deleted_does_not_stop_a_leader_and_is_filled_when_it_i
 ) -> None:
     scheduler, own = kubeconfig_of_role(role_server, "scheduler", tmp_path), Space(role_server, NAMESPACE)
     with running(at_work(role_server, scheduler)):
+        submit(role_server, "before")
+        node_of(role_server, "before")
         key = key_of(role_server)
-        leads(role_server)
         own.delete("secrets", SCHEDULER_RECORDS).ok(200)
         submit(role_server, "meanwhile")
         node_of(role_server, "meanwhile")
