@@ -21,6 +21,7 @@ SEEDS = [
     210036,  # a late member went to another rack than one that had to go for a plan which was not recorded
     310321,  # a gang asked for more while its plan was carried out, and the judge took it for half bound
     410839,  # a tied gang was decided while a bind of its base, recorded by the same leader elsewhere, was not seen
+    23935346,  # a tied gang waited for victims while its base grew elsewhere, and the judge took it for split before
 ]
 
 

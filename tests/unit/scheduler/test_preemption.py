@@ -129,6 +129,64 @@ def test_g12_a_base_that_waits_for_victims_does_not_leave_the_domain_of_its_scal
     in_world(scenario, nodes=TWO_RACKS)
 
 
+def test_g12_inv3_a_scaled_gang_that_waits_for_victims_follows_its_base_elsewhere() -> None:
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        for node in nodes[2:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": True}})
+        await world.apply([*CLASSES, gang("base", 1, "high", required=RACK), *pods("base", 1)])
+        await world.apply([gang("low", 1, "low"), *pods("low", 1)])
+        await world.settle()
+        await hold(world, "low-0")
+        dog = guarded(world)
+        tied = {"spinney.dev/tied-to": f"base,{RACK}"}
+        await world.apply([gang("scaled", 1, "high", required=RACK, annotations=tied), *pods("scaled", 1)])
+        await world.settle()
+        plan = await recorded(world, "scaled")
+        assert plan is not None and plan.state == "wait"
+        home = (await bound(world))["base-0"]
+        await patch(world, "Node", home, {"spec": {"unschedulable": True}})
+        await patch(world, "Node", nodes[2], {"spec": {"unschedulable": False}})
+        await world.delete("Pod", "base-0")
+        await world.apply([pod("base-1", "base")])
+        await world.settle()
+        await hold(world, "low-0", let_go=True)
+        await world.settle()
+        assert await bound(world) == {"base-1": nodes[2]}, "it goes nowhere without its base"
+        await patch(world, "Node", nodes[3], {"spec": {"unschedulable": False}})
+        await world.settle()
+        assert await bound(world) == {"base-1": nodes[2], "scaled-0": nodes[3]}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
+def test_g12_a_scaled_gang_that_waits_for_victims_stays_beside_a_base_that_grows_elsewhere() -> None:
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        for node in nodes[2:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": True}})
+        await world.apply([*CLASSES, gang("base", 1, "high", preferred=RACK), *pods("base", 1)])
+        await world.apply([gang("low", 1, "low"), *pods("low", 1)])
+        await world.settle()
+        await hold(world, "low-0")
+        dog = guarded(world)
+        tied = {"spinney.dev/tied-to": f"base,{RACK}"}
+        await world.apply([gang("scaled", 1, "high", required=RACK, annotations=tied), *pods("scaled", 1)])
+        await world.settle()
+        for node in nodes[2:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": False}})
+        await world.apply([pod("base-1", "base")])
+        await world.settle()
+        assert len(await domains(world, (await bound(world, "base")).values(), RACK)) == 2
+        await hold(world, "low-0", let_go=True)
+        await world.settle()
+        assert (await bound(world))["scaled-0"] in nodes[:2]
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
 def _stays(low: dict[str, Any], high: dict[str, Any], more: list[dict[str, Any]], labels: dict[str, str]) -> str:
     """What a gang of two is told that finds the room taken by one that may not be a victim."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from spinney.api.placement.problem import Gang
 from spinney.core.inventory.state import Inventory
 from spinney.core.inventory.tiers import NOWHERE
 from spinney.core.placement.parts import Invalid, Parts
@@ -52,3 +53,15 @@ def tied_slots(parts: Parts, inventory: Inventory, standings: Mapping[str, Membe
                 f"tied to gang {tie.gang} in {where}, but {member.pods} runs on {member.node} outside it", tie.level
             )
     return list(tree.members(depth, domain))
+
+
+def is_beside(gang: Gang, inventory: Inventory, standings: Mapping[str, Members], slots: Iterable[int]) -> bool:
+    """Whether places of a gang are in a domain that it shares with members of the one it is tied to."""
+    tie = gang.tied_to
+    tree = inventory.trees.get(gang.root.topology or "")
+    depth = tree.depth(tie.level) if tie is not None and tree is not None else None
+    if tie is None or tree is None or depth is None:
+        return tie is None
+    standing, domain_of = standings.get(tie.gang), tree.domain_of(depth)
+    theirs = {domain_of[slot] for _, slot in standing.live} if standing is not None else set()
+    return {domain_of[slot] for slot in slots} <= theirs - {NOWHERE}

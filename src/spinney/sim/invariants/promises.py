@@ -87,13 +87,19 @@ def inv3_required_topology(ground: Ground, gang: GangFacts, pod: PodFacts, since
 
 
 def inv3_ties(
-    ground: Ground, gang: GangFacts, plan: Plan, seated_by: Mapping[str, tuple[str, int]], since_s: float
+    ground: Ground,
+    gang: GangFacts,
+    plan: Plan,
+    seated: Mapping[str, tuple[str, int, float]],
+    since_s: float,
+    decided_s: float,
 ) -> Iterator[str]:
     """A plan of a gang that is tied is in the domain of its base, as far as that has stood there long enough.
 
     A member whose node was away a moment ago holds nobody, for it may have been taken for lost; but to be beside it is
-    to be beside the base. `seated_by`: terms by uid. Whom the maker of the plan has itself seated, and who has its
-    node, holds in any case: no view is older than what one wrote oneself.
+    to be beside the base. `seated`: by which term and when, by uid. Whom the maker of the plan had itself seated when
+    it decided, and who has its node, holds in any case: no view is older than what one wrote oneself. A plan that
+    waits is decided when it is recorded first: where others of the base go afterwards is theirs, if some stay.
     """
     if gang.tied_to is None or gang.tied_to[0] not in ground.gangs:
         return
@@ -102,7 +108,7 @@ def inv3_ties(
     members = [one for one in ground.members(base) if one.node and one.is_live]
     standing = any(ground.stays(one.node, since_s) for one in members)
     theirs = _all_domains(ground, topology, level, members, since_s)
-    own = [one for one in members if seated_by.get(one.uid) == (gang.lease, plan.epoch)]
+    own = [one for one in members if _seated_before(seated.get(one.uid), (gang.lease, plan.epoch), decided_s)]
     for node in sorted({seat.node for seat in plan.seats}):
         mine = ground.domains(topology, level, node, since_s)
         for one in own:
@@ -112,6 +118,10 @@ def inv3_ties(
                 yield f"INV3 {where}, of which the same leader seated {shown(one.key)} in {_paths(beside)}"
         if standing and not mine & theirs:
             yield f"INV3 {shown(gang.key)} on {node} in {_paths(mine)} is tied to {shown(base)} in {_paths(theirs)}"
+
+
+def _seated_before(seated: tuple[str, int, float] | None, term: tuple[str, int], decided_s: float) -> bool:
+    return seated is not None and seated[:2] == term and seated[2] <= decided_s
 
 
 def inv4_bound_as_recorded(ground: Ground, pod: PodFacts, was: PodFacts, lost: Mapping[str, str]) -> Iterator[str]:

@@ -64,7 +64,8 @@ class Watchdog:
         self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
         self._deleted: dict[str, tuple[GangFacts, float]] = {}  # whose PodGroup went with its record, and when, by uid
         self._asked: dict[Key, tuple[Part, ...]] = {}  # what a gang asked when its plan was recorded
-        self._seated_by: dict[str, tuple[str, int]] = {}  # the term whose plan seated a pod last, by uid
+        self._seated: dict[str, tuple[str, int, float]] = {}  # the term whose plan seated a pod last, and when, by uid
+        self._decided: dict[Key, tuple[frozenset[tuple[str, str]], float]] = {}  # the seats of a plan, and since when
         self._lost: dict[Key, Counter[str]] = defaultdict(Counter)  # members that had a node or a seat, by leaf
         self._repaired: set[Key] = set()  # gangs of which a part was found: whoever completes them begins in between
         self._whole: set[Key] = set()
@@ -221,14 +222,23 @@ class Watchdog:
         if self._fell.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
             self._repaired.add(gang.key)
         self._note(promises.inv7_lawful_plan(self.ground, gang, plan))
+        decided_s = self._decided_at(gang.key, plan)
         if plan.state != "bind":
             return
-        self._note(promises.inv3_ties(self.ground, gang, plan, self._seated_by, since_s))
-        self._seated_by.update(dict.fromkeys((seat.uid for seat in plan.seats), (gang.lease, plan.epoch)))
+        self._note(promises.inv3_ties(self.ground, gang, plan, self._seated, since_s, decided_s))
+        term = (gang.lease, plan.epoch, self._now())
+        self._seated.update(dict.fromkeys((seat.uid for seat in plan.seats), term))
         self._note(promises.inv1_open(self.ground, plan, since_s))
         if not self._records_come_late:
             for node in sorted({seat.node for seat in plan.seats}):
                 self._note(promises.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
+
+    def _decided_at(self, key: Key, plan: Plan) -> float:
+        """When a plan with these seats was recorded first."""
+        seats = frozenset((seat.uid, seat.node) for seat in plan.seats)
+        if key not in self._decided or self._decided[key][0] != seats:
+            self._decided[key] = (seats, self._now())
+        return self._decided[key][1]
 
     def _repairs(self, gang: GangFacts, plan: Plan) -> bool:
         """Whether the seats are too few for a gang of which nothing stands: its maker still saw others standing."""
@@ -245,6 +255,7 @@ class Watchdog:
         waiting = {pod.uid: pod for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
         left = [seat for seat in plan.seats if seat.uid in waiting and not self._is_as_it_was(seat.node, since_s)]
         self._lost[gang.key].update(waiting[seat.uid].leaf or LONE_LEAF for seat in left)
+        self._decided.pop(gang.key, None)
         for seat in plan.seats:
             self._deleted.pop(seat.uid, None)
         self._half_bound(replace(gang, parts=self._asked[gang.key]))

@@ -16,6 +16,7 @@ from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Run
 from spinney.api.placement.result import Decision, Victim
 from spinney.core.placement.engine import Engine, Standing
 from spinney.core.placement.holders import Holder, forget, holders, pod_sets, release
+from spinney.core.placement.ties import is_beside
 from spinney.core.scheduling.cluster import Cluster
 
 MOST_REFUSALS = 4096
@@ -102,6 +103,12 @@ class Decider:
     def places(self, name: str) -> Places:
         """Where the members of a gang are."""
         return self._engine.standings[name].live
+
+    def is_beside_its_base(self, gang: Gang, seats: Iterable[tuple[str, str]]) -> bool:
+        """Whether places (node and zone) of a gang are where members of the gang are that it is tied to."""
+        inventory = self._cluster.inventory
+        slots = [inventory.seat(node, zone) for node, zone in seats if inventory.find(node) is not None]
+        return is_beside(gang, inventory, self._engine.standings, slots)
 
     def known_refusal(self, gang: Gang, limits: Consolidate | None) -> Decision | None:
         """What a gang like this one, which might have disturbed others within the same limits, was told last."""

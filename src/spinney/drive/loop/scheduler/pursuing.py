@@ -137,7 +137,7 @@ class Pursuit:
         is_ready = is_allowed and rooms <= {Room.READY}
         if is_ready:
             still = [pod for pod in still if self._has_begun(group_of(pod))]
-        is_lost = Room.LOST in rooms or not self._ordering.allows(entry, seats)
+        is_lost = Room.LOST in rooms or not self._ordering.allows(entry, seats) or self._has_strayed(entry, plan)
         if is_lost or not all(self._is_lawful(entry, plan, pod) for pod in still):
             return self._abandon(entry, errand, there)
         self._book.waits[entry.key] = None
@@ -148,6 +148,12 @@ class Pursuit:
         self._seating.spare(entry)
         bind = msgspec.structs.replace(plan, epoch=self._epoch, state="bind", victims=(), moves=())
         return Promote(entry.key, Errand(group.metadata, bind, keys))
+
+    def _has_strayed(self, entry: Entry, plan: Plan) -> bool:
+        """Whether the gang that it is tied to has gone elsewhere while this one waited (INV3)."""
+        assert entry.reading is not None
+        seats = [(seat.node, seat.zone) for seat in plan.seats]
+        return not self._decider.is_beside_its_base(entry.reading.gang, seats)
 
     def _objection(self, entry: Entry, group: PodGroup, plan: Plan) -> str:
         """What is wrong with a plan of somebody else, before anything is done for it."""
