@@ -23,8 +23,8 @@ UNAVAILABLE = pytest.StashKey[str]()
 NO_REAL = "no real kube-apiserver"
 
 
-SUITES = {"attack", "browser", "fuzz-real", "up-real"}
-"""Groups with one server for all their modules. The servers of other groups are started module by module."""
+SUITES = {"attack"}
+"""Groups with one installation for all their modules."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -36,14 +36,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _keep_together(item: pytest.Item) -> None:
-    """The tests that share a server run on one worker: xdist 3.8 writes their group where pytest 9.2 does not look."""
+    """Those that share an installation run on one worker: xdist 3.8 writes the group where pytest 9.2 does not look."""
     marker = item.get_closest_marker("xdist_group")
-    if marker is None:
-        return
-    group = str(marker.args[0])
-    name = group if group in SUITES else f"{group}-{item.path.stem}"
-    if not item.nodeid.endswith(f"@{name}"):
-        item._id = coerce_node_id(f"{item.nodeid}@{name}")  # type: ignore[attr-defined]
+    group = str(marker.args[0]) if marker is not None else ""
+    if group in SUITES and not item.nodeid.endswith(f"@{group}"):
+        item._id = coerce_node_id(f"{item.nodeid}@{group}")  # type: ignore[attr-defined]
 
 
 def _leave_out_the_long_suite(config: pytest.Config, items: list[pytest.Item]) -> None:
