@@ -58,7 +58,8 @@ def check_unharmed(found: Installation, before: Before, pages: tuple[str, ...] =
 
 
 def check_roles(found: Installation, before: Before) -> None:
-    assert found.troubles() == []
+    troubles = found.troubles()
+    assert not troubles, troubles
     assert found.pids() == before.pids, "a role was restarted"
     assert found.lease() == before.lease, "the leader was brought down"
 

@@ -214,7 +214,9 @@ def _wait_ready(role: Role) -> None:
 def _all_well(found: Installation) -> bool:
     for role in found.roles.values():
         assert not role.has_ended, role.trouble()
-    return not found.troubles() and any(role.leads() for role in found.schedulers())
+    troubles = found.troubles()
+    assert not troubles, troubles
+    return any(role.leads() for role in found.schedulers())
 
 
 def _apply(server: Server, directory: Path, webhook_port: int) -> None:

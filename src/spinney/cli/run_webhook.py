@@ -142,7 +142,8 @@ class WebhookRole:
             for (path, status), count in sorted(self._webhook.answered.items())
         }
         faults = {f'faults_total{{path="{path}"}}': float(self._webhook.faults[path]) for path in (MUTATE, VALIDATE)}
-        return {**calls, **faults}
+        failing = float(self._upkeep is not None and bool(self._upkeep.failure))
+        return {**calls, **faults, "certificates_failing": failing}
 
     async def run(self) -> None:
         try:
@@ -171,8 +172,8 @@ class WebhookRole:
             await apply_configurations(self._door, self._configurations(address))
             await apply_conversion(self._client, self._door, address)
             self._url = ""
-        await publish_trust(self._client, self._trust_door, bundle)
         await publish_conversion_trust(self._client, self._trust_door, bundle)
+        await publish_trust(self._client, self._trust_door, bundle)
 
     def _source(self) -> Source:
         told = self._told.configuration.server.webhooks

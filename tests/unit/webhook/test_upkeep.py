@@ -167,3 +167,23 @@ async def test_a_directory_is_read_again_each_time(tmp_path: Path) -> None:
         assert await source.look(NOW) == made
     (tmp_path / "ca.crt").unlink()
     assert await source.look(NOW) == Papers(made.leaf, b"")
+
+
+async def test_a_webhook_that_was_trusted_once_stays_ready_while_nothing_can_be_published() -> None:
+    cluster = Cluster(SelfMade(InMemory(), ["h"], Schedule(settle_s=SETTLE_S)))
+    cluster._show(await cluster.upkeep.begin())
+    cluster.reachable = False
+    await cluster.upkeep.try_look(cluster._show)
+    assert cluster.upkeep.trouble == "certificates: out of reach"
+
+    cluster.reachable = True
+    await cluster.upkeep.try_look(cluster._show)
+    assert (cluster.upkeep.trouble, cluster.upkeep.failure) == ("", "")
+
+    cluster.reachable = False
+    await cluster.upkeep.try_look(cluster._show)
+    assert (cluster.upkeep.trouble, cluster.upkeep.failure) == ("", "out of reach")
+
+    cluster.time.passed_s = 10_000 * DAY_S
+    await cluster.upkeep.try_look(cluster._show)
+    assert cluster.upkeep.trouble == "the certificate has expired: out of reach"

@@ -24,7 +24,7 @@ Show = Callable[[tls.Certificate], None]
 
 
 class Upkeep:
-    """`begin` gives the first certificate; `run` looks after it from then on. `trouble` says what is wrong now."""
+    """`begin` gives the first certificate; `run` looks after it from then on."""
 
     def __init__(self, source: Source, publish: Publish, clock: Clock, settle_s: float) -> None:
         self._source = source
@@ -37,7 +37,22 @@ class Upkeep:
         self._before = b""
         self._published = b""
         self._published_at = 0.0
-        self.trouble = "certificates have not been published"
+        self._is_trusted = False
+        self.failure = ""
+        """Why the last look failed; empty if it did not."""
+
+    @property
+    def trouble(self) -> str:
+        """Why nobody should call this webhook.
+
+        A look that fails later on does not take it out of service: API servers go on trusting what they were told, and
+        they need it for every version they convert.
+        """
+        if not self._is_trusted:
+            return f"certificates: {self.failure}" if self.failure else "certificates have not been published"
+        if self._shown is not None and self._shown.leaf.expires_s <= self._clock.now():
+            return f"the certificate has expired: {self.failure or 'no other one is trusted yet'}"
+        return ""
 
     async def begin(self) -> tls.Certificate:
         """The certificate to listen with."""
@@ -48,13 +63,16 @@ class Upkeep:
     async def run(self, show: Show) -> None:
         """Until cancelled. What cannot be read or published now is tried again."""
         while True:
-            try:
-                await self.look(show)
-                self.trouble = ""
-            except Exception as error:
-                self.trouble = f"certificates: {error}"
-                log.warning("certificates could not be looked after", error=str(error))
+            await self.try_look(show)
             await asyncio.sleep(self._look_s)
+
+    async def try_look(self, show: Show) -> None:
+        try:
+            await self.look(show)
+            self.failure, self._is_trusted = "", True
+        except Exception as error:
+            self.failure = str(error)
+            log.warning("certificates could not be looked after", error=self.failure)
 
     async def look(self, show: Show) -> None:
         """One look: publish what is needed, then show what is trusted."""
