@@ -196,6 +196,17 @@ class Hall:
         found = self.space.get("pods", pod).ok(200)["status"].get("conditions") or []
         return next((each for each in found if each["type"] == "PodScheduled"), {})
 
+    def tells(self, pod: str, *fragments: str) -> str:
+        """Wait until PodScheduled of a pod says this."""
+
+        def check() -> str:
+            message: str = self.condition(pod).get("message", "")
+            assert message and all(fragment in message for fragment in fragments), message
+            return message
+
+        found: str = self.eventually(check, f"{pod} tells {fragments}")
+        return found
+
     def eventually(self, check: Any, what: str, deadline_s: float = DEADLINE_S) -> Any:
         return eventually(check, what, deadline_s)
 

@@ -40,7 +40,7 @@ def test_k8_a_gang_that_is_kept_out_explains_it_and_gets_in_when_the_other_is_go
     hall.make(*gang("web", "web", podAntiAffinity=about(RACK, "db")))
     hall.says("web", "2 node(s) kept out by pod anti-affinity")
     hall.explains("web", "pod anti-affinity")
-    assert "pod anti-affinity" in hall.condition("web-0")["message"]
+    hall.tells("web-0", "pod anti-affinity")
     hall.remove("pods", "db-0")
     hall.running("web", 1)
     hall.is_quiet("web")

@@ -283,7 +283,7 @@ def test_k2_pods_of_an_unknown_kind_join_each_other_in_one_domain(hall: Hall) ->
         member(hall, above, f"thing-{number}")
     assert count(hall, hall.running("thing", 4)) == 1
     member(hall, above, "thing-4")
-    tells(hall, "thing-4", f"Resources were not found for pod {hall.namespace}/thing-4")
+    hall.tells("thing-4", f"Resources were not found for pod {hall.namespace}/thing-4")
 
 
 def test_k2_a_pod_gang_of_another_operator_is_placed_as_it_says(stage: Stage, hall: Hall) -> None:
@@ -432,21 +432,9 @@ def test_k16_the_queue_that_a_job_names_is_charged(hall: Hall) -> None:
     hall.apply(job("second", 1, within("rack"), labels={QUEUE: team}))
     (name,) = hall.eventually(lambda: [each["metadata"]["name"] for each in hall.pods("second")], "its pod")
     sentence = f"{team} quota has reached the allowable limit of GPUs. Limit is 8"
-    told = tells(hall, name, sentence)
+    told = hall.tells(name, sentence)
     (gang,) = hall.explain("second")["gangs"]
     assert gang["explanation"]["lines"] == [told]
-
-
-def tells(hall: Hall, pod: str, sentence: str) -> str:
-    """What a pod says about waiting, once it begins with this."""
-
-    def check() -> str:
-        message: str = hall.condition(pod)["message"]
-        assert message.startswith(sentence), message
-        return message
-
-    message: str = hall.eventually(check, f"{pod} says {sentence}")
-    return message
 
 
 def test_k2_k16_a_missing_queue_is_seen_on_the_job_and_its_group(hall: Hall) -> None:

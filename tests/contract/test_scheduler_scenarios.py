@@ -160,8 +160,7 @@ def test_k14_an_elastic_gang_starts_with_its_minimum_and_grows_beside_it(hall: H
     rack = hall.domains(hall.bound("elastic").values())
     assert rack == {"z0/z0-b0/z0-b0-r0": 3}
     (left,) = {each["metadata"]["name"] for each in hall.pods("elastic")} - set(hall.bound("elastic"))
-    sentence = f"Resources were not found for pod {hall.namespace}/{left} due to:"
-    hall.eventually(lambda: hall.condition(left)["message"].startswith(sentence), "the one that waits is told why")
+    hall.tells(left, f"Resources were not found for pod {hall.namespace}/{left} due to:")
     hall.explains("elastic-0", "1 pod beyond the minimum")
     labels = {ZONE: "z0", BLOCK: "z0-b0", RACK: "z0-b0-r0", HOST: "late"}
     hall.cluster.create("nodes", late_node("late", labels)).ok(201)

@@ -388,3 +388,16 @@ def test_inv7_a_gang_is_not_short_because_somebody_marked_it_so() -> None:
         record.now += 1000
         record.dog.evicts(("default", "a-0"))
         assert record.broken == broken
+
+
+def test_inv7_a_gang_that_asked_for_less_is_evicted_as_stale_by_an_old_view_only() -> None:
+    for passed_s, broken in ((100, []), (130, ["INV7"])):
+        record = Record(late_s=120.0)
+        record.bind("a", ("a-0", "n0"), ("a-1", "n1"))
+        record.pod("a-1", "a", "n1", gone=True)
+        record.gang("a", annotations={KAI_STALE_TIMESTAMP: "2026-01-01T00:00:00Z"})
+        record.now += 1000
+        record.gang("a", minimum=1, annotations={KAI_STALE_TIMESTAMP: "2026-01-01T00:00:00Z"})
+        record.now += passed_s
+        record.dog.evicts(("default", "a-0"))
+        assert record.broken == broken

@@ -184,8 +184,13 @@ def inv7_lawful_eviction(ground: Ground, victim: PodFacts) -> Iterator[str]:
     if any(victim.uid in gang.plan.leaving for gang in ground.gangs.values() if gang.plan is not None):
         return
     mine = ground.gangs.get(victim.group) if victim.group is not None else None
-    if mine is None or not mine.is_stale or mine.is_whole(mine.root, _bound(ground, mine, there=True)):
+    if mine is None or not is_ended_as_stale(ground, mine):
         yield f"INV7 pod {shown(victim.key)} was evicted, and no plan needs it"
+
+
+def is_ended_as_stale(ground: Ground, gang: GangFacts) -> bool:
+    """Whether what is left of a gang may be evicted: it is marked as stale, and is below its minimum."""
+    return gang.is_stale and not gang.is_whole(gang.root, _bound(ground, gang, there=True))
 
 
 def inv10_fenced(gang: GangFacts, was: GangFacts | None, newest: Epochs) -> Iterator[str]:

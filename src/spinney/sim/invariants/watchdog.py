@@ -61,7 +61,7 @@ class Watchdog:
         self._since: dict[Key, float] = {}
         self._leaf_of: dict[str, str] = {}  # by uid
         self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
-        self._needed: dict[str, float] = {}  # until when plans needed somebody to leave, by uid
+        self._needed: dict[str, float] = {}  # until when somebody had to leave, by uid
         self._deleted: dict[str, tuple[GangFacts, float]] = {}  # whose PodGroup went with its record, and when, by uid
         self._asked: dict[Key, tuple[Part, ...]] = {}  # what a gang asked when its plan was recorded
         self._seated: dict[str, tuple[str, int, float]] = {}  # the term whose plan seated a pod last, and when, by uid
@@ -190,6 +190,8 @@ class Watchdog:
         self.ground.gangs[key] = gang
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
+        if was is not None and promises.is_ended_as_stale(self.ground, was):
+            self._needed.update((pod.uid, self._now()) for pod in self.ground.members(key))
         self._note(promises.inv10_fenced(gang, was, self._newest))
         self._newest.note(gang.lease, gang.epoch)
         if gang.plan is not None and (was is None or was.plan != gang.plan):
