@@ -130,8 +130,11 @@ class Cycle:
         self._improved = -1
 
     def _look_again(self, key: Key) -> None:
-        """A gang stands otherwise than it was read: it is not decided before it is read again."""
-        self._book.touch(key)
+        """Members of a gang need not go after all: whoever is decided next counts them, for room and for queues."""
+        self._muster.again(key)
+        entry = self._book.entries.get(key)
+        if entry is not None:
+            self._ordering.charge(entry)
         self._look_after(key, 0.0)
 
     # Acts
