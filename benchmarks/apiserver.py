@@ -17,10 +17,10 @@ from typing import Any
 
 import uvloop
 
-from spinney.drive.client.connection import Connection
-from spinney.drive.client.credentials import Fixed, Grant
-from spinney.drive.client.http import HttpTransport
-from spinney.drive.client.transport import Transport
+from spinney.drive.client.config.connection import Connection
+from spinney.drive.client.config.credentials import Fixed, Grant
+from spinney.drive.client.http.http_transport import HttpTransport
+from spinney.drive.client.http.transport import Transport
 from spinney.serve.apiserver.access.identity import ADMIN
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.serve.apiserver.http import HttpRequest

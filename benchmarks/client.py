@@ -15,13 +15,13 @@ from typing import Any
 
 from spinney.api.builtin.pod import Pod
 from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.cache import Cache
 from spinney.drive.client.codec import codec_for
-from spinney.drive.client.garbage import QuietCollector
-from spinney.drive.client.identity import of_struct
+from spinney.drive.client.http.transport import Response, Stream
+from spinney.drive.client.informers.cache import Cache
+from spinney.drive.client.informers.gc_pause import GcPause
+from spinney.drive.client.informers.identity import of_struct
+from spinney.drive.client.informers.watch import Watcher
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.client.transport import Response, Stream
-from spinney.drive.client.watch import Watcher
 
 PODS = ResourcePath("", "v1", "pods")
 
@@ -229,7 +229,7 @@ def _pod_cache() -> Cache[Pod]:
 async def _running(script: _Script, cache: Cache[Pod]) -> AsyncIterator[None]:
     dice = random.Random(1)
     client = ApiClient(script, dice)
-    watcher = Watcher(client, Selection(PODS), codec_for(Pod), cache, dice, during_list=QuietCollector())
+    watcher = Watcher(client, Selection(PODS), codec_for(Pod), cache, dice, during_list=GcPause())
     task = asyncio.create_task(watcher.run())
     try:
         yield

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from spinney.api.placement.problem import ANY_NODE, Amounts, Gang, Group, PodSet, Topology
 from spinney.core.inventory.counts import Shape
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 
 Ids = npt.NDArray[np.intp]
 Ratios = npt.NDArray[np.float64]

@@ -27,16 +27,16 @@ import uvloop
 
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.expansion.settings import Settings
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.client.transport import Response, Transport
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.controller import Controller
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.operator.running import Operator
-from spinney.drive.loop.operator.workshop import Workshop
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.http.transport import Response, Transport
+from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.controller.controller import Controller
+from spinney.drive.operator.operator import Operator
+from spinney.drive.operator.reconciler import ReconcileContext
+from spinney.drive.operator.settings_from_config import settings_of
 from spinney.serve.apiserver.access.identity import ADMIN
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.sim.kubernetes.assets import find_assets
@@ -142,17 +142,17 @@ class Counted:
 def _controllers() -> Iterator[list[Controller[Any]]]:
     """The controllers of operators that begin in the block."""
     made: list[Controller[Any]] = []
-    plain = Workshop.controller
+    plain = ReconcileContext.controller
 
-    def kept(shop: Workshop, *given: Any, **named: Any) -> Controller[Any]:
-        made.append(plain(shop, *given, **named))
+    def kept(context: ReconcileContext, *given: Any, **named: Any) -> Controller[Any]:
+        made.append(plain(context, *given, **named))
         return made[-1]
 
-    Workshop.controller = kept  # type: ignore[method-assign,assignment]
+    ReconcileContext.controller = kept  # type: ignore[method-assign,assignment]
     try:
         yield made
     finally:
-        Workshop.controller = plain  # type: ignore[method-assign]
+        ReconcileContext.controller = plain  # type: ignore[method-assign]
 
 
 @asynccontextmanager

@@ -33,16 +33,16 @@ from spinney.api import operator_configuration
 from spinney.api.admission import AdmissionRequest, Unreadable, Verdict
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
-from spinney.cli.manifest_files import Manifest
-from spinney.cli.validation import Validator
 from spinney.core import admission
 from spinney.core.admission import dynamo as dynamo_admission
-from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.findings import Findings
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import KAI, AdmissionSettings
 from spinney.core.expansion.backends import Capabilities
+from spinney.whatif.inputs.manifests import Manifest
+from spinney.whatif.validation import Validator
 
 Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ from benchmarks.engine.clusters import RESOURCES, TOPOLOGIES
 from benchmarks.greedy import Greedy
 from spinney.api.placement.problem import Gang, Group, Node, Options, PodSet, Topology
 from spinney.api.placement.result import Decision
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.engine import Engine
 
 Members = list[tuple[str, str]]
@@ -47,7 +47,7 @@ class Ours:
         return [(placement.pods, placement.node) for placement in answer.placements]
 
     def leave(self, gang: Gang, members: Members) -> None:
-        self.engine.standings.pop(gang.name)
+        self.engine.placed_gangs.pop(gang.name)
         _give_back(self.inventory, gang, members)
 
 

@@ -17,7 +17,7 @@ from benchmarks.engine.contenders import Baseline
 from spinney.api.placement.problem import Problem
 from spinney.api.placement.reading.problem import read_problem
 from spinney.api.placement.writing.result import write_result
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.place import place
 
 _TESTS = str(Path(__file__).resolve().parents[2] / "tests")

@@ -10,7 +10,7 @@ from benchmarks.engine.clocks import Figures, Row, Series, settled
 from benchmarks.engine.clusters import RACK, RESOURCES, TOPOLOGIES, TOPOLOGY, empty, node, pod_set
 from benchmarks.engine.contenders import Ours
 from spinney.api.placement.problem import DEFAULT_BUDGET, Gang, Group, Node, Options
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 
 Say = Callable[[str], None]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.engine.clocks import Row
 from benchmarks.engine.clusters import RESOURCES, TOPOLOGIES, TOPOLOGY, flat, full, numbered
 from spinney.api.placement.problem import Options
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.engine import Engine
 
 GOAL = "<= 300 MB for 100,000 nodes with 4 resources"

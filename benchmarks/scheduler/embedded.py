@@ -36,9 +36,9 @@ from benchmarks.scheduler.steps import (
     written,
 )
 from spinney.api.operator_configuration import load_configuration
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
-from spinney.drive.client.transport import Transport
+from spinney.drive.client.http.transport import Transport
 from spinney.serve.apiserver.access.identity import ADMIN
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.serve.apiserver.server import ApiServer

@@ -27,12 +27,12 @@ from benchmarks.scheduler.objects import (
 )
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
-from spinney.drive.client.transport import Transport
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.operator.running import Operator
-from spinney.drive.loop.scheduler.running import Scheduler
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.operator.operator import Operator
+from spinney.drive.operator.settings_from_config import settings_of
+from spinney.drive.scheduler.scheduler import Scheduler
+from spinney.drive.scheduler.settings import Settings
 
 Row = tuple[str, dict[str, Any], str]
 Say = Callable[[str], None]

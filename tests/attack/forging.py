@@ -8,7 +8,7 @@ from typing import Any
 from attack.tenants import GROUPS, VICTIMS, Attempt, make
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
-from spinney.core.scheduling.plan import Plan, Seat, Shift, encode
+from spinney.core.scheduling.plan import Assignment, Move, Plan, encode
 from unit.scheduler.scheduler_world import pod, podgroup
 
 Json = dict[str, Any]
@@ -44,13 +44,13 @@ def victim_uids(at: Attempt) -> list[str]:
 
 
 def to_bind(uids: list[str], node: str, epoch: int = 1) -> str:
-    return encode(Plan(epoch, "bind", tuple(Seat(uid, node, rank) for rank, uid in enumerate(uids))))
+    return encode(Plan(epoch, "bind", tuple(Assignment(uid, node, rank) for rank, uid in enumerate(uids))))
 
 
 def to_wait(uids: list[str], node: str, victims: list[str], moved: list[str], target: str, epoch: int = 1) -> str:
-    seats = tuple(Seat(uid, node, rank) for rank, uid in enumerate(uids))
-    shifts = tuple(Shift(uid, target) for uid in moved)
-    return encode(Plan(epoch, "wait", seats, victims=tuple(victims), moves=shifts))
+    assignments = tuple(Assignment(uid, node, rank) for rank, uid in enumerate(uids))
+    shifts = tuple(Move(uid, target) for uid in moved)
+    return encode(Plan(epoch, "wait", assignments, victims=tuple(victims), moves=shifts))
 
 
 def record(plan: str, epoch: str = "1") -> Json:

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from cluster_kit.loops import running
+from spinney.serve.dashboard.data_sources import Questions
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.running import serving
-from spinney.serve.dashboard.seeing import Questions
+from spinney.serve.dashboard.server import serving
 from unit.dashboard.world import World
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from browser.hosting import hosted
 from browser.visiting import Visit
 from spinney.api.labels import EXPLANATION
-from spinney.serve.dashboard.seeing import Happening, Key, Questions, Refused, Use
+from spinney.serve.dashboard.data_sources import ClusterEvent, Key, PlanRefused, Questions, TopologyUse
 from unit.dashboard.world import BLOCK, RACK, World
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -37,16 +37,16 @@ def _world() -> World:
     return world
 
 
-async def _events(gang: Key, pods: Sequence[str]) -> list[Happening]:
-    return [Happening(EVIL, EVIL, EVIL, EVIL, EVIL)]
+async def _events(gang: Key, pods: Sequence[str]) -> list[ClusterEvent]:
+    return [ClusterEvent(EVIL, EVIL, EVIL, EVIL, EVIL)]
 
 
-async def _plan(text: str) -> Refused:
-    return Refused(text)
+async def _plan(text: str) -> PlanRefused:
+    return PlanRefused(text)
 
 
 def test_b5_names_are_shown_and_never_obeyed(visit: Callable[..., Visit]) -> None:
-    questions = Questions(_events, lambda: [Use(EVIL, f"{EVIL}/{EVIL}", False, EVIL)], _plan, lambda: EVIL)
+    questions = Questions(_events, lambda: [TopologyUse(EVIL, f"{EVIL}/{EVIL}", False, EVIL)], _plan, lambda: EVIL)
     name = quote(NAME, safe="")
     addresses = ["/", "/gangs", f"/gangs/{name}/{name}", "/topologies", f"/nodes/{name}1", f"/gangs?q={quote(EVIL)}"]
     addresses += [f"/tree?topology={quote(EVIL)}&gang={name}/{name}", f"/gangs?state={quote(EVIL)}"]

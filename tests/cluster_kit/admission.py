@@ -16,15 +16,15 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
 from spinney.api.crds import crd
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve import tls
 from spinney.serve.apiserver.access.identity import MASTERS, Identity
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.serve.apiserver.running import Listen, listening
 from spinney.serve.webhook.configurations import Address, webhook_configurations
-from spinney.serve.webhook.running import serving
-from spinney.serve.webhook.serving import Webhook
+from spinney.serve.webhook.handler import Webhook
+from spinney.serve.webhook.listener import serving
 from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 
 Json = dict[str, Any]

@@ -18,17 +18,17 @@ import structlog
 from cluster_kit.users import USERS
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.own_writes import OwnWrites
-from spinney.drive.client.shared import SharedCaches
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.serve.apiserver.access.identity import MASTERS, Identity, Nobody
 from spinney.serve.apiserver.embedded import Embedded, WallClock, build
 from spinney.serve.apiserver.running import Listen, listening
 from spinney.serve.apiserver.server import ApiServer
-from spinney.sim.controllers.running import Controllers
+from spinney.sim.caches import Views
+from spinney.sim.controllers.manager import Controllers
 from spinney.sim.kubernetes.certificates import write_certificates
 from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 from spinney.sim.transport import InProcessTransport
-from spinney.sim.views import Views
 
 CONTROLLERS = ("disruption", "job")
 

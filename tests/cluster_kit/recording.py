@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from spinney.api.crds import all_crds
 from spinney.api.roles import Grant
-from spinney.drive.client.transport import Response, Stream, Transport, TransportTimeout
+from spinney.drive.client.http.transport import Response, Stream, Transport, TransportTimeout
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PLURALS = {(one["spec"]["group"], one["spec"]["names"]["kind"]): one["spec"]["names"]["plural"] for one in all_crds()}

@@ -15,11 +15,11 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
 from spinney.api.roles import NAMESPACE
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.sim.nodes.describe import load_nodes
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.world import RECORD_KEYS
+from spinney.whatif.inputs.node_files import load_nodes
 
 KINDS = [
     pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),

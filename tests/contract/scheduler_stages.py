@@ -22,8 +22,8 @@ from cluster_kit.server import eventually
 from cluster_kit.space import Space
 from contract.grouper_kinds import collection_of
 from contract.operator_stages import BLOCK, CONFIGURATION, HOST, RACK, ZONE
-from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.nodes.describe import load_nodes
+from spinney.drive.scheduler.settings import Settings
+from spinney.whatif.inputs.node_files import load_nodes
 from stack_kit.stage import DEADLINE_S, Stage, is_ready, stage_on
 from unit.scheduler.scheduler_world import TOPOLOGY
 
@@ -40,7 +40,7 @@ QUEUES = "scheduling.run.ai/v2/queues"
 SETS = "grove.io/v1alpha1/podcliquesets"
 WORKLOADS = (SETS, "deployments", "statefulsets", "jobs")
 KEYS = [ZONE, BLOCK, RACK, HOST]
-PATIENCE = Settings(patience_s=0.2)
+PATIENCE = Settings(incomplete_grace_s=0.2)
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from cluster_kit.server import Reply, Server, eventually
 from cluster_kit.space import Space
 from contract.grouper_kinds import collection_of, install, owned_by
 from spinney.core.grouping.settings import GrouperSettings
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.grouper.running import Grouper
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.grouper.grouper import Grouper
 
 Json = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workloads"

@@ -16,16 +16,15 @@ import yaml
 from simulation.plan_trial import compared_gangs
 from simulation.plan_workloads import CLASSES, QUEUES, workload
 from spinney.api.dynamo_conversion import from_list_form
-from spinney.cli.explain_finding import NotThere
-from spinney.cli.explain_reading import read_story
-from spinney.cli.manifest_files import Manifest
-from spinney.cli.plan_asking import Question, ask
-from spinney.cli.plan_snapshot import read_snapshot
-from spinney.core.view.forecast import Forecast
+from spinney.cli.inputs.plan_request import PlanRequest, prepare_plan
+from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.kubernetes.assets import find_or_build_assets
+from spinney.whatif.inputs.manifests import Manifest
+from spinney.whatif.inputs.snapshot import read_snapshot
+from spinney.whatif.workloads import WorkloadNotFound, read_story
 from stack_kit.spinney import Spinney, eventually, spinney
 
 Json = dict[str, Any]
@@ -85,12 +84,12 @@ async def looked(stack: Spinney, question: Any) -> Any:
         await transport.close()
 
 
-def planned(stack: Spinney, manifests: list[Json]) -> Forecast:
-    async def plan(client: ApiClient) -> Forecast:
+def planned(stack: Spinney, manifests: list[Json]) -> PlanResult:
+    async def plan(client: ApiClient) -> PlanResult:
         given = [Manifest("test", manifest) for manifest in manifests]
-        return (await ask(Question(given), await read_snapshot(client), client)).answer()
+        return (await prepare_plan(PlanRequest(given), await read_snapshot(client), client)).answer()
 
-    found: Forecast = asyncio.run(looked(stack, plan))
+    found: PlanResult = asyncio.run(looked(stack, plan))
     return found
 
 
@@ -98,7 +97,7 @@ def happened(stack: Spinney, kind: str, name: str) -> Any:
     async def explain(client: ApiClient) -> Any:
         try:
             gangs = (await read_story(client, "default", name, kind)).gangs
-        except NotThere:
+        except WorkloadNotFound:
             return []
         found = compared_gangs([(any(member.node for member in gang.members), gang) for gang in gangs], kind)
         return alike(found, name)

@@ -14,7 +14,7 @@ from cluster_kit.server import Server
 from cluster_kit.space import Space
 from contract.plan_stages import KINDS, account
 from spinney.cli.main import cli
-from spinney.sim.nodes.describe import load_nodes
+from spinney.whatif.inputs.node_files import load_nodes
 from stack_kit.bare import bare_server
 
 Json = dict[str, Any]

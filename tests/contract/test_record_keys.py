@@ -18,12 +18,12 @@ from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configur
 from spinney.api.meta import ObjectMeta
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_LEASE, SCHEDULER_RECORDS
-from spinney.cli.roles import Told
-from spinney.cli.run_scheduler import SchedulerRole
-from spinney.core.scheduling.plan import Plan, Seat, encode
-from spinney.core.scheduling.signature import Mark, Term, sign
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock
+from spinney.cli.wiring.roles.registry import RoleConfig
+from spinney.cli.wiring.roles.scheduler import SchedulerRole
+from spinney.core.scheduling.plan import Assignment, Plan, encode
+from spinney.core.scheduling.plan_signature import Mark, Term, sign
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role
 from unit.scheduler.scheduler_world import pod, podgroup
@@ -36,7 +36,7 @@ SECRET: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SCHED
 @asynccontextmanager
 async def at_work(server: Server, scheduler: Path) -> AsyncIterator[None]:
     connection = find_connection(SystemClock(), kubeconfig=scheduler)
-    role = SchedulerRole(Told(configured(**ELECTION), connection), connect(connection), connect(connection))
+    role = SchedulerRole(RoleConfig(configured(**ELECTION), connection), connect(connection), connect(connection))
     async with attended(server, Parts(NODES, controllers=()), role.run()):
         yield
 
@@ -66,7 +66,7 @@ def leave_plan(server: Server, key: bytes, name: str, node: str) -> None:
     lease = Space(server, NAMESPACE).get("coordination.k8s.io/v1/leases", SCHEDULER_LEASE).ok(200)
     term = Term(lease["metadata"]["uid"], lease["spec"]["leaseTransitions"])
     group = Space(server, "default").get(GROUPS, name).ok(200)["metadata"]
-    plan = encode(Plan(term.epoch, "bind", (Seat(uid, node),)))
+    plan = encode(Plan(term.epoch, "bind", (Assignment(uid, node),)))
     signed = sign(key, msgspec.convert(group, ObjectMeta), Mark(term, 1), plan)
     Space(server, "default").patch(GROUPS, name, {"metadata": {"annotations": signed}}).ok(200)
 

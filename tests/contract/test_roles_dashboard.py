@@ -17,12 +17,12 @@ from cluster_kit.space import Space
 from contract.dynamo_stages import component, deployment
 from contract.role_stages import DEADLINE_S, NODES, attended, configured
 from spinney.api.roles import ROLES
-from spinney.cli.dashboard import dashboard
-from spinney.cli.dashboard_options import DashboardOptions
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.cli.wiring.dashboard import dashboard
+from spinney.cli.wiring.dashboard_options import DashboardOptions
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock
+from spinney.drive.operator.settings_from_config import settings_of
+from spinney.drive.scheduler.settings import Settings
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role
 

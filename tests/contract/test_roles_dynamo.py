@@ -15,12 +15,12 @@ from contract.dynamo_stages import component, deployment
 from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured, take_the_lease_away
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import DYNAMO_LEASE
-from spinney.cli.roles import Told
-from spinney.cli.run_dynamo import DynamoRole
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.cli.wiring.roles.dynamo import DynamoRole
+from spinney.cli.wiring.roles.registry import RoleConfig
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock
+from spinney.drive.operator.settings_from_config import settings_of
+from spinney.drive.scheduler.settings import Settings
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role
 
@@ -34,7 +34,7 @@ async def at_work(server: Server, dynamo: Path, record: Record) -> AsyncIterator
     """The Dynamo part by itself."""
     connection = find_connection(SystemClock(), kubeconfig=dynamo)
     transport, lease = (LosesAnswers(RecordingTransport(connect(connection), record)) for _ in range(2))
-    role = DynamoRole(Told(CONFIGURATION, connection), transport, lease)
+    role = DynamoRole(RoleConfig(CONFIGURATION, connection), transport, lease)
     parts = Parts(NODES, operator=settings_of(CONFIGURATION), scheduler=Settings())
     async with attended(server, parts, role.run()):
         yield

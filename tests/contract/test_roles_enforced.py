@@ -18,11 +18,11 @@ from cluster_kit.space import Space
 from contract.role_stages import ELECTION, KINDS, configured, take_the_lease_away
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import OPERATOR_LEASE
-from spinney.cli.roles import Told
-from spinney.cli.run_operator import OperatorRole
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock
-from spinney.drive.loop.operator.start_up import StartUpFailed
+from spinney.cli.wiring.roles.operator import OperatorRole
+from spinney.cli.wiring.roles.registry import RoleConfig
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock
+from spinney.drive.operator.startup import StartupFailed
 from stack_kit.bare import bare_server, kubeconfig_of_role
 from stack_kit.stage import install_rights
 from unit.operator.operator_world import clique, podcliqueset
@@ -76,7 +76,7 @@ def start(server: Server, tmp_path: Path, record: Record) -> Iterator[Callable[[
             connection = find_connection(SystemClock(), kubeconfig=kubeconfig_of_role(server, "operator", tmp_path))
             transport = RecordingTransport(connect(connection), record)
             lease = RecordingTransport(connect(connection), record)
-            runs = Runs(OperatorRole(Told(CONFIGURATION, connection), transport, lease))
+            runs = Runs(OperatorRole(RoleConfig(CONFIGURATION, connection), transport, lease))
             held.enter_context(running(runs.held()))
             return runs
 
@@ -147,6 +147,6 @@ def test_c8_a_missing_right_to_its_topology_ends_it(server: Server, start: Calla
     runs = start()
     eventually(lambda: runs.failure is not None, "it ends", 60)
     failures = getattr(runs.failure, "exceptions", [runs.failure])
-    (failure,) = (each for each in failures if isinstance(each, StartUpFailed))
+    (failure,) = (each for each in failures if isinstance(each, StartupFailed))
     assert failure.status == 3
     assert 'cannot get resource "clustertopologies"' in str(failure)

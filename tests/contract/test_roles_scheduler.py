@@ -15,11 +15,11 @@ from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configur
 from spinney.api.labels import DEFAULT_QUEUE, SCHEDULER_KAI
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import SCHEDULER_LEASE
-from spinney.cli.roles import Told
-from spinney.cli.run_scheduler import SchedulerRole
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock
-from spinney.sim.controllers.running import ALL
+from spinney.cli.wiring.roles.registry import RoleConfig
+from spinney.cli.wiring.roles.scheduler import SchedulerRole
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock
+from spinney.sim.controllers.manager import ALL
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role
 
@@ -33,7 +33,7 @@ async def at_work(server: Server, scheduler: Path, record: Record) -> AsyncItera
     connection = find_connection(SystemClock(), kubeconfig=scheduler)
     transport = LosesAnswers(RecordingTransport(connect(connection), record))
     lease = LosesAnswers(RecordingTransport(connect(connection), record))
-    role = SchedulerRole(Told(CONFIGURATION, connection), transport, lease)
+    role = SchedulerRole(RoleConfig(CONFIGURATION, connection), transport, lease)
     parts = Parts(NODES, controllers=[each for each in ALL if each != "claim"])
     async with attended(server, parts, role.run()):
         yield

@@ -26,12 +26,12 @@ from spinney.api.crds import Conversion, crd
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, ROLES
 from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES, WEBHOOK_CONFIGURATION
-from spinney.cli.manifests_webhooks import SERVICE, webhook_objects
-from spinney.cli.roles import Told, WebhookOptions
-from spinney.cli.run_webhook import WebhookRole
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.loop.clock import SystemClock
-from spinney.serve.webhook.authorities import Schedule
+from spinney.cli.wiring.install_manifests import SERVICE, webhook_objects
+from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
+from spinney.cli.wiring.roles.webhook import WebhookRole
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.clock import SystemClock
+from spinney.serve.webhook.ca_rotation import Schedule
 from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server, kubeconfig_of_role
 
@@ -87,7 +87,9 @@ def start(server: Server, ports: list[int], record: Record, tmp_path: Path) -> I
 
         def begin(number: int = 0, schedule: Schedule | None = None) -> WebhookRole:
             connection = find_connection(SystemClock(), kubeconfig=kubeconfig_of_role(server, "webhook", tmp_path))
-            told = Told(CONFIGURATION, connection, WebhookOptions(port=ports[number], service=f"{NAMESPACE}/{SERVICE}"))
+            told = RoleConfig(
+                CONFIGURATION, connection, WebhookOptions(port=ports[number], service=f"{NAMESPACE}/{SERVICE}")
+            )
             role = WebhookRole(told, RecordingTransport(connect(connection), record), schedule=schedule)
             held.enter_context(running(while_running(role)))
             eventually(lambda: not role.trouble(), "the webhook is ready")

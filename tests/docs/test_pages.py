@@ -14,11 +14,11 @@ import pytest
 
 from docs.session_kit import ROOT
 from spinney.api.domains import DOMAINS
+from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.kinds.clustertopology import LevelStatus
 from spinney.api.labels import FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR
-from spinney.api.naming import DEFAULT_TOPOLOGY
 from spinney.api.reserved_keys import RESERVED, ReservedKeys
-from spinney.core.expansion import translation
+from spinney.core.expansion.podcliqueset import topology_resolution
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
@@ -46,7 +46,9 @@ def test_the_tables_of_refusals_know_every_refusal_and_are_up_to_date() -> None:
 
 def test_a_refusal_that_no_case_reaches_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tool_named("error_table")
-    monkeypatch.setattr(tool, "sites", lambda: {("spinney.core.admission.name_rules", 1): "invalid(path, name, text)"})
+    monkeypatch.setattr(
+        tool, "sites", lambda: {("spinney.core.admission.podcliqueset.structure", 1): "invalid(path, name, text)"}
+    )
     with pytest.raises(
         SystemExit, match=r"no case in error_cases\.yaml reaches\nspinney\.core\.admission\.name_rules:1"
     ):
@@ -86,9 +88,14 @@ def test_every_known_difference_of_the_contract_is_told() -> None:
 
 def test_c9_the_guide_for_administrators_knows_all_domains_reasons_and_names() -> None:
     guide = (ROOT / "docs" / "topologies.md").read_text()
-    reasons = re.findall(r'"((?:AllC|C|TopologyA)\w+)"', inspect.getsource(translation))
+    reasons = re.findall(r'"((?:AllC|C|TopologyA)\w+)"', inspect.getsource(topology_resolution))
     assert len(reasons) == 4
-    names = (DEFAULT_TOPOLOGY, FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR, translation.TOPOLOGY_LEVELS_UNAVAILABLE)
+    names = (
+        DEFAULT_TOPOLOGY,
+        FINALIZER_CLUSTERTOPOLOGY,
+        MANAGED_BY_OPERATOR,
+        topology_resolution.TOPOLOGY_LEVELS_UNAVAILABLE,
+    )
     fields = [field.encode_name for field in msgspec.structs.fields(LevelStatus)]
     assert not [word for word in (*DOMAINS, *reasons, *names, *fields) if word not in guide]
 

@@ -19,42 +19,48 @@ from fuzz.objects import Json
 from spinney.api.admission import AdmissionRequest
 from spinney.api.meta import ObjectMeta
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
-from spinney.cli.operator_settings import dynamo_settings_of
-from spinney.cli.plan_shadow import Shadow
-from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.cli.inputs.operator_settings import dynamo_settings_of
+from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.expansion.settings import Settings as OperatorSettings
-from spinney.core.grouping.chain import Chain, owner_of
-from spinney.core.grouping.grouping import group
+from spinney.core.grouping.group_shape import Lookups
+from spinney.core.grouping.owner_chain import OwnerChain, owner_of
+from spinney.core.grouping.pod_grouping import group
 from spinney.core.grouping.pods import Pod as GroupedPod
 from spinney.core.grouping.settings import GrouperSettings
-from spinney.core.grouping.shape import Lookups
+from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.cache import Cache
 from spinney.drive.client.codec import Broken, codec_for
 from spinney.drive.client.errors import ClientError, TransportError
-from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.http.transport import Response
+from spinney.drive.client.informers.cache import Cache
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.client.shared import SharedCaches
-from spinney.drive.client.transport import Response
-from spinney.drive.client.unreadable import Unreadable
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.controller import Controller
-from spinney.drive.loop.dynamo.running import Dynamo
-from spinney.drive.loop.dynamo.views import Views as DynamoViews
-from spinney.drive.loop.grouper.running import Grouper
-from spinney.drive.loop.operator import cliques, gangs, groups, sets, topologies
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.operator.effects import Effects
-from spinney.drive.loop.operator.views import Views as OperatorViews
-from spinney.drive.loop.operator.workshop import Workshop
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.controller.controller import Controller
+from spinney.drive.dynamo.caches import DynamoCaches as DynamoViews
+from spinney.drive.dynamo.dynamo import Dynamo
+from spinney.drive.grouper.grouper import Grouper
+from spinney.drive.operator import (
+    clustertopology_controller,
+    podclique_controller,
+    podcliquescalinggroup_controller,
+    podcliqueset_controller,
+    podgang_controller,
+)
+from spinney.drive.operator.caches import OperatorCaches as OperatorViews
+from spinney.drive.operator.reconciler import ReconcileContext
+from spinney.drive.operator.settings_from_config import settings_of
+from spinney.drive.scheduler.settings import Settings
+from spinney.serve.dashboard.data_sources import Views as DashboardViews
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.seeing import Views as DashboardViews
 from spinney.serve.webhook.reviews import answer_review
+from spinney.whatif.simulator import ClusterSimulator
 
 SETS = ResourcePath("grove.io", "v1alpha1", "podcliquesets")
 _MOST = 50
@@ -158,8 +164,8 @@ class Roles:
 
     # The roles
 
-    def _scheduler_and_pages(self) -> tuple[Shadow, Model]:
-        shadow = Shadow(Settings(), 0.0)
+    def _scheduler_and_pages(self) -> tuple[ClusterSimulator, Model]:
+        shadow = ClusterSimulator(Settings(), 0.0)
         seen = shadow.views
         made = SharedCaches(self._client, OwnWrites(), system_dice()).cache(Selection(SETS), dict)
         pages = DashboardViews(
@@ -170,10 +176,14 @@ class Roles:
     def _operator(self, settings: OperatorSettings) -> list[Controller[Any]]:
         writes, clock, dice = OwnWrites(), SystemClock(), system_dice()
         views = OperatorViews(SharedCaches(self._client, writes, dice), settings, True, False)
-        effects = Effects(Door(Silent(), dice, field_manager="fuzz", own_writes=writes), clock)  # type: ignore[arg-type]
-        shop = Workshop(views, settings, effects, self._client, clock, dice)
-        made = [sets.controller(shop, 1), groups.controller(shop, 1), cliques.controller(shop, 1)]
-        return [*made, gangs.controller(shop, 1), topologies.controller(shop)]
+        change_applier = ChangeApplier(Door(Silent(), dice, field_manager="fuzz", own_writes=writes), clock)  # type: ignore[arg-type]
+        context = ReconcileContext(views, settings, change_applier, self._client, clock, dice)
+        made = [
+            podcliqueset_controller.controller(context, 1),
+            podcliquescalinggroup_controller.controller(context, 1),
+            podclique_controller.controller(context, 1),
+        ]
+        return [*made, podgang_controller.controller(context, 1), clustertopology_controller.controller(context)]
 
     def _grouper(self) -> list[Controller[Any]]:
         grouper = Grouper(Silent(), SystemClock(), system_dice())  # type: ignore[arg-type]
@@ -212,7 +222,7 @@ class Roles:
             owner = owner_of(found)
             for pod in self.shadow.views.pods_of(("ns", "g"))[:3] or [GROUPED]:
                 seen = GroupedPod(pod.metadata)
-                group(Chain(seen, (owner,)), LOOKUPS, GrouperSettings())
+                group(OwnerChain(seen, (owner,)), LOOKUPS, GrouperSettings())
         except Exception as error:
             self.noted.fail("owner", error)
 

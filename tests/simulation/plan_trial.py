@@ -18,25 +18,29 @@ from simulation.plan_workloads import CLASSES, QUEUES, grown, nodes, workload
 from simulation.trial import hush
 from spinney.api.dynamo_conversion import from_list_form
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
-from spinney.cli.api_servers import CONVERTERS
-from spinney.cli.api_servers import _converted_here as definitions_converted_here
-from spinney.cli.explain_finding import NotThere
-from spinney.cli.explain_reading import read_story
-from spinney.cli.manifest_files import Manifest
-from spinney.cli.operator_settings import admission_of, dynamo_admission_of, dynamo_settings_of, read_configuration
-from spinney.cli.plan_asking import Question, ask
-from spinney.cli.plan_snapshot import read_snapshot
-from spinney.core.view.forecast import Forecast
-from spinney.core.view.story import GangStory
+from spinney.cli.inputs.operator_settings import (
+    admission_of,
+    dynamo_admission_of,
+    dynamo_settings_of,
+    read_configuration,
+)
+from spinney.cli.inputs.plan_request import PlanRequest, prepare_plan
+from spinney.cli.wiring.api_servers import CONVERTERS
+from spinney.cli.wiring.api_servers import _converted_here as definitions_converted_here
+from spinney.core.view.explanation import GangExplanation
+from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.errors import ApiStatusError
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.operator.settings_from_config import settings_of
+from spinney.drive.scheduler.settings import Settings
 from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.manifests import Manifest
+from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.snapshot import read_snapshot
+from spinney.whatif.workloads import WorkloadNotFound, read_story
 
 Json = dict[str, Any]
 NAMES = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
@@ -61,7 +65,7 @@ async def whole_stack(sim: Sim, described: str) -> AsyncIterator[World]:
     server = build(Embedded(plugins=rules, converters=CONVERTERS), sim.clock, sim.dice)
     parts = Parts(
         nodes=load_nodes(described),
-        habits=Habits(heartbeat_s=0),
+        behaviour=NodeBehaviour(heartbeat_s=0),
         operator=settings_of(told),
         scheduler=Settings(names=NAMES),
         dynamo=dynamo_settings_of(told),
@@ -112,7 +116,7 @@ async def _compare(world: World, trial: Trial, name: str, manifests: list[Json],
     await world.settle(quiet_s=20)
     try:
         story = await read_story(world.client, "default", name, kind)
-    except NotThere as error:
+    except WorkloadNotFound as error:
         if forecast.gangs:
             trial.different.append(f"{kind} {name}: {error}; planned: {_short(forecast)}")
         return False
@@ -130,29 +134,29 @@ async def _compare(world: World, trial: Trial, name: str, manifests: list[Json],
     return True
 
 
-async def foretold(world: World, manifests: list[Json]) -> Forecast:
+async def foretold(world: World, manifests: list[Json]) -> PlanResult:
     given = [Manifest("test", manifest) for manifest in manifests]
-    question = Question(given, scheduler=Settings(names=NAMES))
-    placing = await ask(question, await read_snapshot(world.client), world.client, world.clock.now())
+    question = PlanRequest(given, scheduler=Settings(names=NAMES))
+    placing = await prepare_plan(question, await read_snapshot(world.client), world.client, world.clock.now())
     return placing.answer()
 
 
-def _short(forecast: Forecast) -> str:
+def _short(forecast: PlanResult) -> str:
     if any(one.refusals for one in forecast.workloads):
         return "refused"
     return ",".join(sorted({gang.verdict for gang in forecast.gangs}))
 
 
-def _seen(forecast: Forecast, kind: str, grows: bool) -> Any:
+def _seen(forecast: PlanResult, kind: str, grows: bool) -> Any:
     """Of a gang that grows it is told how many pods have nodes, not whether it fits: it runs."""
     return compared_gangs([(grows or gang.fits, gang.story) for gang in forecast.gangs], kind)
 
 
-def _happened(gangs: list[GangStory], kind: str, grows: bool) -> Any:
+def _happened(gangs: list[GangExplanation], kind: str, grows: bool) -> Any:
     return compared_gangs([(grows or any(member.node for member in gang.members), gang) for gang in gangs], kind)
 
 
-def compared_gangs(gangs: list[tuple[bool, GangStory]], kind: str) -> Any:
+def compared_gangs(gangs: list[tuple[bool, GangExplanation]], kind: str) -> Any:
     """The level and the domain of every group, and how many have nodes; by name, and what is told, where names are the
     same.
     """

@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-from spinney.sim.words import RUN_SECONDS
+from spinney.sim.objects import RUN_SECONDS
 
 Json = dict[str, Any]
 

@@ -17,18 +17,18 @@ from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
-from spinney.drive.client.transport import Response, Stream, Transport, TransportTimeout
-from spinney.drive.loop.election import LEASES, Elect, Election, Leadership, LeadershipLost, Terms
-from spinney.drive.loop.grouper.running import Grouper
-from spinney.drive.loop.operator.start_up import StartUpFailed
-from spinney.drive.loop.scheduler.running import FIELD_MANAGER, Scheduler
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.client.http.transport import Response, Stream, Transport, TransportTimeout
+from spinney.drive.election.leader_election import LEASES, Elect, Election, Leadership, LeadershipLost, LeaseSettings
+from spinney.drive.grouper.grouper import Grouper
+from spinney.drive.operator.startup import StartupFailed
+from spinney.drive.scheduler.scheduler import FIELD_MANAGER, Scheduler
+from spinney.drive.scheduler.settings import Settings
 from spinney.sim.faults import Crash, FaultyTransport, Schedule
-from spinney.sim.trace import TracingTransport
+from spinney.sim.request_trace import TracingTransport
 from spinney.sim.world import World
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
-TERMS = Terms(duration_s=12, renew_deadline_s=8.0, retry_s=3.0)
+TERMS = LeaseSettings(duration_s=12, renew_deadline_s=8.0, retry_s=3.0)
 _TIMEOUT_S = 5.0
 
 
@@ -214,7 +214,7 @@ class SchedulerProcess:
             self.crashes += 1
         elif leaves and all(isinstance(each, LeadershipLost) for each in leaves):
             self.lost += 1
-        elif leaves and all(isinstance(each, (ClientError, StartUpFailed)) for each in leaves) and not self.is_calm:
+        elif leaves and all(isinstance(each, (ClientError, StartupFailed)) for each in leaves) and not self.is_calm:
             self.gave_up += 1
         elif error is not None:
             self.trouble.append(error)
@@ -238,9 +238,9 @@ class SchedulerProcess:
         clock = SkewedClock(self.world.clock, self.skew_s)
         lease = LEASES.ref("spinney-scheduler", NAMESPACE)
         election = Election(
-            client, door, lease, f"{self.name}-{len(self.lives)}", clock, self.dice, terms=TERMS, watches=True
+            client, door, lease, f"{self.name}-{len(self.lives)}", clock, self.dice, lease_settings=TERMS, watches=True
         )
-        await election.stand(lambda elect: self._schedule(life, elect))
+        await election.campaign(lambda elect: self._schedule(life, elect))
 
     async def _schedule(self, life: Life, elect: Elect | None) -> None:
         """As `spinney run scheduler` does: views while it stands by, the pod-grouper when it leads."""

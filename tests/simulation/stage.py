@@ -13,16 +13,16 @@ from simulation.processes import SchedulerProcess
 from simulation.rest import kept_for_nobody
 from simulation.scenarios import Scenario
 from simulation.trial import NEEDED, hush
-from spinney.drive.client.transport import Stream, Transport, TransportError
+from spinney.drive.client.http.transport import Stream, Transport, TransportError
 from spinney.serve.apiserver.store import Event
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import CrashPoint, Schedule
-from spinney.sim.installed import installed_rules
+from spinney.sim.installed_roles import installed_rules
 from spinney.sim.invariants.watchdog import Watchdog
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.scheduler.scheduler_world import TOPOLOGY
 
 Json = dict[str, Any]
@@ -109,7 +109,7 @@ def outcome(scenario: Scenario, crash: CrashPoint | None = None, stale: Stale | 
     hush()
 
     async def main(sim: Sim) -> Outcome:
-        parts = Parts(nodes=load_nodes(scenario.nodes), habits=Habits(heartbeat_s=0), controllers=())
+        parts = Parts(nodes=load_nodes(scenario.nodes), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
         async with World(sim.clock, sim.dice, parts, rules=(installed_rules(),)) as world:
             first = [] if scenario.name == "topology change" else [TOPOLOGY]
             await world.apply([*NEEDED, *first, *scenario.before])

@@ -7,15 +7,15 @@ import pytest
 from simulation.processes import SchedulerProcess
 from simulation.trial import NEEDED, hush
 from spinney.api.roles import NAMESPACE
-from spinney.core.scheduling.signature import claimed
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.core.scheduling.plan_signature import claimed
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import CrashPoint, Schedule, When
 from spinney.sim.invariants.watchdog import Watchdog
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.topologies import RACK
 from unit.scheduler.record_forging import about
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, plan_of, podgroup, pods
@@ -40,7 +40,7 @@ def test_inv10_a_lease_made_anew_counts_from_one_and_plans_in_flight_are_carried
     hush()
 
     async def main(sim: Sim) -> None:
-        parts = Parts(nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), controllers=())
+        parts = Parts(nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*NEEDED, TOPOLOGY])
             dog = Watchdog.over(world, late_s=1.0)

@@ -9,11 +9,10 @@ import pytest
 from simulation.plan_trial import foretold, whole_stack
 from simulation.trial import hush
 from spinney.api.dynamo_conversion import from_list_form
-from spinney.cli.explain_finding import NotThere
-from spinney.cli.explain_reading import read_story
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import DEFAULT_NODES
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import DEFAULT_NODES
+from spinney.whatif.workloads import WorkloadNotFound, read_story
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -107,7 +106,7 @@ def test_a_deployment_without_a_set_says_why_it_has_no_gang() -> None:
         planned = await foretold(world, [odd])
         await world.apply([odd])
         await world.settle(quiet_s=20)
-        with pytest.raises(NotThere, match="queue 'nobodys' not found in cluster") as told:
+        with pytest.raises(WorkloadNotFound, match="queue 'nobodys' not found in cluster") as told:
             await read_story(world.client, "default", "wide", "DynamoGraphDeployment")
         assert planned.workloads[0].refusals[0] in str(told.value)
 
@@ -121,7 +120,7 @@ def test_a_job_that_cannot_be_grouped_says_why_it_has_no_gang() -> None:
         planned = await foretold(world, [odd])
         await world.apply([odd])
         await world.settle(quiet_s=20)
-        with pytest.raises(NotThere, match="Requested topology x does not exist") as told:
+        with pytest.raises(WorkloadNotFound, match="Requested topology x does not exist") as told:
             await read_story(world.client, "default", "wide", "Job")
         assert planned.workloads[0].refusals[0] in str(told.value)
 

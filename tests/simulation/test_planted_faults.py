@@ -14,23 +14,23 @@ from simulation.trial import NEEDED, hush
 from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import Gang, Group
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import Plan
-from spinney.core.scheduling.priorities import Priorities
-from spinney.core.scheduling.signature import Mark, Term, sign
+from spinney.core.scheduling.plan_signature import Mark, Term, sign
 from spinney.drive.apply.outcome import Written
-from spinney.drive.loop.scheduler import carrying, records
-from spinney.drive.loop.scheduler.binding import Binder, Bound, Fate
-from spinney.drive.loop.scheduler.deciding import Decider
-from spinney.drive.loop.scheduler.reports import Reports
-from spinney.drive.loop.scheduler.settings import Settings
-from spinney.drive.loop.scheduler.views import Views
+from spinney.drive.scheduler.caches import SchedulerCaches
+from spinney.drive.scheduler.execution import plan_executor, plan_store
+from spinney.drive.scheduler.execution.binder import Binder, BindResult, BindResults
+from spinney.drive.scheduler.settings import Settings
+from spinney.drive.scheduler.status.status_writer import StatusWriter
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Fault, Schedule
 from spinney.sim.invariants.watchdog import Watchdog
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup, pods
 from unit.scheduler.watched_world import patch
@@ -52,7 +52,7 @@ def broken(step: Step, schedule: Schedule | None = None, epoch: int = 0) -> set[
     hush()
 
     async def main(sim: Sim) -> set[str]:
-        parts = Parts(nodes=load_nodes(TWO_RACKS), habits=Habits(heartbeat_s=0), controllers=())
+        parts = Parts(nodes=load_nodes(TWO_RACKS), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*NEEDED, TOPOLOGY, _class("x"), _class("y")])
             dog = Watchdog.over(world, late_s=0.5)
@@ -124,15 +124,15 @@ def forget_reservations(patch: Patch) -> None:
 def bind_half(patch: Patch) -> None:
     bind_all = Binder.bind_all
 
-    async def bind_one(self: Binder, plan: Plan, keys: Any) -> Bound:
-        await bind_all(self, msgspec.structs.replace(plan, seats=plan.seats[:1]), keys)
-        return Bound({seat.uid: Fate.TAKEN for seat in plan.seats})
+    async def bind_one(self: Binder, plan: Plan, keys: Any) -> BindResults:
+        await bind_all(self, msgspec.structs.replace(plan, assignments=plan.assignments[:1]), keys)
+        return BindResults({assignment.uid: BindResult.BOUND for assignment in plan.assignments})
 
     patch.setattr(Binder, "bind_all", bind_one)
 
 
 def let_latecomers_go_anywhere(patch: Patch) -> None:
-    ask = Decider._ask
+    ask = PlacementSession._ask
 
     def free(part: Group) -> Group:
         leaves = tuple([msgspec.structs.replace(each, required=None) for each in part.pods])
@@ -140,31 +140,31 @@ def let_latecomers_go_anywhere(patch: Patch) -> None:
             part, required=None, pods=leaves, groups=tuple([free(each) for each in part.groups])
         )
 
-    def ask_freely(self: Decider, gang: Gang, *rest: Any) -> Any:
+    def ask_freely(self: PlacementSession, gang: Gang, *rest: Any) -> Any:
         return ask(self, msgspec.structs.replace(gang, root=free(gang.root)) if gang.running else gang, *rest)
 
-    patch.setattr(Decider, "_ask", ask_freely)
+    patch.setattr(PlacementSession, "_ask", ask_freely)
 
 
 def bind_without_record(patch: Patch) -> None:
     async def record(door: Any, group: Any, *rest: Any) -> Written:
         return Written(b"", group.uid, group.resource_version)
 
-    patch.setattr(carrying, "record", record)
+    patch.setattr(plan_executor, "write_plan", record)
 
 
 def say_nothing(patch: Patch) -> None:
     async def keep_silent(*_: Any) -> bool:
         return True
 
-    patch.setattr(Reports, "_tell", keep_silent)
+    patch.setattr(StatusWriter, "_tell", keep_silent)
 
 
 def leave_the_record(patch: Patch) -> None:
     async def sleep(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr(carrying, "drop", sleep)
+    patch.setattr(plan_executor, "remove_plan", sleep)
 
 
 def think_much_of_some(patch: Patch) -> None:
@@ -173,11 +173,11 @@ def think_much_of_some(patch: Patch) -> None:
 
 
 def overlook_later_leaders(patch: Patch) -> None:
-    patch.setattr(records, "verify", lambda keys, group: None)
+    patch.setattr(plan_store, "verify", lambda keys, group: None)
 
 
 def trust_any_view(patch: Patch) -> None:
-    patch.setattr(Views, "is_fresh", lambda *_: True)
+    patch.setattr(SchedulerCaches, "is_fresh", lambda *_: True)
 
 
 LATE = Schedule(rates={Fault.WATCH_LATE: 1.0}, watch_delay_s=4.0, only=lambda _, path: path.endswith("/pods"))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.labels import KAI_STALE_TIMESTAMP
-from spinney.core.scheduling.plan import Plan, Seat, encode
+from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.sim.invariants.watchdog import NODES, PODGROUPS, PODS, TOPOLOGIES, Watchdog
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup
@@ -35,13 +35,13 @@ class Record:
         status = {"allocatable": {GPU: str(gpus), "pods": "110"}}
         self.write(NODES, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
 
-    def gang(self, name: str, *seats: tuple[str, str], epoch: int = 1, gone: bool = False, **spec: Any) -> None:
+    def gang(self, name: str, *assignments: tuple[str, str], epoch: int = 1, gone: bool = False, **spec: Any) -> None:
         """With a plan, if there are seats: (pod, node)."""
         found = podgroup(name, spec.pop("minimum", 2), **spec)
         found["metadata"]["uid"] = f"uid-of-{name}"
         found["metadata"]["annotations"] = {**found["metadata"]["annotations"], "spinney.dev/epoch": str(epoch)}
-        if seats:
-            plan = Plan(epoch, "bind", tuple([Seat(f"uid-of-{who}", node) for who, node in seats]))
+        if assignments:
+            plan = Plan(epoch, "bind", tuple([Assignment(f"uid-of-{who}", node) for who, node in assignments]))
             found["metadata"]["annotations"]["spinney.dev/plan"] = encode(plan)
         self.write(PODGROUPS, found, gone=gone)
 
@@ -52,13 +52,13 @@ class Record:
             found["spec"]["nodeName"] = node
         self.write(PODS, found, gone=gone)
 
-    def bind(self, group: str, *seats: tuple[str, str], **spec: Any) -> None:
+    def bind(self, group: str, *assignments: tuple[str, str], **spec: Any) -> None:
         """From pods to a plan to binds to no plan."""
         self.gang(group, **spec)
-        for who, _ in seats:
+        for who, _ in assignments:
             self.pod(who, group)
-        self.gang(group, *seats, **spec)
-        for who, node in seats:
+        self.gang(group, *assignments, **spec)
+        for who, node in assignments:
             self.pod(who, group, node)
         self.gang(group, **spec)
 
@@ -153,10 +153,10 @@ def test_inv2_a_gang_that_asks_for_more_while_its_plan_is_carried_out_is_repaire
         record.gang("a", minimum=2)
         for name in ("a-0", "a-1"):
             record.pod(name, "a")
-        seats = ("a-0", "n0"), ("a-1", "n1")
-        record.gang("a", *seats, minimum=2)
-        record.gang("a", *seats, minimum=raised)
-        bound = seats if raised == 3 else seats[:1]
+        assignments = ("a-0", "n0"), ("a-1", "n1")
+        record.gang("a", *assignments, minimum=2)
+        record.gang("a", *assignments, minimum=raised)
+        bound = assignments if raised == 3 else assignments[:1]
         for name, node in bound:
             record.pod(name, "a", node)
         record.gang("a", minimum=raised)
@@ -164,15 +164,15 @@ def test_inv2_a_gang_that_asks_for_more_while_its_plan_is_carried_out_is_repaire
 
 
 def test_inv2_whoever_was_lost_excuses_no_more_than_itself() -> None:
-    seats = ("a-0", "n0"), ("a-1", "n1"), ("a-2", "n2"), ("a-3", "n3")
+    assignments = ("a-0", "n0"), ("a-1", "n1"), ("a-2", "n2"), ("a-3", "n3")
     for bound, broken in ((3, []), (1, ["INV2"])):
         record = Record()
         record.gang("a", minimum=4)
-        for name, _ in seats:
+        for name, _ in assignments:
             record.pod(name, "a")
-        record.gang("a", *seats, minimum=4)
+        record.gang("a", *assignments, minimum=4)
         record.pod("a-3", "a", gone=True)
-        for name, node in seats[:bound]:
+        for name, node in assignments[:bound]:
             record.pod(name, "a", node)
         record.gang("a", minimum=4)
         assert record.broken[:1] == broken
@@ -290,20 +290,20 @@ def test_inv10_without_an_election_an_epoch_goes_with_the_last_podgroup_that_has
         assert record.broken == broken
 
 
-def _asks(record: Record, *seats: tuple[str, str], before: Json, after: Json, bound: int) -> None:
+def _asks(record: Record, *assignments: tuple[str, str], before: Json, after: Json, bound: int) -> None:
     """A plan is recorded, what the gang asks changes, so many seats are bound, the plan is dropped."""
     record.gang("a", **before)
-    for name, _ in seats:
+    for name, _ in assignments:
         record.pod(name, "a")
-    record.gang("a", *seats, **before)
-    record.gang("a", *seats, **after)
-    for name, node in seats[:bound]:
+    record.gang("a", *assignments, **before)
+    record.gang("a", *assignments, **after)
+    for name, node in assignments[:bound]:
         record.pod(name, "a", node)
     record.gang("a", **after)
 
 
 def test_inv2_a_gang_that_asks_for_something_else_is_bound_as_it_was_asked_first_or_as_it_is_asked_now() -> None:
-    seats = ("a-0", "n0"), ("a-1", "n1"), ("a-2", "n2")
+    assignments = ("a-0", "n0"), ("a-1", "n1"), ("a-2", "n2")
     for before, after, bound, broken in (
         ({"minimum": 3}, {"minimum": 4}, 3, []),
         ({"minimum": 3}, {"minimum": 4}, 1, ["INV2"]),
@@ -312,7 +312,7 @@ def test_inv2_a_gang_that_asks_for_something_else_is_bound_as_it_was_asked_first
         ({"minimum": 3}, {"minimum": 3, "required": BLOCK}, 1, ["INV2"]),
     ):
         record = Record()
-        _asks(record, *seats, before=before, after=after, bound=bound)
+        _asks(record, *assignments, before=before, after=after, bound=bound)
         assert [each for each in record.broken if each != "INV5"] == broken, (before, after, bound)
 
 

@@ -17,16 +17,16 @@ import structlog
 from simulation.histories import History
 from simulation.processes import SchedulerProcess
 from simulation.rest import at_rest
-from spinney.drive.loop.scheduler.running import Scheduler
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.scheduler.scheduler import Scheduler
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, SimulationError, run
 from spinney.sim.faults import CrashPoint, Fault, Schedule, When
-from spinney.sim.installed import installed_rules
+from spinney.sim.installed_roles import installed_rules
 from spinney.sim.invariants.watchdog import Watchdog
-from spinney.sim.loop import Sim, SimulationError, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import Forbidden, Unsettled, World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import BLOCK, RACK, ZONE, settings
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY
@@ -55,7 +55,7 @@ def play(seed: int, make: type[Scheduler] = Scheduler) -> Trial:
         sets = dice.random() < 0.2
         parts = Parts(
             nodes=load_nodes(_nodes(dice)),
-            habits=Habits(heartbeat_s=0),
+            behaviour=NodeBehaviour(heartbeat_s=0),
             controllers=(),
             operator=settings() if sets else None,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import urllib3
 
 from cluster_kit.server import Server
-from spinney.sim.invariants.watchdog import LOOKED_AT, Watchdog
+from spinney.sim.invariants.watchdog import WATCHED_RESOURCES, Watchdog
 
 Json = dict[str, Any]
 _PATHS = {
@@ -19,7 +19,7 @@ _PATHS = {
     "scheduling.run.ai/podgroups": "/apis/scheduling.run.ai/v2alpha2/podgroups",
     "kai.scheduler/topologies": "/apis/kai.scheduler/v1alpha1/topologies",
 }
-assert set(_PATHS) == set(LOOKED_AT)
+assert set(_PATHS) == set(WATCHED_RESOURCES)
 
 
 class Witness:

@@ -14,7 +14,7 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE
-from spinney.cli.manifests_webhooks import SERVICE, policy_objects, webhook_objects
+from spinney.cli.wiring.install_manifests import SERVICE, policy_objects, webhook_objects
 from spinney.sim.kubernetes.processes import Program, free_ports
 from stack_kit.bare import kubeconfig_of_role
 from stack_kit.spinney import SPINNEY

@@ -26,31 +26,31 @@ from spinney.api.admission import AdmissionRequest, Lookup, Verdict
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, rbac_objects, user_of, users_in
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
-from spinney.drive.client.connect import connect, find_connection
-from spinney.drive.client.transport import Transport
-from spinney.drive.loop.clock import SystemClock, system_dice
-from spinney.drive.loop.operator.configured import settings_of
-from spinney.drive.loop.operator.running import Operator
-from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.operator.operator import Operator
+from spinney.drive.operator.settings_from_config import settings_of
+from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.serve import tls
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity, role_identity
 from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.serve.apiserver.running import Listen, listening
 from spinney.serve.webhook.configurations import Address, webhook_configurations
-from spinney.serve.webhook.running import serving
-from spinney.serve.webhook.serving import Webhook
+from spinney.serve.webhook.handler import Webhook
+from spinney.serve.webhook.listener import serving
 from spinney.sim.kubernetes.assets import Assets
 from spinney.sim.kubernetes.control_plane import ControlPlane, Settings
 from spinney.sim.kubernetes.flags import controller_manager_flags
 from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 from spinney.sim.kubernetes.processes import Program
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.life import Timing
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.pod_lifecycle import Timing
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.world import RECORD_KEYS
+from spinney.whatif.inputs.node_files import load_nodes
 
 Json = dict[str, Any]
 
@@ -247,7 +247,7 @@ def stage_on(
         described = load_nodes(nodes) if nodes else ()
         parts = Parts(
             described,
-            Habits(timing=_QUICK),
+            NodeBehaviour(timing=_QUICK),
             controllers=controllers,
             binds=binds,
             scheduler=scheduler,

@@ -13,7 +13,7 @@ from benchmarks.engine.contenders import both
 from benchmarks.greedy import Greedy
 
 from spinney.api.placement.problem import Gang, Group, Node, Options, PodSet, Topology
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.engine import Engine
 
 TOPOLOGY = Topology("t", ("zone", "rack", "host"))

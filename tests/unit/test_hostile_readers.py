@@ -17,29 +17,29 @@ from click.testing import CliRunner
 
 from hostile_documents import DOCUMENTS, MIB, SHORT
 from spinney.api.documents import DocumentError
-from spinney.api.dynamo_conversion.leftovers import NOTHING, take
+from spinney.api.dynamo_conversion.preserved_fields import NOTHING, take
 from spinney.api.labels import KAI_TOP_OWNER_METADATA
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
-from spinney.cli.dashboard import answering
-from spinney.cli.explain_finding import _top_owner
+from spinney.cli.inputs.plan_request import planner
 from spinney.cli.main import cli
-from spinney.cli.plan_asking import planner
-from spinney.cli.plan_standing import _top_uid
-from spinney.cli.stack_options import ConfigurationError as OptionError
-from spinney.cli.stack_options import StackOptions
+from spinney.cli.wiring.dashboard import answering
+from spinney.cli.wiring.stack_options import ConfigurationError as OptionError
+from spinney.cli.wiring.stack_options import StackOptions
 from spinney.core.scheduling import plan as recorded_plan
-from spinney.core.scheduling.reporting import record
+from spinney.core.scheduling.reporting import explanation_record
+from spinney.drive.client.config.exec_plugin import Plugin, _read
+from spinney.drive.client.config.kubeconfig import read_kubeconfig
 from spinney.drive.client.errors import ConfigError, CredentialError
-from spinney.drive.client.exec_plugin import Plugin, _read
-from spinney.drive.client.kubeconfig import read_kubeconfig
 from spinney.serve.apiserver.bodies import read_patch
 from spinney.serve.apiserver.errors import ApiError
 from spinney.serve.apiserver.http import HttpRequest
-from spinney.serve.dashboard.seeing import Questions
+from spinney.serve.dashboard.data_sources import Questions
+from spinney.serve.webhook.admission_union import AdmissionUnion
 from spinney.serve.webhook.conversion import CONVERT, converted
-from spinney.serve.webhook.serving import MUTATE, VALIDATE, Webhook
-from spinney.serve.webhook.together import Together
+from spinney.serve.webhook.handler import MUTATE, VALIDATE, Webhook
 from spinney.sim.world import _documents
+from spinney.whatif.existing import _top_uid
+from spinney.whatif.workloads import _top_owner
 from unit.dashboard.site import site
 from unit.dashboard.world import World
 from unit.webhook.test_serving import JSON_HEADERS, Nothing
@@ -128,7 +128,7 @@ async def test_the_page_that_plans_refuses_in_a_sentence() -> None:
 
 @pytest.mark.parametrize("path", [MUTATE, VALIDATE, CONVERT])
 async def test_the_webhook_answers_a_bad_request(path: str) -> None:
-    webhook = Webhook(Together(()), Nothing(), pages={CONVERT: converted})
+    webhook = Webhook(AdmissionUnion(()), Nothing(), pages={CONVERT: converted})
     before, after = b'{"apiVersion": "v1", "kind": "AdmissionReview", "request": {"uid": "u", "object": ', b"}}"
     for name, (text, _) in DOCUMENTS.items():
         for body in (text, before + text + after):
@@ -188,7 +188,7 @@ def test_annotations_that_others_wrote_are_read_as_nothing() -> None:
         with bounded():
             assert _top_owner({KAI_TOP_OWNER_METADATA: written}) == {}, name
             assert _top_uid({KAI_TOP_OWNER_METADATA: f"uid: {written}"}) == "" or "\n" in written, name
-            assert record.decode(written) is None, name
+            assert explanation_record.decode(written) is None, name
             assert take({"annotations": {"a": written}}, "a", "v1") == NOTHING, name
             with pytest.raises(recorded_plan.PlanError):
                 recorded_plan.decode(written)

@@ -15,8 +15,8 @@ import pytest
 import urllib3
 import yaml
 
-from spinney.cli.demo_manifests import manifests
-from spinney.cli.demo_script import STEPS
+from spinney.cli.demonstration.cluster import manifests
+from spinney.cli.demonstration.script import STEPS
 from stack_kit.spinney import SPINNEY, eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -151,7 +151,7 @@ def test_b1_somebody_elses_kubeconfig_is_not_overwritten(directory: Path) -> Non
 )
 def test_b1_what_is_not_as_it_should_be_is_one_sentence_and_status_1(directory: Path, planted: str, words: str) -> None:
     code = "import sys; from pathlib import Path; from spinney.cli import demo_stage as stage, demo_script as script; "
-    code += f"from spinney.cli.demo_running import run; stage.PATIENCE_S = 5; {planted}; "
+    code += f"from spinney.cli.demonstration.runner import run; stage.PATIENCE_S = 5; {planted}; "
     code += "sys.exit(run(keep=False, kubeconfig=Path('unused')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=280)
     assert done.returncode == 1

@@ -62,7 +62,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Amend:
+class Patch:
     """A merge patch of an object in the state it was seen in; only the fields that change."""
 
     target: Target
@@ -90,7 +90,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Notify:
+class EmitEvent:
     """An event about an object. The same occasion gives the same event, however often it is told."""
 
     target: Target
@@ -111,12 +111,12 @@ class Scale:
     version: str
 
 
-Change = Create | Amend | SetStatus | Scale | Delete | Notify
+Change = Create | Patch | SetStatus | Scale | Delete | EmitEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Expansion:
+class ChangeSet:
     """The changes in the order they are to be made, and when to look again though nothing happens (None: never)."""
 
     changes: tuple[Change, ...] = ()
-    again_s: float | None = None
+    requeue_at_s: float | None = None

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from spinney.api import names
+from spinney.api import name_validation
 
 INT32_LIMIT = 2**31 - 1
-QUALIFIED_NAME_PATTERN = f"^({names.KEY_PATTERN}/)?{names.KEY_PATTERN}$"
+QUALIFIED_NAME_PATTERN = f"^({name_validation.KEY_PATTERN}/)?{name_validation.KEY_PATTERN}$"
 DURATION_PATTERN = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
-CONDITION_TYPE_PATTERN = rf"^({names.SUBDOMAIN_PATTERN}/)?({names.KEY_PATTERN})$"
+CONDITION_TYPE_PATTERN = rf"^({name_validation.SUBDOMAIN_PATTERN}/)?({name_validation.KEY_PATTERN})$"
 REASON_PATTERN = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 
@@ -115,11 +115,11 @@ def opaque(description: str | None) -> Meta:
     return _meta(description, opaque=True)
 
 
-Name = Annotated[str, text(most=names.SUBDOMAIN_LIMIT)]
+Name = Annotated[str, text(most=name_validation.SUBDOMAIN_LIMIT)]
 """The name of an object, or a reference to one."""
 
-LabelKey = Annotated[str, text(most=names.QUALIFIED_NAME_LIMIT)]
-Word = Annotated[str, text(most=names.LABEL_LIMIT)]
+LabelKey = Annotated[str, text(most=name_validation.QUALIFIED_NAME_LIMIT)]
+Word = Annotated[str, text(most=name_validation.LABEL_LIMIT)]
 Hash = Annotated[str, text(most=128)]
 SelectorText = Annotated[str, text(most=4096)]
 Message = Annotated[str, text(most=32768)]
@@ -136,7 +136,7 @@ Generation = Annotated[int, number(least=0, wide=True)]
 Quantity = Annotated[str | int, _meta(None, quantity=True)]
 Opaque = Annotated[dict[str, Any], opaque(None)]
 
-LabelMap = Annotated[dict[str, Annotated[str, text(most=names.LABEL_LIMIT)]], mapped(None, most=256)]
+LabelMap = Annotated[dict[str, Annotated[str, text(most=name_validation.LABEL_LIMIT)]], mapped(None, most=256)]
 AnnotationMap = Annotated[dict[str, Annotated[str, text(most=262144)]], mapped(None, most=256)]
 Resources = Annotated[dict[str, Quantity], mapped(None, most=128)]
 OpaqueList = Annotated[tuple[Opaque, ...], listed(None, most=512)]

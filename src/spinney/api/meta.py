@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from spinney.api import names
+from spinney.api import name_validation
 from spinney.api.markers import (
     CONDITION_TYPE_PATTERN,
     REASON_PATTERN,
@@ -89,7 +89,9 @@ class Kind(Slim, frozen=True):
 class Condition(Slim, frozen=True):
     """One observation about an object, in the standard form."""
 
-    type: Annotated[str, text("What is observed.", most=names.QUALIFIED_NAME_LIMIT - 1, pattern=CONDITION_TYPE_PATTERN)]
+    type: Annotated[
+        str, text("What is observed.", most=name_validation.QUALIFIED_NAME_LIMIT - 1, pattern=CONDITION_TYPE_PATTERN)
+    ]
     status: Annotated[str, one_of("Whether it holds.", "True", "False", "Unknown")]
     last_transition_time: Annotated[Timestamp, doc("When the status changed last.")]
     reason: Annotated[str, text("Why, in one word for programs.", least=1, most=1024, pattern=REASON_PATTERN)]

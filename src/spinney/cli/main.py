@@ -10,19 +10,39 @@ import click
 from spinney import __version__
 
 _COMMANDS = {
-    "demo": ("spinney.cli.demo", "demo", "Show gang scheduling on a mixed cluster, in half a minute."),
-    "up": ("spinney.cli.up", "up", "Run the whole stack on this machine: API server, operator, simulated nodes."),
-    "place": ("spinney.cli.place", "place", "Place the gangs of a problem on its nodes, or say why not."),
-    "plan": ("spinney.cli.plan", "plan", "Say whether workloads would fit, where, and how many copies of them."),
-    "explain": ("spinney.cli.explain", "explain", "Say why a workload waits, or why it is where it is."),
-    "convert": ("spinney.cli.convert", "convert", "Print DynamoGraphDeployments in another version of their API."),
-    "consolidate": ("spinney.cli.consolidate", "consolidate", "Show moves that would make room, or have them made."),
-    "replay": ("spinney.cli.replay", "replay", "Replay a trace of gangs on described nodes in simulated time."),
-    "validate": ("spinney.cli.validate", "validate", "Say whether manifests would be admitted, and why not."),
-    "topology": ("spinney.cli.topology", "topology", "Look at the topologies of a cluster and who uses them."),
-    "run": ("spinney.cli.run", "run", "Run a role against a cluster."),
-    "manifests": ("spinney.cli.manifests", "manifests", "Print the manifests that a cluster needs."),
-    "initc": ("spinney.cli.initc", "initc", "Wait for parent cliques; runs inside pods."),
+    "demo": ("spinney.cli.commands.demo", "demo", "Show gang scheduling on a mixed cluster, in half a minute."),
+    "up": (
+        "spinney.cli.commands.up",
+        "up",
+        "Run the whole stack on this machine: API server, operator, simulated nodes.",
+    ),
+    "place": ("spinney.cli.commands.place", "place", "Place the gangs of a problem on its nodes, or say why not."),
+    "plan": (
+        "spinney.cli.commands.plan",
+        "plan",
+        "Say whether workloads would fit, where, and how many copies of them.",
+    ),
+    "explain": ("spinney.cli.commands.explain", "explain", "Say why a workload waits, or why it is where it is."),
+    "convert": (
+        "spinney.cli.commands.convert",
+        "convert",
+        "Print DynamoGraphDeployments in another version of their API.",
+    ),
+    "consolidate": (
+        "spinney.cli.commands.consolidate",
+        "consolidate",
+        "Show moves that would make room, or have them made.",
+    ),
+    "replay": (
+        "spinney.cli.commands.replay",
+        "replay",
+        "Replay a trace of gangs on described nodes in simulated time.",
+    ),
+    "validate": ("spinney.cli.commands.validate", "validate", "Say whether manifests would be admitted, and why not."),
+    "topology": ("spinney.cli.commands.topology", "topology", "Look at the topologies of a cluster and who uses them."),
+    "run": ("spinney.cli.commands.run", "run", "Run a role against a cluster."),
+    "manifests": ("spinney.cli.commands.manifests", "manifests", "Print the manifests that a cluster needs."),
+    "initc": ("spinney.cli.commands.initc", "initc", "Wait for parent cliques; runs inside pods."),
     "bench": ("spinney.cli.bench", "bench", "Run the benchmarks and print their figures."),
 }
 

@@ -17,7 +17,7 @@ import click
 
 if TYPE_CHECKING:
     from spinney.drive.client.api import ApiClient
-    from spinney.drive.client.unreadable import Complaint, Unreadable
+    from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 
 T = TypeVar("T")
 NO, UNREADABLE = 1, 2
@@ -73,22 +73,22 @@ def screen() -> Screen:
     return Screen(max(width, _NARROWEST), color, encoding.startswith("utf"))
 
 
-def looked(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+def query_cluster(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
     """What a look at the cluster finds; a cluster that cannot be read is one line and exit status 2."""
     import asyncio
 
     from spinney.drive.client.errors import ClientError
 
     try:
-        return asyncio.run(_look(command, kubeconfig, look))
+        return asyncio.run(_query(command, kubeconfig, look))
     except (ClientError, OSError, ValueError) as error:
         stop(command, str(error), UNREADABLE)
 
 
-async def _look(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+async def _query(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
     from spinney.drive.client.api import ApiClient
-    from spinney.drive.client.connect import connect, find_connection
-    from spinney.drive.loop.clock import SystemClock, system_dice
+    from spinney.drive.client.config.loader import connect, find_connection
+    from spinney.drive.clock import SystemClock, system_dice
 
     transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
     try:
@@ -99,8 +99,8 @@ async def _look(command: str, kubeconfig: Path | None, look: Callable[[ApiClient
 
 def left_out(command: str) -> Unreadable:
     """Objects that can not be read are one line each on standard error, and the command goes on without them."""
-    from spinney.cli.columns import plain
-    from spinney.drive.client.unreadable import Unreadable
+    from spinney.cli.render.columns import plain
+    from spinney.drive.client.informers.unreadable import Unreadable
 
     def write(complaint: Complaint, error: Exception | None) -> None:
         click.echo(f"spinney {command}: left out: {plain(str(complaint))}", err=True)

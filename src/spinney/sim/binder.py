@@ -8,20 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from spinney.api import quantity
 from spinney.api.clock import Dice
-from spinney.api.selectors import SelectorError, requirement
+from spinney.api.values import quantity
+from spinney.api.values.selectors import SelectorError, requirement
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.cache import Change
+from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
-from spinney.drive.loop.controller import Controller, Done, Result, Source
+from spinney.drive.controller.controller import Controller, Done, Result, Source
+from spinney.sim.caches import Views
 from spinney.sim.nodes.health import tolerates
+from spinney.sim.objects import Json, Node, Pod, condition
 from spinney.sim.resources import PODS
-from spinney.sim.views import Views
-from spinney.sim.words import Json, Node, Pod, condition
 
 Amounts = Mapping[str, int]
 """Resources in thousandths."""

@@ -16,7 +16,7 @@ from enum import Enum
 import msgspec
 
 from spinney.api.clock import Dice
-from spinney.drive.client.transport import NotSent, Response, Stream, Transport, TransportError, TransportTimeout
+from spinney.drive.client.http.transport import NotSent, Response, Stream, Transport, TransportError, TransportTimeout
 
 
 class Fault(Enum):
@@ -141,12 +141,12 @@ class FaultyTransport:
         fault = self._draw(_ON_WATCH, "WATCH", path)
         refusal = await self._refusal(fault, None)
         if fault is Fault.EXPIRED and self._dice.random() < 0.5:
-            yield _Told(200, b'{"type":"ERROR","object":' + _status(410, "Expired", _TOO_OLD) + b"}\n")
+            yield _CannedResponse(200, b'{"type":"ERROR","object":' + _status(410, "Expired", _TOO_OLD) + b"}\n")
         elif refusal is not None:
-            yield _Told(refusal.status, refusal.body, refusal.headers)
+            yield _CannedResponse(refusal.status, refusal.body, refusal.headers)
         else:
             async with self._inner.stream(path, query=query, headers=headers) as inner:
-                yield _Meddled(inner, self, path)
+                yield _FaultyStream(inner, self, path)
 
     async def close(self) -> None:
         await self._inner.close()
@@ -241,7 +241,7 @@ class FaultyTransport:
         self.log.append(Injected(self.requests, what.value, method, path))
 
 
-class _Told:
+class _CannedResponse:
     """A stream that was made up here: one body, then the end."""
 
     def __init__(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -256,7 +256,7 @@ class _Told:
         return self._body
 
 
-class _Meddled:
+class _FaultyStream:
     """A real stream whose chunks may be late, torn or the last."""
 
     def __init__(self, inner: Stream, faults: FaultyTransport, path: str) -> None:

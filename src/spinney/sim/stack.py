@@ -16,19 +16,19 @@ from spinney.core.expansion.settings import Settings
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.own_writes import OwnWrites
-from spinney.drive.client.shared import SharedCaches
-from spinney.drive.client.transport import Transport
-from spinney.drive.loop.dynamo.running import Dynamo
-from spinney.drive.loop.grouper.running import Grouper
-from spinney.drive.loop.operator.running import Operator
-from spinney.drive.loop.scheduler.running import Scheduler
-from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.dynamo.dynamo import Dynamo
+from spinney.drive.grouper.grouper import Grouper
+from spinney.drive.operator.operator import Operator
+from spinney.drive.scheduler.scheduler import Scheduler
+from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.sim.binder import Binder
-from spinney.sim.controllers.running import ALL, Controllers
-from spinney.sim.nodes.simulated import Habits, SimulatedNodes
-from spinney.sim.views import Views
-from spinney.sim.words import Json
+from spinney.sim.caches import Views
+from spinney.sim.controllers.manager import ALL, Controllers
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour, SimulatedNodes
+from spinney.sim.objects import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Parts:
     """
 
     nodes: Sequence[Json] = ()
-    habits: Habits = field(default_factory=Habits)
+    behaviour: NodeBehaviour = field(default_factory=NodeBehaviour)
     controllers: Sequence[str] = ALL
     binds: Callable[[str], bool] | None = None
     operator: Settings | None = None
@@ -72,7 +72,7 @@ class Stack:
         self.door = Door(transport, dice, field_manager="spinney-sim", own_writes=own_writes)
         self.caches = SharedCaches(self.client, own_writes, dice)
         self.views = Views(self.caches)
-        self.nodes = SimulatedNodes(self.views, self.door, self.client, clock, dice, parts.habits)
+        self.nodes = SimulatedNodes(self.views, self.door, self.client, clock, dice, parts.behaviour)
         self._parts = parts
         self._controllers = Controllers(self.views, self.door, self.client, clock, dice, parts.controllers)
         takes = parts.binds

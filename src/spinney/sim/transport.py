@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlencode
 
-from spinney.drive.client.transport import Response, Stream, TransportError
+from spinney.drive.client.http.transport import Response, Stream, TransportError
 from spinney.serve.apiserver.access.identity import Identity
 from spinney.serve.apiserver.http import HttpReply, HttpRequest
 

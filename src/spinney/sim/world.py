@@ -1,6 +1,6 @@
 """A world in a box: embedded API server, simulated nodes and small controllers in one process, on one clock.
 
-In simulated time (`spinney.sim.loop.run`) the same seed gives the same world; on the real clock it is what `spinney up`
+In simulated time (`spinney.sim.event_loop.run`) the same seed gives the same world; on the real clock it is what `spinney up`
 stands on. It opens no socket.
 """
 
@@ -23,17 +23,17 @@ from spinney.drive.apply.outcome import Deleted, written
 from spinney.drive.apply.write import ANY
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import NotFound
+from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import Ref, ResourcePath
-from spinney.drive.client.transport import Transport
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity
 from spinney.serve.apiserver.server import ApiServer
 from spinney.serve.apiserver.store import Event
-from spinney.sim.installed import ActingAs, Overheard, Refusals, install_rights
-from spinney.sim.loop import SimulationError
-from spinney.sim.nodes.simulated import SimulatedNodes
+from spinney.sim.event_loop import SimulationError
+from spinney.sim.installed_roles import ActingAs, RefusalRecorder, Refusals, install_rights
+from spinney.sim.nodes.simulated_nodes import SimulatedNodes
+from spinney.sim.objects import Json
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.transport import InProcessTransport
-from spinney.sim.words import Json
 
 Wrap = Callable[[Transport], Transport]
 """Puts a transport before another one: faults, traces."""
@@ -98,7 +98,7 @@ class World:
 
     def as_role(self, role: str) -> Transport:
         """A way into the server for one more process of a role, with the rights of that role."""
-        return ActingAs(Overheard(self.transport(role), self.refusals), role)
+        return ActingAs(RefusalRecorder(self.transport(role), self.refusals), role)
 
     def on_write(self, hook: WriteHook) -> Callable[[], None]:
         """Call the hook after every write to the store; returns how to stop it."""
@@ -133,7 +133,7 @@ class World:
 
     def _stack(self, wrap: Wrap) -> Stack:
         """All of it has one line to the server, on which each role acts as itself."""
-        line = wrap(Overheard(self.transport("spinney-sim"), self.refusals))
+        line = wrap(RefusalRecorder(self.transport("spinney-sim"), self.refusals))
         roles = {role: ActingAs(line, role) for role in ("operator", "scheduler", "dynamo")}
         return Stack(line, self.clock, self.dice, self._parts, **roles)
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from spinney.api.admission import AdmissionRequest, Verdict
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 
 Json = dict[str, Any]

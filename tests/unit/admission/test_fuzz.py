@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from spinney.api.domains import DOMAINS
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from unit.admission.admission_kit import OFF, ON, Json, View, clique, group, pcs, request, topology, view
 
 REQUESTS = 20_000

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from spinney.api.operator_configuration import load_configuration
-from spinney.core.admission.managed_rules import CLUSTER_USERS, PROTECTED
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.authorizer import CLUSTER_USERS, PROTECTED
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from unit.admission.admission_kit import ON, OPERATOR, Json, View, pcs, podclique, request, view

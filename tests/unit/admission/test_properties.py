@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from spinney.api.domains import DOMAINS
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from unit.admission.admission_kit import OFF, ON, Json, clique, group, pack, pcs, podclique, request, topology, view
 
 WORDS = st.sampled_from(["w", "x", "g", "", "A b", "p", "grove-topology", "h100", "kai-scheduler", "none"])

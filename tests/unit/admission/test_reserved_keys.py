@@ -13,8 +13,8 @@ from spinney.api.admission import AdmissionRequest, Verdict
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.reserved_keys import RESERVED, SCHEDULER_POD_KEYS, ReservedKeys, is_reserved, status_writers
 from spinney.api.roles import users_in
-from spinney.core.admission.managed_rules import CLUSTER_USERS
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.authorizer import CLUSTER_USERS
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of
 from unit.admission.admission_kit import Json, clique, errors, judge, pcs, request, view
 

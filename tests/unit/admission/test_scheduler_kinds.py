@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spinney.api.admission import AdmissionRequest, Verdict
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from unit.admission.admission_kit import ON, View, topology
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spinney.core.admission.startup_rules import find_circle
+from spinney.core.admission.podcliqueset.startup_order import find_cycle
 from spinney.core.expansion.backends import Capabilities
 from unit.admission.admission_kit import ON, Json, clique, errors, group, pcs, warnings
 
@@ -461,8 +461,8 @@ def test_amounts_that_cannot_be_read_are_refused() -> None:
 
 def test_circles_are_found_in_time_that_is_linear() -> None:
     chain = {str(index): [str(index + 1)] for index in range(20_000)} | {"20000": []}
-    assert find_circle(chain) == []
-    assert find_circle(chain | {"20000": ["19998"]}) == ["19998", "19999", "20000", "19998"]
+    assert find_cycle(chain) == []
+    assert find_cycle(chain | {"20000": ["19998"]}) == ["19998", "19999", "20000", "19998"]
 
 
 def test_c1_multi_node_nvlink_may_be_switched_on() -> None:

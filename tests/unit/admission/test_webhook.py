@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.serve import tls
 from spinney.serve.apiserver.http import HttpReply, HttpRequest
 from spinney.serve.apiserver.patch.operations import apply_operations
 from spinney.serve.webhook.configurations import Address, webhook_configurations
-from spinney.serve.webhook.differences import differences
-from spinney.serve.webhook.looking import TooManyReadsError, ask
-from spinney.serve.webhook.running import serving
-from spinney.serve.webhook.serving import Limits, Webhook
+from spinney.serve.webhook.handler import Limits, Webhook
+from spinney.serve.webhook.json_diff import differences
+from spinney.serve.webhook.listener import serving
+from spinney.serve.webhook.live_lookup import TooManyReadsError, ask
 from unit.admission.admission_kit import ON, Json, View, pack, pcs, podclique, request, stored, topology, view
 
 JSON_HEADERS = {"content-type": "application/json"}

@@ -16,7 +16,7 @@ from spinney.api.crds import Conversion, all_crds, crd
 from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.crds.schema import SchemaError, object_schema
 from spinney.api.markers import Slim
-from spinney.cli.manifests import manifests
+from spinney.cli.commands.manifests import manifests
 from spinney.serve.apiserver.schema.cel_rules import Rules
 from spinney.serve.apiserver.schema.check import check_schema
 from spinney.serve.apiserver.schema.structural import compile_structural

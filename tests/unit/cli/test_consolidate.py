@@ -9,13 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from spinney.api.placement.problem import Consolidate
-from spinney.cli import consolidate as command
-from spinney.cli.consolidate_reading import ask_for, read_objects
-from spinney.cli.consolidate_survey import Survey, survey
-from spinney.cli.consolidate_table import shown
+from spinney.cli.commands import consolidate as command
 from spinney.cli.main import cli
+from spinney.cli.render.consolidation import shown
 from spinney.drive.client.api import ApiClient
 from spinney.sim.world import World
+from spinney.whatif.consolidation import Survey, read_objects, request_moves, survey
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import TWO_RACKS, gang
 from unit.scheduler.scheduler_world import bound, in_world, pods
@@ -94,7 +93,7 @@ def test_k10_a_request_is_carried_out_by_the_scheduler() -> None:
         await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
         await world.settle()
         (offer,) = survey(await read_objects(ApiClient(world.transport("user"), world.dice)), LIMITS).offers
-        await ask_for(world.door, offer, LIMITS)
+        await request_moves(world.door, offer, LIMITS)
         await world.settle()
         assert len(await bound(world, "big")) == 2
         assert len(await bound(world)) == 4

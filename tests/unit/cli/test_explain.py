@@ -15,21 +15,20 @@ from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.crds import all_crds
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.cli import explain as command
-from spinney.cli.explain_finding import NotThere, find
-from spinney.cli.explain_reading import read_story
-from spinney.cli.explain_table import shown
+from spinney.cli.commands import explain as command
 from spinney.cli.main import cli
 from spinney.cli.options import Screen
-from spinney.core.scheduling.reporting.record import encode
-from spinney.core.view.story import Levels, Story, gang_story, lone_pod
+from spinney.cli.render.explanation import shown
+from spinney.core.scheduling.reporting.explanation_record import encode
+from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ConfigError
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, Identity
-from spinney.sim.loop import Sim, run
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.world import World
+from spinney.whatif.workloads import WorkloadNotFound, find, read_story
 from unit.placement.refusal_kit import BLOCK, RACK, gang, nodes, pods
 from unit.scheduling.reporting_kit import told
 
@@ -75,10 +74,12 @@ def refused(free: dict[str, list[int]] | None = None) -> Json:
     return group(metadata=notes, status={"schedulingConditions": [{**found.condition, "transitionID": "1"}]})
 
 
-def story(of: Json, members: Sequence[Json], there: Sequence[Json] = ()) -> Story:
+def story(of: Json, members: Sequence[Json], there: Sequence[Json] = ()) -> WorkloadExplanation:
     read = [msgspec.convert(each, Pod) for each in members]
     known = {each["metadata"]["name"]: msgspec.convert(each, Node) for each in there}
-    return Story("PodGroup", "ns", "a", (gang_story(msgspec.convert(of, PodGroup), read, known, LEVELS),))
+    return WorkloadExplanation(
+        "PodGroup", "ns", "a", (explain_gang(msgspec.convert(of, PodGroup), read, known, LEVELS),)
+    )
 
 
 def test_k15_a_gang_that_waits() -> None:
@@ -179,7 +180,7 @@ def test_k15_a_gang_whose_pods_have_ended_is_said_to_have_finished() -> None:
     ]
     running = story(group(), [pod("w-0", "n0")])
     several = [
-        shown(Story("Job", "ns", "a", gangs)).splitlines()[0]
+        shown(WorkloadExplanation("Job", "ns", "a", gangs)).splitlines()[0]
         for gangs in (ended.gangs * 2, ended.gangs + running.gangs, running.gangs * 2)
     ]
     assert several == [
@@ -202,7 +203,7 @@ def test_k2_a_pod_with_a_reason_of_its_own_is_named() -> None:
 
 def test_of_many_gangs_those_that_wait_are_shown_and_the_others_counted() -> None:
     placed, waiting = story(group(), [pod("w-0", "n0")]).gangs[0], story(refused(), [pod("w-0")]).gangs[0]
-    many = Story("PodCliqueSet", "ns", "a", (*[placed] * 12, waiting))
+    many = WorkloadExplanation("PodCliqueSet", "ns", "a", (*[placed] * 12, waiting))
     lines = shown(many).splitlines()
     assert lines[2].endswith("Unschedulable")
     assert lines[-1] == "  and 1 gang more: -o json has them all"
@@ -223,7 +224,7 @@ def test_nothing_is_wider_than_80_columns_where_names_allow_it() -> None:
 
 def test_a_name_cannot_command_the_terminal() -> None:
     odd = story(group(), [pod("w-0", "n0")])
-    odd = Story("Pod", "ns", "\x1b[2J", odd.gangs, ("\x1b[2J",))
+    odd = WorkloadExplanation("Pod", "ns", "\x1b[2J", odd.gangs, ("\x1b[2J",))
     assert "\x1b" not in shown(odd)
 
 
@@ -295,10 +296,10 @@ TOPOLOGY = {
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
 
 
-def looked(*manifests: Json, name: str = "a", kind: str = "") -> Story:
+def looked(*manifests: Json, name: str = "a", kind: str = "") -> WorkloadExplanation:
     """What a world with these objects says."""
 
-    async def main(sim: Sim) -> Story:
+    async def main(sim: Sim) -> WorkloadExplanation:
         async with World(sim.clock, sim.dice, Parts(controllers=())) as world:
             await world.apply([each for each in all_crds() if each["spec"]["group"] != "nvidia.com"])
             await world.apply([NAMESPACE, *manifests])
@@ -364,7 +365,7 @@ def test_c8_without_the_right_to_read_nodes_domains_are_what_pods_were_told() ->
     who = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "guest"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "look"}
 
-    async def main(sim: Sim) -> Story:
+    async def main(sim: Sim) -> WorkloadExplanation:
         async with World(sim.clock, sim.dice, Parts(controllers=())) as world:
             await world.apply([each for each in all_crds() if each["spec"]["group"] != "nvidia.com"])
             await world.apply(
@@ -383,13 +384,13 @@ def test_c8_without_the_right_to_read_nodes_domains_are_what_pods_were_told() ->
 def test_an_object_without_pods_has_no_gang_yet() -> None:
     spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "ns"}, "spec": spec}
-    with pytest.raises(NotThere, match="Job ns/a has no gang yet: none of its pods is in a PodGroup"):
+    with pytest.raises(WorkloadNotFound, match="Job ns/a has no gang yet: none of its pods is in a PodGroup"):
         looked(job)
 
 
 @pytest.mark.parametrize(("kind", "what"), [("", "workload or pod ns/a"), ("Job", "Job ns/a")])
 def test_what_is_not_there_is_said_not_to_be(kind: str, what: str) -> None:
-    with pytest.raises(NotThere, match=f"there is no {what}"):
+    with pytest.raises(WorkloadNotFound, match=f"there is no {what}"):
         looked(kind=kind)
 
 
@@ -397,7 +398,7 @@ def test_what_is_not_there_is_said_not_to_be(kind: str, what: str) -> None:
 def test_a_name_that_nobody_can_have_is_nobodys(namespace: str, name: str) -> None:
     async def main(sim: Sim) -> None:
         async with World(sim.clock, sim.dice) as world:
-            with pytest.raises(NotThere, match=f"there is no workload or pod {namespace}/{name}"):
+            with pytest.raises(WorkloadNotFound, match=f"there is no workload or pod {namespace}/{name}"):
                 await read_story(world.client, namespace, name, "")
 
     run(main)
@@ -431,8 +432,8 @@ def test_a_pipe_gets_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_of_that_name_is_one_line_and_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(*given: Any) -> Story:
-        raise NotThere("there is no workload or pod ns/a")
+    def nothing(*given: Any) -> WorkloadExplanation:
+        raise WorkloadNotFound("there is no workload or pod ns/a")
 
     monkeypatch.setattr(command, "looked", nothing)
     done = CliRunner().invoke(cli, ["explain", "ns/a"])

@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from spinney.api.crds import all_crds
-from spinney.cli.explain_finding import NotThere
-from spinney.cli.explain_reading import read_story
-from spinney.cli.explain_table import shown
 from spinney.cli.options import Screen
-from spinney.core.view.story import Story
+from spinney.cli.render.explanation import shown
+from spinney.core.view.explanation import WorkloadExplanation
 from spinney.drive.apply.write import ANY
-from spinney.sim.loop import Sim, run
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.workloads import WorkloadNotFound, read_story
 
 Json = dict[str, Any]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}}
@@ -27,10 +26,10 @@ def _job(**spec: Any) -> Json:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": TEMPLATE, **spec}}
 
 
-def _looked(job: Json, *phases: str) -> Story:
+def _looked(job: Json, *phases: str) -> WorkloadExplanation:
     """A Job in a gang with pods in these phases."""
 
-    async def main(sim: Sim) -> Story:
+    async def main(sim: Sim) -> WorkloadExplanation:
         async with World(sim.clock, sim.dice, Parts(controllers=())) as world:
             await world.apply([each for each in all_crds() if each["spec"]["group"] != "nvidia.com"])
             (made,) = await world.apply(job)
@@ -49,7 +48,7 @@ def _looked(job: Json, *phases: str) -> Story:
     return run(main)
 
 
-def _title(found: Story) -> str:
+def _title(found: WorkloadExplanation) -> str:
     return shown(found, Screen(width=80)).splitlines()[0]
 
 
@@ -59,7 +58,7 @@ def test_k15_a_suspended_job_whose_pods_have_ended_has_not_finished() -> None:
 
 
 def test_k15_a_suspended_job_without_pods_is_said_to_be() -> None:
-    with pytest.raises(NotThere, match="Job default/a is suspended and has no pods"):
+    with pytest.raises(WorkloadNotFound, match="Job default/a is suspended and has no pods"):
         _looked(_job(suspend=True))
 
 

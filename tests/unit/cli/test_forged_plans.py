@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from spinney.api.meta import ObjectMeta
-from spinney.core.scheduling.plan import Plan, Seat, encode
-from spinney.drive.loop.scheduler.records import Rejected, Unverified
+from spinney.core.scheduling.plan import Assignment, Plan, encode
+from spinney.drive.scheduler.execution.plan_store import RejectedRecord, UnverifiedReader
 from unit.cli.canned_cluster import run_on
 from unit.cli.test_unreadable_objects import cluster, group, pod, podcliqueset
 
@@ -30,8 +30,8 @@ def forged(signature: Json, plan: Plan) -> dict[str, list[Json]]:
     }
 
 
-BIND = Plan(1, "bind", (Seat("uid-tenant-0", "n0"),))
-EVICT = Plan(1, "wait", (Seat("uid-tenant-0", "n0"),), victims=("uid-a-0",))
+BIND = Plan(1, "bind", (Assignment("uid-tenant-0", "n0"),))
+EVICT = Plan(1, "wait", (Assignment("uid-tenant-0", "n0"),), victims=("uid-a-0",))
 
 
 @SIGNATURES
@@ -50,7 +50,7 @@ def test_inv7_consolidate_gives_nobodys_room_away_for_a_forged_plan(
     signature: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both nodes are full: a gang that waits is stuck, whoever is said to leave."""
-    objects = forged(signature, Plan(1, "wait", (Seat("uid-of-nobody", "n0"),), victims=("uid-a-0",)))
+    objects = forged(signature, Plan(1, "wait", (Assignment("uid-of-nobody", "n0"),), victims=("uid-a-0",)))
     objects["pods"] += [pod("a-1", "n1"), pod("later-0", of="later")]
     objects["podgroups"].append(group("later"))
     found = run_on(monkeypatch, objects, "consolidate", "-o", "json")
@@ -67,7 +67,9 @@ def test_k15_explain_claims_nothing_for_a_forged_plan(signature: Json, monkeypat
 
 def test_a_record_without_a_signature_is_none_for_those_who_have_no_key() -> None:
     def read(signature: Json) -> object:
-        return Unverified().read(ObjectMeta(name="tenant", annotations={**signature, "spinney.dev/plan": encode(BIND)}))
+        return UnverifiedReader().read(
+            ObjectMeta(name="tenant", annotations={**signature, "spinney.dev/plan": encode(BIND)})
+        )
 
-    assert read(UNSIGNED) == Rejected("signature", "its signature is missing")
+    assert read(UNSIGNED) == RejectedRecord("signature", "its signature is missing")
     assert read(WRONGLY_SIGNED) == BIND  # and is judged like one that is taken over

@@ -8,8 +8,8 @@ import time
 
 import urllib3
 
-from spinney.cli.health import measured, probed
-from spinney.drive.loop.lease_thread import loop_thread
+from spinney.cli.wiring.roles.health import measured, probed
+from spinney.drive.election.lease_thread import loop_thread
 
 DEADLINE_S = 60.0
 

@@ -21,34 +21,33 @@ import pytest
 from spinney.api.operator_configuration import ConfigurationError, OperatorConfiguration, load_configuration
 from spinney.api.operator_configuration.model import Part
 from spinney.api.roles import rbac_objects
-from spinney.cli.dashboard_options import DashboardOptions
-from spinney.cli.manifests_deployments import deployment_objects
-from spinney.cli.manifests_webhooks import webhook_objects
-from spinney.cli.operator_settings import names_of
-from spinney.cli.roles import Told, WebhookOptions
-from spinney.cli.run import run as run_group
-from spinney.cli.stack_options import StackOptions
-from spinney.cli.up import up
-from spinney.drive.client.connection import Connection
-from spinney.drive.client.credentials import Fixed, Grant
-from spinney.drive.client.paced import PacedTransport
-from spinney.drive.client.transport import Response
-from spinney.sim.loop import Sim, run
+from spinney.cli.commands.run import run as run_group
+from spinney.cli.commands.up import up
+from spinney.cli.inputs.operator_settings import names_of
+from spinney.cli.wiring.dashboard_options import DashboardOptions
+from spinney.cli.wiring.install_manifests import deployment_objects, webhook_objects
+from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
+from spinney.cli.wiring.stack_options import StackOptions
+from spinney.drive.client.config.connection import Connection
+from spinney.drive.client.config.credentials import Fixed, Grant
+from spinney.drive.client.http.rate_limit import RateLimitedTransport
+from spinney.drive.client.http.transport import Response
+from spinney.sim.event_loop import Sim, run
 
 SOURCE = Path(str(importlib.util.find_spec("spinney").submodule_search_locations[0]))  # type: ignore[union-attr,index]
 
 HONOURED = {
-    "apiVersion": "api/operator_configuration/checks.py",
-    "kind": "api/operator_configuration/checks.py",
+    "apiVersion": "api/operator_configuration/validation.py",
+    "kind": "api/operator_configuration/validation.py",
     "runtimeClientConnection.qps": "api/operator_configuration/model.py",
     "runtimeClientConnection.burst": "api/operator_configuration/model.py",
-    "runtimeClientConnection.contentType": "api/operator_configuration/checks.py",
-    "runtimeClientConnection.acceptContentTypes": "api/operator_configuration/checks.py",
+    "runtimeClientConnection.contentType": "api/operator_configuration/validation.py",
+    "runtimeClientConnection.acceptContentTypes": "api/operator_configuration/validation.py",
     "leaderElection.enabled": "cli/leading.py",
     "leaderElection.leaseDuration": "api/operator_configuration/model.py",
     "leaderElection.renewDeadline": "api/operator_configuration/model.py",
     "leaderElection.retryPeriod": "api/operator_configuration/model.py",
-    "leaderElection.resourceLock": "api/operator_configuration/checks.py",
+    "leaderElection.resourceLock": "api/operator_configuration/validation.py",
     "leaderElection.resourceName": "cli/run_operator.py",
     "leaderElection.resourceNamespace": "cli/leading.py",
     "server.webhooks.bindAddress": "cli/run_webhook.py",
@@ -60,22 +59,22 @@ HONOURED = {
     "server.healthProbes.port": "cli/role_running.py",
     "server.metrics.bindAddress": "cli/role_running.py",
     "server.metrics.port": "cli/role_running.py",
-    "debugging.enableProfiling": "api/operator_configuration/checks.py",
-    "controllers.podCliqueSet.concurrentSyncs": "drive/loop/operator/configured.py",
-    "controllers.podClique.concurrentSyncs": "drive/loop/operator/configured.py",
-    "controllers.podCliqueScalingGroup.concurrentSyncs": "drive/loop/operator/configured.py",
-    "controllers.podGang.concurrentSyncs": "drive/loop/operator/configured.py",
+    "debugging.enableProfiling": "api/operator_configuration/validation.py",
+    "controllers.podCliqueSet.concurrentSyncs": "drive/operator/settings_from_config.py",
+    "controllers.podClique.concurrentSyncs": "drive/operator/settings_from_config.py",
+    "controllers.podCliqueScalingGroup.concurrentSyncs": "drive/operator/settings_from_config.py",
+    "controllers.podGang.concurrentSyncs": "drive/operator/settings_from_config.py",
     "logLevel": "cli/role_running.py",
     "logFormat": "cli/role_running.py",
     "authorizer.enabled": "core/admission/settings.py",
     "authorizer.exemptServiceAccountUserNames": "core/admission/settings.py",
     "topologyAwareScheduling.enabled": "api/operator_configuration/model.py",
-    "topologyAwareScheduling.levels": "drive/loop/operator/configured.py",
-    "topologyAwareScheduling.autoPreferred": "drive/loop/operator/configured.py",
+    "topologyAwareScheduling.levels": "drive/operator/settings_from_config.py",
+    "topologyAwareScheduling.autoPreferred": "drive/operator/settings_from_config.py",
     "topology.enabled": "api/operator_configuration/model.py",
     "topology.name": "api/operator_configuration/model.py",
-    "network.autoMNNVLEnabled": "drive/loop/operator/configured.py",
-    "scheduler.profiles": "drive/loop/operator/configured.py",
+    "network.autoMNNVLEnabled": "drive/operator/settings_from_config.py",
+    "scheduler.profiles": "drive/operator/settings_from_config.py",
     "scheduler.defaultProfileName": "api/operator_configuration/model.py",
 }
 """Where each field has its effect."""
@@ -150,7 +149,7 @@ def test_every_option_of_a_command_is_used_by_it(name: str, command: click.Comma
 
 LOGGING = """
 import logging, sys, structlog
-from spinney.cli.logs import log_to_stderr
+from spinney.cli.wiring.logs import log_to_stderr
 log_to_stderr(logging.INFO, sys.argv[1])
 structlog.get_logger("a").info("hello", gang="default/a")
 logging.getLogger("b").info("below us")
@@ -183,7 +182,7 @@ class Counting:
 def test_a_client_sends_no_more_than_qps_and_burst_allow_and_leases_do_not_wait() -> None:
     async def main(sim: Sim) -> None:
         inner = Counting()
-        paced = PacedTransport(inner, sim.clock, 10.0, 5)  # type: ignore[arg-type]
+        paced = RateLimitedTransport(inner, sim.clock, 10.0, 5)  # type: ignore[arg-type]
         began_s = sim.clock.monotonic()
         for number in range(25):
             await paced.request("GET", f"/api/v1/pods/{number}")
@@ -210,8 +209,8 @@ def test_c1_a_connection_is_limited_only_where_the_file_says_so(text: str, limit
     assert configuration.runtime_client_connection.limit == limit
 
     async def main() -> None:
-        transport = Told(configuration, Connection("http://127.0.0.1:1", Fixed(Grant()))).connect()
-        assert isinstance(transport, PacedTransport) is (limit is not None)
+        transport = RoleConfig(configuration, Connection("http://127.0.0.1:1", Fixed(Grant()))).connect()
+        assert isinstance(transport, RateLimitedTransport) is (limit is not None)
         await transport.close()
 
     asyncio.run(main())

@@ -16,16 +16,16 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from spinney.cli import plan_placing
+from spinney.cli.inputs.operator_settings import read_configuration
+from spinney.cli.inputs.plan_request import PlanRequest, prepare_plan
 from spinney.cli.main import cli
-from spinney.cli.manifest_files import Manifest
-from spinney.cli.operator_settings import read_configuration
-from spinney.cli.plan_asking import Question, ask
-from spinney.cli.plan_snapshot import described
-from spinney.core.foresight import owners
-from spinney.core.foresight.brood import BadTemplate, Registry
-from spinney.core.view.forecast import Forecast
-from spinney.sim.nodes.describe import load_nodes
+from spinney.core.view.plan_result import PlanResult
+from spinney.whatif import run as plan_placing
+from spinney.whatif.expected import workloads
+from spinney.whatif.expected.expected_pods import BadTemplate, Registry
+from spinney.whatif.inputs.manifests import Manifest
+from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.snapshot import described
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -559,17 +559,17 @@ def _jobs_without_pods() -> Json:
 def test_what_multiplies_inside_one_manifest_is_counted_while_it_is_made(manifest: Json) -> None:
     registry = Registry(most_pods=100)
     with pytest.raises(BadTemplate, match="expected no more than 100, the most that are planned"):
-        owners.broods_of({**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}}, registry)
+        workloads.expected_pods_of({**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}}, registry)
     assert int(registry.uid().rpartition("-")[2]) < 1000
 
 
-def bounded(*manifests: Json, most_pods: int, copies: int = 1) -> Forecast:
+def bounded(*manifests: Json, most_pods: int, copies: int = 1) -> PlanResult:
     given = [Manifest("file", {**one, "metadata": {"namespace": "default", **one["metadata"]}}) for one in manifests]
-    question = Question(given, copies, most_pods=most_pods)
+    question = PlanRequest(given, copies, most_pods=most_pods)
     snapshot = described(load_nodes(), read_configuration(None), "default nodes")
 
-    async def answered() -> Forecast:
-        return (await ask(question, snapshot)).answer()
+    async def answered() -> PlanResult:
+        return (await prepare_plan(question, snapshot)).answer()
 
     return asyncio.run(answered())
 

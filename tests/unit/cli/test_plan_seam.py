@@ -11,20 +11,20 @@ import yaml
 
 from spinney.api.crds import all_crds
 from spinney.api.labels import KAI_TOP_OWNER_METADATA, POD_GROUP_NAME
-from spinney.cli.manifest_files import ManifestError
-from spinney.cli.plan_asking import planner
-from spinney.cli.plan_graphs import set_of
+from spinney.cli.inputs.plan_request import planner
 from spinney.core.expansion.dynamo.settings import DynamoSettings
-from spinney.core.view.forecast import Forecast
+from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.loop.clock import SystemClock, system_dice
+from spinney.drive.clock import SystemClock, system_dice
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, Identity
-from spinney.sim.nodes.describe import load_nodes
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.world import World
+from spinney.whatif.dynamo import podcliqueset_of
+from spinney.whatif.inputs.manifests import ManifestError
+from spinney.whatif.inputs.node_files import load_nodes
 
 POD = """
 apiVersion: v1
@@ -59,7 +59,7 @@ def test_b1_a_text_of_manifests_is_answered_while_the_loop_goes_on() -> None:
                 await asyncio.sleep(0)
 
         ticking = asyncio.create_task(tick())
-        forecast: Forecast = await plan_text(POD)
+        forecast: PlanResult = await plan_text(POD)
         ticking.cancel()
         assert forecast.fits
         assert forecast.gangs[0].story.members[0].node == load_nodes()[0]["metadata"]["name"]
@@ -193,7 +193,7 @@ spec:
 def test_b1_a_component_that_was_scaled_to_none_asks_for_no_pods() -> None:
     async def scenario(world: World) -> None:
         (graph,) = yaml.safe_load_all(GRAPH)
-        made = set_of({**graph, "metadata": {**graph["metadata"], "uid": "u"}}, DynamoSettings(), True, 0.0)
+        made = podcliqueset_of({**graph, "metadata": {**graph["metadata"], "uid": "u"}}, DynamoSettings(), True, 0.0)
         assert isinstance(made, dict)
         await world.apply({**made, "metadata": {"name": "graph", "namespace": "default"}})
         forecast = await planner(world.client)(GRAPH)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from spinney.cli.main import cli
 from spinney.cli.options import Screen
-from spinney.cli.topology_discover import shown
+from spinney.cli.render.topology_discovery import shown
 from spinney.core.view.discovery import discover
 from unit.cli.topology_golden import EXAMPLES, check, run
 from unit.view.clusters import RACK, hall, labelled, lingjun

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spinney.cli.manifest_files import ManifestError
+from spinney.cli.inputs.topology_sources import Needs, Sources, find
 from spinney.cli.options import Screen
-from spinney.cli.topology_lint import shown
-from spinney.cli.topology_reading import Needs, Sources, find
+from spinney.cli.render.topology_lint import shown
 from spinney.core.view.lint import lint
+from spinney.whatif.inputs.manifests import ManifestError
 from unit.cli.topology_cluster import busy
 from unit.cli.topology_golden import EXAMPLES, check, run
 from unit.view.clusters import cluster_topology, labelled

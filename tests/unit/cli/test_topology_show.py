@@ -14,10 +14,10 @@ import yaml
 from msgspec.structs import replace
 
 from spinney.cli.options import Screen
-from spinney.cli.topology_rows import MOST_ROWS, Wish, rows_of
-from spinney.cli.topology_show import shown
+from spinney.cli.render.topology_rows import MOST_ROWS, RowSelection, rows_of
+from spinney.cli.render.topology_tree import shown
+from spinney.core.view.topology_index import view_of
 from spinney.core.view.tree import View
-from spinney.core.view.tree_growing import view_of
 from unit.cli.topology_cluster import busy
 from unit.cli.topology_golden import EXAMPLES, check, run
 from unit.view.clusters import RACK, cluster_topology, hall, kai_topology, lingjun, node, pod
@@ -71,7 +71,7 @@ def test_k15_for_programs_a_gang_has_its_figures(cluster: str) -> None:
 
 def test_a_screen_without_unicode_gets_ascii(cluster: str) -> None:
     view = view_of(hall(), [pod("a", "b0-r0-h0", "g")], cluster_topologies=[cluster_topology()])
-    assert shown(view, view.trees, Wish(), Screen(is_unicode=False)).isascii()
+    assert shown(view, view.trees, RowSelection(), Screen(is_unicode=False)).isascii()
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
@@ -80,7 +80,7 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
     nodes = [*hall(), node(f"{long}-1", block=long, rack=f"{long}-r"), node(f"{long}-2")]
     pods = [pod(f"p{at}", f"{long}-1", f"gang-{at}-of-many-{long}") for at in range(5)]
     view = view_of(nodes, pods, cluster_topologies=[cluster_topology()])
-    for wish in (Wish(), Wish(is_all=True), Wish(gang=f"ns/gang-1-of-many-{long}")):
+    for wish in (RowSelection(), RowSelection(is_all=True), RowSelection(gang=f"ns/gang-1-of-many-{long}")):
         lines = shown(view, view.trees, wish, Screen(width)).splitlines()
         drawn = [line for line in lines if "/" in line and ("─" in line or line.startswith(("(all)", "DOMAIN")))]
         assert max(map(len, drawn)) <= width
@@ -102,10 +102,10 @@ def test_b2_nodes_that_take_no_pods_are_counted_and_a_domain_without_a_name_is_s
     nodes.append(node("n2", block="b0", rack="r1", cordoned=True))
     view = view_of(nodes, cluster_topologies=[cluster_topology()])
     assert '   ├─ ""' in listed(view)
-    assert {row.state for row in rows_of(view.trees[0], Wish()).rows[:2]} == {"1 of 3 takes no pods"}
+    assert {row.state for row in rows_of(view.trees[0], RowSelection()).rows[:2]} == {"1 of 3 takes no pods"}
 
 
-def listed(view: View, wish: Wish = Wish()) -> list[str]:  # noqa: B008 - a frozen value
+def listed(view: View, wish: RowSelection = RowSelection()) -> list[str]:  # noqa: B008 - a frozen value
     return [f"{row.branch}{row.name}" for row in rows_of(view.trees[0], wish).rows]
 
 
@@ -116,38 +116,38 @@ def test_b2_runs_of_equal_domains_are_one_row() -> None:
 
 def test_b2_a_domain_that_differs_ends_a_run() -> None:
     view = view_of(hall(1, 9, 1), [pod("a", "b0-r4-h0")], cluster_topologies=[cluster_topology()])
-    rows = [row for row in listed(view, Wish(level="rack")) if "─ " in row][1:]
+    rows = [row for row in listed(view, RowSelection(level="rack")) if "─ " in row][1:]
     assert [row.strip("├└─│ ") for row in rows] == ["4 × b0-r0..r3", "b0-r4", "4 × b0-r5..r8"]
 
 
 def test_b2_all_shows_every_host() -> None:
     view = view_of(hall(2, 5, 4), cluster_topologies=[cluster_topology()])
-    assert len(listed(view, Wish(is_all=True))) == 1 + 2 + 10 + 40
+    assert len(listed(view, RowSelection(is_all=True))) == 1 + 2 + 10 + 40
 
 
 def test_b2_hosts_below_the_narrowest_level_are_shown_only_on_demand() -> None:
     view = view_of(hall(1, 2, 2), topologies=[kai_topology("t", RACK)])
-    assert (len(listed(view)), len(listed(view, Wish(is_all=True)))) == (3, 7)
+    assert (len(listed(view)), len(listed(view, RowSelection(is_all=True)))) == (3, 7)
 
 
 def test_b2_many_hosts_are_folded_and_the_way_to_see_them_is_told() -> None:
     nodes = [node(f"n{at}", gpus=1 + at % 7, block=f"b{at % 3}", rack=f"b{at % 3}-r{at % 24}") for at in range(500)]
     view = view_of(nodes, cluster_topologies=[cluster_topology()])
-    listing = rows_of(view.trees[0], Wish())
+    listing = rows_of(view.trees[0], RowSelection())
     assert len(listing.rows) <= MOST_ROWS
     assert listing.notes == ("hosts are folded: --level host or --all shows them",)
 
 
 def test_b2_a_flat_tree_of_many_domains_is_cut_and_the_rest_counted() -> None:
     nodes = [node(f"n{at}", gpus=1 + at % 7, rack=f"r{at}") for at in range(500)]
-    listing = rows_of(view_of(nodes, topologies=[kai_topology("t", RACK)]).trees[0], Wish())
+    listing = rows_of(view_of(nodes, topologies=[kai_topology("t", RACK)]).trees[0], RowSelection())
     assert len(listing.rows) == MOST_ROWS
     assert listing.notes[-1] == "441 more rows: --all shows everything"
 
 
 def test_k15_of_one_gang_only_its_domains_are_shown_and_the_others_counted() -> None:
     view = view_of(hall(), [pod("a", "b0-r1-h1", "g")], cluster_topologies=[cluster_topology()])
-    assert [row.strip("├└─│ ") for row in listed(view, Wish(gang="ns/g"))] == [
+    assert [row.strip("├└─│ ") for row in listed(view, RowSelection(gang="ns/g"))] == [
         "(all)",
         "b0",
         "b0-r1",
@@ -167,7 +167,7 @@ def test_k15_the_heading_of_a_gang_says_in_which_domain_it_is(cluster: str) -> N
 def test_k15_a_gang_over_several_domains_is_told_by_their_number() -> None:
     pods = [pod("a", "b0-r0-h0", "g"), pod("b", "b1-r0-h0", "g")]
     view = view_of(hall(), pods, cluster_topologies=[cluster_topology()])
-    assert "2 of them in 2 blocks" in shown(view, view.trees, Wish(gang="ns/g"), Screen())
+    assert "2 of them in 2 blocks" in shown(view, view.trees, RowSelection(gang="ns/g"), Screen())
 
 
 def test_k15_a_gang_that_waits_is_told_as_waiting(cluster: str) -> None:
@@ -199,7 +199,7 @@ def test_without_a_topology_it_says_where_to_get_one() -> None:
 def test_names_cannot_command_the_terminal() -> None:
     nodes = [node("n\x1b[31m", block="b\x1b]0;", rack="r\n")]
     view = view_of(nodes, [pod("a", "n\x1b[31m", "g\x1b[1m")], cluster_topologies=[cluster_topology()])
-    text = shown(view, view.trees, Wish(), Screen())
+    text = shown(view, view.trees, RowSelection(), Screen())
     assert all(char.isprintable() or char == "\n" for char in text)
 
 
@@ -207,7 +207,7 @@ def test_the_lingjun_topology_is_short_at_first_and_complete_on_demand() -> None
     keys = [f"example.com/{name}" for name in ("core", "aggregation", "tor")]
     view = view_of(lingjun(), topologies=[kai_topology("lingjun", *keys, "kubernetes.io/hostname")])
     assert listed(view) == ["(all)", "└─ G6", "   ├─ P8", "   ├─ P10", "   └─ P12"]
-    assert len(listed(view, Wish(is_all=True))) == 1 + 1 + 3 + 119 + 847
+    assert len(listed(view, RowSelection(is_all=True))) == 1 + 1 + 3 + 119 + 847
 
 
 @pytest.mark.parametrize(("setting", "is_colored"), [({}, True), ({"NO_COLOR": "1"}, False)])
@@ -233,7 +233,7 @@ def test_b2_several_accelerators_are_told_each_where_it_is() -> None:
     other = replace(other, status=replace(other.status, allocatable={"cpu": "64", "amd.com/gpu": "4"}))
     nodes = [node("a", rack="r0"), other, node("c", gpus=0, rack="r2")]
     view = view_of(nodes, [pod("p", "a", "g", gpus=2)], topologies=[kai_topology("t", RACK)])
-    told = shown(view, view.trees, Wish(), Screen()).splitlines()
+    told = shown(view, view.trees, RowSelection(), Screen()).splitlines()
     assert told[1] == "3 nodes, 2 of 8 nvidia.com/gpu used, 6 free; 0 of 4 amd.com/gpu used, 4 free"
     rows = [line.split() for line in told if line.startswith(("├", "└"))]
     assert [(row[1], row[4], row[5:]) for row in rows] == [

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from spinney.cli import topology as command
+from spinney.cli.commands import topology as command
 from spinney.cli.main import cli
-from spinney.cli.topology_usage import Use, read_usage, table, uses
+from spinney.cli.render.topology_usage import Use, read_usage, table, uses
 from spinney.core.expansion.settings import Settings
 from spinney.drive.client.errors import ConfigError
-from spinney.sim.loop import Sim, run
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, group, in_world, podcliqueset
 from unit.operator.topologies import LEVELS, packed, restarted, settings, topology

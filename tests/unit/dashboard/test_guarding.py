@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spinney.serve.dashboard.guarding import COOKIE, Doors
+from spinney.serve.dashboard.auth import COOKIE, AuthSettings
 from unit.dashboard.site import URL, site
 from unit.dashboard.world import hall
 
@@ -115,7 +115,7 @@ async def test_the_token_may_come_in_a_header_or_by_the_form() -> None:
 
 async def test_a_cookie_that_was_made_up_is_no_token() -> None:
     async with site(hall(), token=TOKEN) as client:
-        client.cookies.set(COOKIE, Doors("another token that is long").session)
+        client.cookies.set(COOKIE, AuthSettings("another token that is long").session)
         assert (await client.get("/")).status_code == 401
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spinney.serve.dashboard.first_page import occupancies
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.occupancy import occupancies
 from unit.dashboard.world import hall
 
 

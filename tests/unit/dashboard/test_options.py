@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spinney.cli.dashboard_options import DashboardOptions, address_of
-from spinney.cli.stack_options import ConfigurationError
+from spinney.cli.wiring.dashboard_options import DashboardOptions, address_of
+from spinney.cli.wiring.stack_options import ConfigurationError
+from spinney.serve.dashboard.data_sources import Questions
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.running import serving
-from spinney.serve.dashboard.seeing import Questions
+from spinney.serve.dashboard.server import serving
 from unit.dashboard.world import hall
 
 

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from spinney.api.labels import EXPLANATION, PLAN, PLAN_SIGNATURE
-from spinney.core.scheduling.plan import Plan, Seat, encode
-from spinney.core.view.forecast import Forecast, GangForecast, Leaver, WorkloadForecast
-from spinney.core.view.story import GangStory, Place
-from spinney.serve.dashboard.planning import MOST_BYTES
-from spinney.serve.dashboard.seeing import Questions, Refused, Use
+from spinney.core.scheduling.plan import Assignment, Plan, encode
+from spinney.core.view.explanation import GangExplanation, Place
+from spinney.core.view.plan_result import DisplacedPod, GangResult, PlanResult, WorkloadResult
+from spinney.serve.dashboard.data_sources import PlanRefused, Questions, TopologyUse
+from spinney.serve.dashboard.page_handlers import MOST_BYTES
 from unit.dashboard.site import site
 from unit.dashboard.world import RACK, World, hall
 
@@ -80,7 +80,7 @@ async def test_an_explanation_that_others_wrote_does_not_break_a_page(told: str)
 @pytest.mark.parametrize("signature", [{}, {PLAN_SIGNATURE: f"v1 - 1 {'0' * 64}"}], ids=["unsigned", "wrongly signed"])
 async def test_k15_a_forged_plan_makes_no_page_say_that_pods_are_being_bound(signature: dict[str, str]) -> None:
     world = hall()
-    world.gang("waiting", annotations={PLAN: encode(Plan(1, "bind", (Seat("u", "n"),))), **signature})
+    world.gang("waiting", annotations={PLAN: encode(Plan(1, "bind", (Assignment("u", "n"),))), **signature})
     async with site(world) as client:
         page, rows = [(await client.get(path)).text for path in ("/gangs/default/waiting", "/gangs")]
     assert "a plan is recorded, which only its scheduler can verify; 0 of its 1 pods are bound" in page
@@ -109,7 +109,7 @@ async def test_a_cluster_without_anything_has_pages_too() -> None:
 
 
 async def test_b5_names_in_addresses_and_words_of_others_are_escaped() -> None:
-    questions = Questions(uses=lambda: [Use(EVIL, EVIL, False, EVIL)], trouble=lambda: EVIL)
+    questions = Questions(uses=lambda: [TopologyUse(EVIL, EVIL, False, EVIL)], trouble=lambda: EVIL)
     async with site(hall(), questions) as client:
         for path in ("/gangs", "/tree", "/topologies"):
             text = (await client.get(path, params={"q": EVIL, "gang": f"a/{EVIL}", "topology": ""})).text
@@ -131,15 +131,15 @@ async def planned(questions: Questions, **form: str) -> tuple[int, str]:
         return answer.status_code, answer.text
 
 
-async def refuse(text: str) -> Refused:
-    return Refused(f"cannot be read: {text}")
+async def refuse(text: str) -> PlanRefused:
+    return PlanRefused(f"cannot be read: {text}")
 
 
-async def forecast(text: str) -> Forecast:
+async def forecast(text: str) -> PlanResult:
     place = Place("", RACK, RACK, ("b0", "b0-r1"), 2, 2, 2)
-    story = GangStory("default/new-0", "Scheduled", False, places=(place,), score=1.0)
-    gang = GangForecast(story, True, 2, 2, 2)
-    return Forecast((WorkloadForecast("PodCliqueSet", "default", "new", "the text", (gang,)),), 16)
+    story = GangExplanation("default/new-0", "Scheduled", False, places=(place,), score=1.0)
+    gang = GangResult(story, True, 2, 2, 2)
+    return PlanResult((WorkloadResult("PodCliqueSet", "default", "new", "the text", (gang,)),), 16)
 
 
 async def test_b1_an_answer_names_gangs_and_domains() -> None:
@@ -150,12 +150,12 @@ async def test_b1_an_answer_names_gangs_and_domains() -> None:
 
 
 async def test_b1_of_many_gangs_those_that_do_not_fit_are_shown_and_the_rest_counted() -> None:
-    async def many_gangs(text: str) -> Forecast:
-        move = Leaver("default/other-0", "default/other", "n0", "n1")
-        gangs = [GangForecast(GangStory(f"default/g-{at}", "Scheduled", False), True, 1, 1, 1) for at in range(60)]
-        gangs.append(GangForecast(GangStory("default/late", "Unschedulable", True), False, 1, 1, 0, moves=(move,)))
-        whole = WorkloadForecast("Job", "default", "many", "the text", tuple(gangs))
-        return Forecast((whole, WorkloadForecast("Job", "default", "done", "the text")), 16)
+    async def many_gangs(text: str) -> PlanResult:
+        move = DisplacedPod("default/other-0", "default/other", "n0", "n1")
+        gangs = [GangResult(GangExplanation(f"default/g-{at}", "Scheduled", False), True, 1, 1, 1) for at in range(60)]
+        gangs.append(GangResult(GangExplanation("default/late", "Unschedulable", True), False, 1, 1, 0, moves=(move,)))
+        whole = WorkloadResult("Job", "default", "many", "the text", tuple(gangs))
+        return PlanResult((whole, WorkloadResult("Job", "default", "done", "the text")), 16)
 
     _, text = await planned(Questions(plan=many_gangs), manifest="kind: x")
     assert text.index("default/late") < text.index("default/g-0")

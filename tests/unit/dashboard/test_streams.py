@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 
-from spinney.serve.dashboard import pages
-from spinney.serve.dashboard.pages import Desk, Page
-from spinney.serve.dashboard.rendering import render
+from spinney.serve.dashboard import page_handlers
+from spinney.serve.dashboard.page import render
+from spinney.serve.dashboard.page_handlers import Page, PageContext
 from spinney.serve.dashboard.streams import MOST_WATCHERS, Streams, mark
 from unit.dashboard.site import desk_of, site
 from unit.dashboard.world import hall
 
 
-async def known(desk: Desk, page: Page) -> str:
+async def known(desk: PageContext, page: Page) -> str:
     await desk.model.settle()
     shown = await page(desk, {})
     return mark(shown, render(shown.template, shown.build()))
@@ -28,7 +28,7 @@ async def test_who_shows_the_newest_is_told_nothing_until_something_changes() ->
     world = hall()
     desk = desk_of(world)
     streams = Streams(desk.model)
-    news = streams.follow(lambda: pages.gangs(desk, {}), await known(desk, pages.gangs))
+    news = streams.follow(lambda: page_handlers.gangs(desk, {}), await known(desk, page_handlers.gangs))
     running = asyncio.create_task(streams.run())
     waiting = asyncio.create_task(anext(news))
     await asyncio.sleep(0.02)
@@ -44,7 +44,7 @@ async def test_who_shows_the_newest_is_told_nothing_until_something_changes() ->
 async def test_who_shows_something_old_is_told_at_once() -> None:
     desk = desk_of(hall())
     await desk.model.settle()
-    news = Streams(desk.model).follow(lambda: pages.overview_page(desk, {}), "old")
+    news = Streams(desk.model).follow(lambda: page_handlers.overview_page(desk, {}), "old")
     assert read(await anext(news))[0] == "event: page"
     await news.aclose()
 
@@ -53,7 +53,7 @@ async def test_b5_of_a_drawing_only_what_is_new_is_told() -> None:
     world = hall()
     desk = desk_of(world)
     streams = Streams(desk.model)
-    news = streams.follow(lambda: pages.tree(desk, {}), await known(desk, pages.tree))
+    news = streams.follow(lambda: page_handlers.tree(desk, {}), await known(desk, page_handlers.tree))
     running = asyncio.create_task(streams.run())
     event, text = read(await anext(news))
     assert event == "event: cells"
@@ -72,7 +72,7 @@ async def test_streams_end_with_the_server() -> None:
     desk = desk_of(hall())
     streams = Streams(desk.model)
     running = asyncio.create_task(streams.run())
-    news = streams.follow(lambda: pages.gangs(desk, {}), await known(desk, pages.gangs))
+    news = streams.follow(lambda: page_handlers.gangs(desk, {}), await known(desk, page_handlers.gangs))
     waiting = asyncio.create_task(anext(news, None))
     await asyncio.sleep(0.02)
     running.cancel()
@@ -83,7 +83,7 @@ async def test_there_is_an_end_to_how_many_may_watch() -> None:
     desk = desk_of(hall())
     await desk.model.settle()
     streams = Streams(desk.model)
-    following = [streams.follow(lambda: pages.gangs(desk, {}), "old") for _ in range(MOST_WATCHERS)]
+    following = [streams.follow(lambda: page_handlers.gangs(desk, {}), "old") for _ in range(MOST_WATCHERS)]
     for news in following:
         await anext(news)
     assert streams.is_full

@@ -14,7 +14,7 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.topology import Topology
 from spinney.api.labels import GPU_RESOURCE, HOSTNAME, KAI_SUBGROUP_NAME, POD_GROUP_NAME
-from spinney.serve.dashboard.seeing import Key, Views
+from spinney.serve.dashboard.data_sources import Key, Views
 
 T = TypeVar("T")
 Json = dict[str, Any]

@@ -15,14 +15,14 @@ import msgspec
 
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.call import Patience
+from spinney.drive.client.http.retries import RetryPolicy
+from spinney.drive.client.http.transport import Response, TransportError
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.client.transport import Response, TransportError
 
 THINGS = ResourcePath("test.dev", "v1", "things")
 PODS = ResourcePath("", "v1", "pods")
 NODES = ResourcePath("", "v1", "nodes", namespaced=False)
-HASTY = Patience(attempts=3, backoff=Backoff(base_s=0.001, cap_s=0.001))
+HASTY = RetryPolicy(attempts=3, backoff=Backoff(base_s=0.001, cap_s=0.001))
 
 
 class Meta(msgspec.Struct, gc=False, rename="camel", frozen=True):
@@ -128,7 +128,7 @@ class Scripted:
 
 
 def reader(transport: Any, page_limit: int = 500) -> ApiClient:
-    return ApiClient(transport, random.Random(1), patience=HASTY, page_limit=page_limit)
+    return ApiClient(transport, random.Random(1), retry_policy=HASTY, page_limit=page_limit)
 
 
 class ThingServer:

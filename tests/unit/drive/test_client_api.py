@@ -27,8 +27,8 @@ from spinney.drive.client.errors import (
     Undecodable,
     status_error,
 )
+from spinney.drive.client.http.transport import Response
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.client.transport import Response
 from unit.drive.drive_kit import NODES, PODS, THINGS, Scripted, Thing, reader, refusal, reply, thing
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import StaleView
-from spinney.drive.client.freshness import catch_up
-from spinney.drive.client.own_writes import OwnWrites
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.read_own_writes import catch_up
 from unit.drive.drive_kit import THINGS, Scripted, Thing, in_skipped_time, reader, refusal, reply, thing
 
 A = ("ns", "a")
@@ -162,7 +162,7 @@ class TestOwnWrites:
 
     async def test_inv12_a_write_is_unseen_until_its_version_comes_back(self) -> None:
         cache = await synced(thing("a", 1))
-        cache.ledger.wrote(A, "15")
+        cache.expectations.wrote(A, "15")
         assert list(cache.unseen()) == [A]
         cache.fold([added(thing("a", 14))])
         assert list(cache.unseen()) == [A]
@@ -171,13 +171,13 @@ class TestOwnWrites:
 
     async def test_inv12_a_write_is_seen_when_the_object_is_deleted_later(self) -> None:
         cache = await synced(thing("a", 1))
-        cache.ledger.wrote(A, "15")
+        cache.expectations.wrote(A, "15")
         cache.fold([deleted(thing("a", 16))])
         assert cache.unseen() == {}
 
     async def test_inv12_a_later_change_of_another_object_is_no_proof(self) -> None:
         cache = await synced(thing("a", 1))
-        cache.ledger.wrote(A, "15")
+        cache.expectations.wrote(A, "15")
         cache.fold([added(thing("b", 16))])
         assert list(cache.unseen()) == [A]
         cache.bookmark("16")
@@ -185,15 +185,15 @@ class TestOwnWrites:
 
     async def test_inv12_a_removal_is_seen_when_that_very_object_is_gone(self) -> None:
         cache = await synced(thing("a", 1, uid="first"))
-        cache.ledger.removed(A, "first")
+        cache.expectations.removed(A, "first")
         assert list(cache.unseen()) == [A]
         cache.fold([added(thing("a", 20, uid="second"))])
         assert cache.unseen() == {}
 
     async def test_inv12_an_object_created_and_removed_at_once_is_not_taken_for_gone_before_it_came(self) -> None:
         cache = await synced()
-        cache.ledger.wrote(A, "15")
-        cache.ledger.removed(A, "first")
+        cache.expectations.wrote(A, "15")
+        cache.expectations.removed(A, "first")
         assert list(cache.unseen()) == [A]
         cache.fold([added(thing("a", 15, uid="first"))])
         assert list(cache.unseen()) == [A]
@@ -202,7 +202,7 @@ class TestOwnWrites:
 
     async def test_inv12_a_write_without_its_version_is_the_next_after_its_precondition(self) -> None:
         cache = await synced(thing("a", 12))
-        cache.ledger.wrote_after(A, "12")
+        cache.expectations.wrote_after(A, "12")
         assert list(cache.unseen()) == [A]
         cache.fold([added(thing("a", 13))])
         assert cache.unseen() == {}
@@ -210,7 +210,7 @@ class TestOwnWrites:
     async def test_inv12_a_write_without_its_version_is_not_shown_by_a_bookmark(self) -> None:
         cache = await synced(thing("a", 12))
         cache.bookmark("20")
-        cache.ledger.wrote_after(A, "12")
+        cache.expectations.wrote_after(A, "12")
         assert list(cache.unseen()) == [A]
         cache.bookmark("30")
         assert list(cache.unseen()) == [A]
@@ -219,7 +219,7 @@ class TestOwnWrites:
 
     async def test_inv12_a_write_of_unknown_fate_is_looked_up_before_the_view_is_trusted(self) -> None:
         cache = await synced(thing("a", 1))
-        cache.ledger.unsure(A)
+        cache.expectations.unsure(A)
         transport = Scripted(reply(thing("a", 17)))
         waiting = asyncio.create_task(catch_up(reader(transport), [cache]))
         await asyncio.sleep(0.005)
@@ -230,7 +230,7 @@ class TestOwnWrites:
 
     async def test_inv12_a_deletion_of_unknown_fate_waits_until_the_object_leaves_the_view(self) -> None:
         cache = await synced(thing("a", 1))
-        cache.ledger.unsure(A)
+        cache.expectations.unsure(A)
         waiting = asyncio.create_task(catch_up(reader(Scripted(refusal(404, "NotFound"))), [cache]))
         await asyncio.sleep(0.005)
         assert not waiting.done()
@@ -240,7 +240,7 @@ class TestOwnWrites:
     @in_skipped_time
     async def test_inv12_a_view_that_does_not_catch_up_is_refused_by_name(self) -> None:
         cache = await synced(thing("a", 1))
-        cache.ledger.wrote(A, "99")
+        cache.expectations.wrote(A, "99")
         with pytest.raises(StaleView, match=r"things.test.dev ns/a: own write not seen"):
             await catch_up(reader(Scripted()), [cache], timeout_s=5)
 
@@ -251,21 +251,21 @@ class TestOwnWrites:
 
     async def test_later_writes_do_not_prolong_a_wait_in_progress(self) -> None:
         cache = await synced()
-        cache.ledger.wrote(A, "11")
+        cache.expectations.wrote(A, "11")
         waiting = asyncio.create_task(catch_up(reader(Scripted()), [cache]))
         await asyncio.sleep(0.001)
-        cache.ledger.wrote(("ns", "b"), "99")
+        cache.expectations.wrote(("ns", "b"), "99")
         cache.fold([added(thing("a", 11))])
         await asyncio.wait_for(waiting, 1)
 
     async def test_later_writes_of_unknown_fate_do_not_prolong_a_wait_in_progress(self) -> None:
         cache = await synced(thing("a", 1), thing("b", 2))
-        cache.ledger.unsure(A)
+        cache.expectations.unsure(A)
         client = reader(Scripted(reply(thing("a", 17))))
         asked = client.get
 
         async def get(*given: Any) -> Any:
-            cache.ledger.unsure(("ns", "b"))
+            cache.expectations.unsure(("ns", "b"))
             return await asked(*given)
 
         client.get = get  # type: ignore[method-assign]
@@ -277,6 +277,10 @@ class TestOwnWrites:
 
     def test_each_cache_has_its_own_ledger_and_only_of_its_namespace(self) -> None:
         own = OwnWrites()
-        everywhere, here, elsewhere = own.ledger(THINGS), own.ledger(THINGS, "ns"), own.ledger(THINGS, "other")
+        everywhere, here, elsewhere = (
+            own.expectations(THINGS),
+            own.expectations(THINGS, "ns"),
+            own.expectations(THINGS, "other"),
+        )
         assert own.concerned(THINGS.ref("a", "ns")) == [everywhere, here]
         assert own.concerned(THINGS.ref("a", "other")) == [everywhere, elsewhere]

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from spinney.drive.client import pool as pools
 from spinney.drive.client.errors import NotSent, TransportError
-from spinney.drive.client.pool import Place, Pool
-from spinney.drive.client.transport import Response
+from spinney.drive.client.http import connection_pool as pools
+from spinney.drive.client.http.connection_pool import Endpoint, Pool
+from spinney.drive.client.http.transport import Response
 
 Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -42,7 +42,7 @@ async def playing(play: Play, limit: int = 4) -> AsyncIterator[tuple[Played, Poo
     played = Played(play)
     server = await asyncio.start_server(played.serve, "127.0.0.1", 0)
     played.port = server.sockets[0].getsockname()[1]
-    pool = Pool(Place("127.0.0.1", played.port, f"127.0.0.1:{played.port}"), limit)
+    pool = Pool(Endpoint("127.0.0.1", played.port, f"127.0.0.1:{played.port}"), limit)
     try:
         yield played, pool
     finally:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.codec import Broken, WatchEvent, codec_for
-from spinney.drive.client.unreadable import Complaint, Unreadable, figures
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.unreadable import Complaint, Unreadable, figures
 from unit.drive.drive_kit import THINGS, Thing, as_json, thing
 
 KEY = ("ns", "bad")

@@ -11,13 +11,12 @@ import pytest
 
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import Selection
-from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.codec import codec_for
 from spinney.drive.client.errors import NotSent, TransportError, Undecodable
-from spinney.drive.client.garbage import Tidy
-from spinney.drive.client.lines import LineBuffer
-from spinney.drive.client.transport import Response
-from spinney.drive.client.watch import (
+from spinney.drive.client.http.transport import Response
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.gc_pause import Tidy
+from spinney.drive.client.informers.watch import (
     Closed,
     Complete,
     Empty,
@@ -32,6 +31,7 @@ from spinney.drive.client.watch import (
     Watching,
     step,
 )
+from spinney.drive.client.informers.watch_lines import LineBuffer
 from unit.drive.drive_kit import (
     THINGS,
     Chunks,

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from spinney.drive.client.cache import Cache
 from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
-from spinney.drive.loop.controller import Again, Controller, Done, Result, Source
+from spinney.drive.client.informers.cache import Cache
+from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
 from unit.drive.drive_kit import THINGS, Scripted, Thing, in_skipped_time, reader, thing
 
 
@@ -94,8 +94,8 @@ async def test_inv12_a_reconcile_waits_until_the_view_shows_our_own_writes() -> 
 
     async def reconcile(key: str) -> Result:
         seen.append(cache.get(("ns", key)))
-        cache.ledger.wrote(("ns", key), "20")
-        return Again(1)
+        cache.expectations.wrote(("ns", key), "20")
+        return RequeueAfter(1)
 
     async with running(cache, reconcile, workers=1):
         cache.fold([added("a", 11)])
@@ -114,7 +114,7 @@ async def test_again_means_after_that_time() -> None:
 
     async def reconcile(key: str) -> Result:
         times.append(loop.time())
-        return Again(30) if len(times) == 1 else Done()
+        return RequeueAfter(30) if len(times) == 1 else Done()
 
     async with running(cache, reconcile):
         cache.fold([added("a", 11)])

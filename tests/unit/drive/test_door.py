@@ -11,13 +11,13 @@ import pytest
 
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import (
-    Contested,
     Deleted,
     Exists,
+    FieldConflict,
     Gone,
-    NotNow,
     Outcome,
     Refused,
+    RetryLater,
     Stale,
     Unknown,
     Written,
@@ -32,8 +32,8 @@ from spinney.drive.client.errors import (
     TransportError,
     TransportTimeout,
 )
-from spinney.drive.client.own_writes import OwnWrites, Pending
-from spinney.drive.client.transport import Response
+from spinney.drive.client.http.transport import Response
+from spinney.drive.client.informers.expectations import OwnWrites, Pending
 from unit.drive.drive_kit import HASTY, NODES, PODS, THINGS, Scripted, refusal, reply
 
 REF = THINGS.ref("a", "ns")
@@ -44,7 +44,7 @@ SUCCESS = {"kind": "Status", "metadata": {}, "status": "Success", "code": 201}
 
 
 def door(transport: Scripted, **more: Any) -> Door:
-    return Door(transport, random.Random(1), field_manager="tester", patience=HASTY, **more)
+    return Door(transport, random.Random(1), field_manager="tester", retry_policy=HASTY, **more)
 
 
 async def sent(call: Callable[[Door], Awaitable[Outcome]], answer: Response | None = None) -> Any:
@@ -130,11 +130,11 @@ async def test_a_delete_carries_precondition_propagation_and_grace() -> None:
 
 async def test_a_dry_run_says_so_and_leaves_no_own_write() -> None:
     own = OwnWrites()
-    ledger = own.ledger(THINGS)
+    expectations = own.expectations(THINGS)
     transport = Scripted(reply(OBJECT))
     await door(transport, own_writes=own).merge_patch(REF, {}, ANY, dry_run=True)
     assert transport.asked[0].query["dryRun"] == "All"
-    assert ledger.pending == {}
+    assert expectations.pending == {}
 
 
 def test_an_empty_precondition_is_refused() -> None:
@@ -150,14 +150,14 @@ def test_an_empty_precondition_is_refused() -> None:
         (refusal(404, "NotFound"), Gone),
         (refusal(409, "Conflict"), Stale),
         (refusal(409, "AlreadyExists"), Exists),
-        (refusal(409, "Conflict", causes=[{"reason": "FieldManagerConflict", "field": ".spec"}]), Contested),
+        (refusal(409, "Conflict", causes=[{"reason": "FieldManagerConflict", "field": ".spec"}]), FieldConflict),
         (refusal(422, "Invalid", causes=[{"reason": "FieldValueInvalid", "field": "spec.x"}]), Refused),
         (refusal(422, "Invalid", causes=[{"reason": "FieldValueInvalid", "field": "metadata.uid"}]), Stale),
         (refusal(403, "Forbidden"), Refused),
         (refusal(400, "BadRequest"), Refused),
         (refusal(500, "InternalError"), Unknown),
         (refusal(504, "Timeout"), Unknown),
-        (refusal(503, "ServiceUnavailable"), NotNow),
+        (refusal(503, "ServiceUnavailable"), RetryLater),
         (TransportTimeout("late"), Unknown),
         (TransportError("reset"), Unknown),
     ],
@@ -196,7 +196,7 @@ class TestRepetition:
 
     async def test_a_server_that_stays_out_of_reach_means_not_now(self) -> None:
         outcome = await door(Scripted(*[NotSent("refused")] * 3)).create(REF, {})
-        assert isinstance(outcome, NotNow)
+        assert isinstance(outcome, RetryLater)
 
     async def test_a_busy_server_is_asked_again_after_the_time_it_names(self) -> None:
         transport = Scripted(refusal(429, headers={"retry-after": "0"}), reply(OBJECT))
@@ -204,12 +204,12 @@ class TestRepetition:
 
     async def test_a_busy_server_is_told_to_the_caller_in_the_end(self) -> None:
         outcome = await door(Scripted(*[refusal(429, headers={"retry-after": "0"})] * 3)).create(REF, {})
-        assert isinstance(outcome, NotNow)
+        assert isinstance(outcome, RetryLater)
 
     async def test_an_eviction_that_a_budget_forbids_is_not_repeated(self) -> None:
         transport = Scripted(refusal(429, "TooManyRequests", headers={"retry-after": "10"}))
         outcome = await door(transport).evict(POD, GIVEN)
-        assert isinstance(outcome, NotNow)
+        assert isinstance(outcome, RetryLater)
         assert outcome.retry_after_s == 10
 
     @pytest.mark.parametrize(
@@ -268,36 +268,36 @@ class TestMemory:
         self, answer: Response | Exception, pending: Pending | None
     ) -> None:
         own = OwnWrites()
-        ledger = own.ledger(PODS)
+        expectations = own.expectations(PODS)
         await door(Scripted(answer), own_writes=own).bind(POD, "n", GIVEN)
-        assert ledger.pending.get(POD.key) == pending
+        assert expectations.pending.get(POD.key) == pending
 
     async def test_a_status_answer_without_a_version_to_count_from_leaves_us_unsure(self) -> None:
         own = OwnWrites()
-        ledger = own.ledger(PODS)
+        expectations = own.expectations(PODS)
         await door(Scripted(reply(SUCCESS, 201)), own_writes=own).bind(POD, "n", Precondition(uid="u1"))
-        assert ledger.pending == {POD.key: Pending(unsure=True)}
+        assert expectations.pending == {POD.key: Pending(unsure=True)}
 
     async def test_an_eviction_leaves_us_unsure_for_it_need_not_have_changed_anything(self) -> None:
         own = OwnWrites()
-        ledger = own.ledger(PODS)
+        expectations = own.expectations(PODS)
         await door(Scripted(reply(SUCCESS, 201)), own_writes=own).evict(POD, GIVEN)
-        assert ledger.pending == {POD.key: Pending(unsure=True)}
+        assert expectations.pending == {POD.key: Pending(unsure=True)}
 
     async def test_a_removal_is_remembered_by_uid(self) -> None:
         own = OwnWrites()
-        ledger = own.ledger(THINGS)
+        expectations = own.expectations(THINGS)
         answer = reply({"kind": "Status", "status": "Success", "details": {"uid": "u1"}})
         await door(Scripted(answer), own_writes=own).delete(REF, ANY)
-        assert ledger.pending == {REF.key: Pending(absent_uid="u1")}
+        assert expectations.pending == {REF.key: Pending(absent_uid="u1")}
 
     async def test_a_generated_name_is_remembered_as_the_server_chose_it(self) -> None:
         own = OwnWrites()
-        ledger = own.ledger(THINGS)
+        expectations = own.expectations(THINGS)
         transport = Scripted(reply(OBJECT))
         await door(transport, own_writes=own).create(THINGS.ref("", "ns"), {"metadata": {"generateName": "g-"}})
         assert transport.asked[0].body["metadata"] == {"generateName": "g-", "namespace": "ns"}
-        assert list(ledger.pending) == [REF.key]
+        assert list(expectations.pending) == [REF.key]
 
     async def test_a_write_that_was_interrupted_leaves_us_unsure(self) -> None:
         class Hanging(Scripted):
@@ -306,13 +306,13 @@ class TestMemory:
                 raise AssertionError
 
         own = OwnWrites()
-        ledger = own.ledger(THINGS)
+        expectations = own.expectations(THINGS)
         task = asyncio.create_task(door(Hanging(), own_writes=own).create(REF, {}))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert ledger.pending == {REF.key: Pending(unsure=True)}
+        assert expectations.pending == {REF.key: Pending(unsure=True)}
 
 
 class Crash(BaseException):

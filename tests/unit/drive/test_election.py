@@ -14,8 +14,15 @@ import pytest
 import structlog
 
 from spinney.drive.apply.door import Door
-from spinney.drive.client.transport import Response, TransportTimeout
-from spinney.drive.loop.election import LEASES, Election, Leadership, LeadershipLost, Terms, WorkDidNotEnd
+from spinney.drive.client.http.transport import Response, TransportTimeout
+from spinney.drive.election.leader_election import (
+    LEASES,
+    Election,
+    Leadership,
+    LeadershipLost,
+    LeaseSettings,
+    WorkDidNotEnd,
+)
 from unit.drive.drive_kit import HASTY, Chunks, LoopClock, as_json, in_skipped_time, reader, refusal, reply
 
 REF = LEASES.ref("scheduler", "kube-system")
@@ -112,7 +119,7 @@ class Lines:
 class Candidate:
     def __init__(self, server: LeaseServer, name: str, **more: Any) -> None:
         dice = random.Random(name)
-        self.door = Door(server, dice, field_manager=name, patience=HASTY)
+        self.door = Door(server, dice, field_manager=name, retry_policy=HASTY)
         self.election = Election(reader(server), self.door, REF, name, LoopClock(), dice, **more)
         self.leadership: Leadership | None = None
         self.began, self.ended = asyncio.Event(), asyncio.Event()
@@ -173,11 +180,11 @@ async def test_a_leader_that_cannot_renew_stops_before_another_one_may_start() -
     server.broken = True
     with pytest.raises(LeadershipLost):
         await first.task
-    assert loop.time() - broken_at < Terms().duration_s
+    assert loop.time() - broken_at < LeaseSettings().duration_s
     assert not first.leads
     server.broken = False
     second = Candidate(server, "two")
-    await asyncio.sleep(Terms().duration_s - 1)
+    await asyncio.sleep(LeaseSettings().duration_s - 1)
     assert not second.leads, "a fresh candidate cannot know how old the last sign of life is"
     await asyncio.sleep(5)
     assert second.leads
@@ -221,7 +228,7 @@ async def test_a_lease_that_was_taken_with_a_lost_answer_is_not_waited_for() -> 
     assert server.holders == [("one", 1)]
     assert not first.leads
     server.deaf = False
-    await asyncio.sleep(Terms().retry_s * 2)
+    await asyncio.sleep(LeaseSettings().retry_s * 2)
     assert first.leads
     assert server.holders[-1] == ("one", 2), "of an epoch of its own"
     await first.kill()
@@ -261,7 +268,7 @@ async def test_a_candidate_that_saw_the_lease_counts_on_when_it_is_deleted() -> 
     with pytest.raises(LeadershipLost, match="nobody"):
         await first.task
     assert not second.leads, "the last holder has its time"
-    await asyncio.sleep(Terms().duration_s)
+    await asyncio.sleep(LeaseSettings().duration_s)
     assert second.leadership is not None
     assert server.holders[-1] == ("two", 2)
     assert second.leadership.lease_uid not in ("", uid), "epochs of another Lease are told from those of the first"
@@ -335,7 +342,7 @@ async def test_standing_by_is_ready_while_somebody_renews_and_not_when_nobody_do
         assert second.election.trouble() == ""
         await asyncio.sleep(3)
     await first.kill()
-    await asyncio.sleep(3 * Terms().duration_s)
+    await asyncio.sleep(3 * LeaseSettings().duration_s)
     assert second.election.trouble() == "nobody leads: it never leads"
     await second.kill()
 
@@ -360,7 +367,7 @@ async def test_a_leader_that_is_stuck_gives_its_lease_back_and_another_one_leads
     with pytest.raises(LeadershipLost, match="given up: the main loop has not run for 16 s"):
         await first.task
     assert not first.leads
-    await asyncio.sleep(Terms().retry_s * 2)
+    await asyncio.sleep(LeaseSettings().retry_s * 2)
     assert second.leads
     await second.kill()
 
@@ -494,7 +501,7 @@ async def test_somebody_who_watches_takes_a_released_lease_within_a_tenth_of_a_s
     await asyncio.sleep(20)
     asked = server.asked
     await asyncio.sleep(20)
-    assert server.asked - asked == pytest.approx(20 / Terms().retry_s, abs=1), "only the leader asks"
+    assert server.asked - asked == pytest.approx(20 / LeaseSettings().retry_s, abs=1), "only the leader asks"
     first.ended.set()
     await first.task
     released = loop.time()
@@ -514,7 +521,9 @@ async def test_somebody_who_watches_takes_over_from_the_dead_when_their_time_is_
     with suppress(LeadershipLost):
         await first.task
     await second.began.wait()
-    assert Terms().duration_s - Terms().retry_s <= loop.time() - dead <= Terms().duration_s + 0.2
+    assert (
+        LeaseSettings().duration_s - LeaseSettings().retry_s <= loop.time() - dead <= LeaseSettings().duration_s + 0.2
+    )
     await second.kill()
 
 
@@ -525,7 +534,7 @@ async def test_where_the_lease_may_not_be_watched_it_is_polled() -> None:
     await asyncio.sleep(20)
     first.ended.set()
     await first.task
-    await asyncio.sleep(Terms().retry_s * 2)
+    await asyncio.sleep(LeaseSettings().retry_s * 2)
     assert second.leads
     await second.kill()
 
@@ -559,4 +568,4 @@ async def test_the_door_of_a_lost_leader_is_shut() -> None:
 
 def test_terms_that_would_allow_two_leaders_are_refused() -> None:
     with pytest.raises(ValueError, match="renew_deadline_s"):
-        Terms(duration_s=10, renew_deadline_s=10)
+        LeaseSettings(duration_s=10, renew_deadline_s=10)

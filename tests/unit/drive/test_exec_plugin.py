@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from spinney.drive.client.credentials import Credentials
+from spinney.drive.client.config.credentials import Credentials
+from spinney.drive.client.config.kubeconfig import connection_of, read_kubeconfig
 from spinney.drive.client.errors import CredentialError
-from spinney.drive.client.kubeconfig import connection_of, read_kubeconfig
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spinney.drive.client.connection import Connection
-from spinney.drive.client.credentials import Certificate, Credentials, Fixed, Grant, TokenFile, bearer
+from spinney.drive.client.config.connection import Connection
+from spinney.drive.client.config.credentials import Certificate, Credentials, Fixed, Grant, TokenFile, bearer
 from spinney.drive.client.errors import CertificateRefused, NotSent, TransportError, TransportTimeout
-from spinney.drive.client.http import HttpTransport
-from spinney.drive.loop.clock import SystemClock
+from spinney.drive.client.http.http_transport import HttpTransport
+from spinney.drive.clock import SystemClock
 from unit.drive.tls_kit import Authority, server_context
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

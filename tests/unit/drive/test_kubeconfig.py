@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from spinney.drive.client.connect import find_connection
-from spinney.drive.client.connection import Connection
+from spinney.drive.client.config.connection import Connection
+from spinney.drive.client.config.kubeconfig import connection_of, kubeconfig_paths, read_kubeconfig
+from spinney.drive.client.config.loader import find_connection, in_cluster_connection
 from spinney.drive.client.errors import ConfigError, CredentialError
-from spinney.drive.client.in_cluster import in_cluster_connection
-from spinney.drive.client.kubeconfig import connection_of, kubeconfig_paths, read_kubeconfig
-from spinney.drive.loop.clock import SystemClock
+from spinney.drive.clock import SystemClock
 
 CLOCK = SystemClock()
 

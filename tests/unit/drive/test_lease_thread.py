@@ -9,9 +9,9 @@ import time
 import pytest
 
 from spinney.drive.apply.door import Door
-from spinney.drive.loop.clock import SystemClock
-from spinney.drive.loop.election import Election, Leadership, Terms
-from spinney.drive.loop.lease_thread import STUCK_S, Heartbeat, loop_thread
+from spinney.drive.clock import SystemClock
+from spinney.drive.election.leader_election import Election, Leadership, LeaseSettings
+from spinney.drive.election.lease_thread import STUCK_S, Heartbeat, loop_thread
 from unit.drive.drive_kit import HASTY, reader
 from unit.drive.test_election import REF, LeaseServer
 
@@ -42,10 +42,18 @@ async def test_the_lease_is_renewed_while_the_main_loop_is_blocked() -> None:
         assert leadership.holds()
 
     async with loop_thread("lease") as thread:
-        door = Door(server, dice, field_manager="one", patience=HASTY)
-        terms = Terms(duration_s=60, renew_deadline_s=50.0, retry_s=0.05)
+        door = Door(server, dice, field_manager="one", retry_policy=HASTY)
+        lease_settings = LeaseSettings(duration_s=60, renew_deadline_s=50.0, retry_s=0.05)
         election = Election(
-            reader(server), door, REF, "one", SystemClock(), dice, terms=terms, place=thread.run, watches=True
+            reader(server),
+            door,
+            REF,
+            "one",
+            SystemClock(),
+            dice,
+            lease_settings=lease_settings,
+            place=thread.run,
+            watches=True,
         )
         await election.run(block)
     assert not held[0].holds()

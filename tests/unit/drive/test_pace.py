@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from spinney.drive.client.pace import FEWEST, FIRST, ROUND, Pace, kind_of
+from spinney.drive.client.http.adaptive_concurrency import FEWEST, FIRST, ROUND, AdaptiveConcurrency, kind_of
 
 MOST = 48
 
 
-def after(pace: Pace, rounds: int, took_s: Callable[[int], float], kind: str = "POST pods", busy: bool = True) -> int:
+def after(
+    pace: AdaptiveConcurrency, rounds: int, took_s: Callable[[int], float], kind: str = "POST pods", busy: bool = True
+) -> int:
     """The limit after so many rounds with a server that takes so long for so many requests at a time."""
     for _ in range(rounds * ROUND):
         pace.answered(kind, took_s(pace.limit), busy)
@@ -29,11 +31,11 @@ def small(under_way: int) -> float:
 
 
 def test_a_server_that_keeps_nobody_waiting_gets_as_many_as_there_are_connections() -> None:
-    assert after(Pace(MOST), 95, far) == MOST
+    assert after(AdaptiveConcurrency(MOST), 95, far) == MOST
 
 
 def test_a_server_that_cannot_keep_up_gets_a_short_line() -> None:
-    pace = Pace(MOST)
+    pace = AdaptiveConcurrency(MOST)
     seen = [after(pace, 1, small) for _ in range(300)]
     assert min(seen) == FEWEST
     assert max(seen) <= 12
@@ -41,14 +43,14 @@ def test_a_server_that_cannot_keep_up_gets_a_short_line() -> None:
 
 
 def test_a_line_becomes_shorter_when_the_server_slows_down_for_all() -> None:
-    pace = Pace(MOST)
+    pace = AdaptiveConcurrency(MOST)
     assert after(pace, 20, far) > 2 * FIRST
     assert after(pace, 25, lambda under_way: 0.020 + 0.010 * under_way) < FIRST
 
 
 def test_work_that_takes_long_by_itself_is_no_line() -> None:
     """An admission webhook makes pods slow; binds are quick. Neither waits."""
-    pace = Pace(MOST)
+    pace = AdaptiveConcurrency(MOST)
     for _ in range(60):
         after(pace, 1, lambda _: 0.100, "POST pods")
         after(pace, 1, lambda _: 0.003, "POST pods binding")
@@ -56,24 +58,24 @@ def test_work_that_takes_long_by_itself_is_no_line() -> None:
 
 
 def test_a_way_that_has_become_longer_for_good_is_learnt() -> None:
-    pace = Pace(MOST)
+    pace = AdaptiveConcurrency(MOST)
     after(pace, 1, lambda _: 0.001)
     assert after(pace, 20, far) < MOST / 2
     assert after(pace, 200, far) == MOST
 
 
 def test_who_needs_no_more_gets_no_more() -> None:
-    assert after(Pace(MOST), 50, far, busy=False) == FIRST
+    assert after(AdaptiveConcurrency(MOST), 50, far, busy=False) == FIRST
 
 
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_there_are_never_more_than_connections(most: int) -> None:
-    assert after(Pace(most), 50, far) == most
-    assert after(Pace(most), 50, small) == most
+    assert after(AdaptiveConcurrency(most), 50, far) == most
+    assert after(AdaptiveConcurrency(most), 50, small) == most
 
 
 def test_an_answer_in_no_time_is_no_mistake() -> None:
-    assert after(Pace(MOST), 2, lambda _: 0.0) >= FIRST
+    assert after(AdaptiveConcurrency(MOST), 2, lambda _: 0.0) >= FIRST
 
 
 @pytest.mark.parametrize(

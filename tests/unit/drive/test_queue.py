@@ -8,7 +8,7 @@ import random
 import pytest
 
 from spinney.drive.backoff import Backoff
-from spinney.drive.loop.queue import QueueClosed, WorkQueue
+from spinney.drive.controller.work_queue import QueueClosed, WorkQueue
 from unit.drive.drive_kit import in_skipped_time
 
 

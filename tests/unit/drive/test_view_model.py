@@ -10,9 +10,9 @@ import pytest
 
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import Selection
-from spinney.drive.client.cache import Cache, Change
 from spinney.drive.client.codec import WatchEvent, codec_for
-from spinney.drive.client.watch import Watcher
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.watch import Watcher
 from unit.drive.drive_kit import THINGS, Thing, ThingServer, in_skipped_time, reader, thing
 
 SEEDS = 200

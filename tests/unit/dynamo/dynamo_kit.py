@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spinney.api.admission import AdmissionRequest, Unreadable
-from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 
 Json = dict[str, Any]

@@ -7,19 +7,19 @@ from typing import Any, TypeVar
 
 from spinney.api.crds import all_crds
 from spinney.api.dynamo_conversion import convert
-from spinney.core.admission.dynamo.review import DynamoAdmission
+from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.settings import Settings
-from spinney.drive.loop.scheduler.settings import Settings as SchedulerSettings
+from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.serve.apiserver.server import ApiServer
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.topologies import BLOCK, RACK, ZONE, settings
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def in_world(scenario: Callable[[World], Awaitable[T]], *, operator: Settings | 
         server = ApiServer(sim.clock, sim.dice, plugins=rules, converters=converters)
         parts = Parts(
             nodes=load_nodes(NODES),
-            habits=Habits(heartbeat_s=0),
+            behaviour=NodeBehaviour(heartbeat_s=0),
             controllers=(),
             operator=told,
             scheduler=SchedulerSettings(),

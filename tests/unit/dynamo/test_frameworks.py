@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from spinney.api.changes import Amend, Change, Create, Resource, SetStatus
+from spinney.api.changes import Change, Create, Patch, Resource, SetStatus
 from spinney.api.crds import crd
 from spinney.core.expansion.dynamo.deployment import expand
-from spinney.core.expansion.dynamo.framework import Framework, Observed, Told
-from spinney.core.expansion.dynamo.readiness import Progress
+from spinney.core.expansion.dynamo.framework import ConditionText, Framework, Observed
 from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.status import Progress
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 
 GROVE_WORDS = ("grove", "pcs", "podclique", "clique", "podgang", "gang", "scalinggroup", "pcsg")
@@ -66,7 +66,7 @@ class Labelled:
     def is_settled(self, observed: Observed) -> bool:
         return True
 
-    def topology(self, observed: Observed) -> Told:
+    def topology(self, observed: Observed) -> ConditionText:
         return "True", "AllTopologyLevelsAvailable", "labels are always there"
 
 
@@ -93,7 +93,7 @@ def test_d4_restarts_work_for_any_back_end() -> None:
     del obj["spec"]["restart"]
     live: Any = {"metadata": {"uid": "x", "resourceVersion": "1"}, "spec": {"packedBy": [], "marks": seen}}
     again = expand(obj, Observed(DynamoSettings(), 5.0, live), OTHER).changes
-    assert [each.patch["spec"] for each in again if isinstance(each, Amend)] == [{}], "only its annotations are new"
+    assert [each.patch["spec"] for each in again if isinstance(each, Patch)] == [{}], "only its annotations are new"
 
 
 def _after(obj: Json, carried: Mapping[str, str]) -> dict[str, str]:
@@ -101,6 +101,6 @@ def _after(obj: Json, carried: Mapping[str, str]) -> dict[str, str]:
     changes = expand(obj, Observed(DynamoSettings(), 5.0, live), OTHER).changes
     found: dict[str, str] = dict(carried)
     for each in changes:
-        if isinstance(each, Amend):
+        if isinstance(each, Patch):
             found |= each.patch["spec"].get("marks") or {}
     return found

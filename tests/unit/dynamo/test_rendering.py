@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spinney.core.expansion.dynamo import names
-from spinney.core.expansion.dynamo.accessories import accessories_of
 from spinney.core.expansion.dynamo.framework import BadDeployment, Observed
 from spinney.core.expansion.dynamo.grove import Grove
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
+from spinney.core.expansion.dynamo.services import services_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
-from spinney.core.expansion.resources import SERVICES
+from spinney.core.expansion.resource_kinds import SERVICES
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dynamo"
@@ -204,7 +204,7 @@ def test_workers_wait_until_their_leader_listens(way: str, port: str) -> None:
     assert waits["name"] == f"wait-for-leader-{way}"
     assert {"name": "LEADER_PORT", "value": port} in waits["env"]
     assert "initContainers" not in leader["spec"]["podSpec"]
-    assert any(target.name == "d-wait-leader-script" for target in accessories_of(obj, SETTINGS))
+    assert any(target.name == "d-wait-leader-script" for target in services_of(obj, SETTINGS))
 
 
 def test_the_executor_may_be_named_by_a_component() -> None:
@@ -263,7 +263,7 @@ def test_whoever_gives_a_security_context_gets_no_group_of_ours(given: Json | No
 def test_a_deployment_named_like_a_model_has_services_without_dots() -> None:
     obj = deployment("qwen3-0.6b", component("Frontend", "frontend"))
     assert podcliqueset_of(obj, SETTINGS)["metadata"]["name"] == "qwen3-0-6b"
-    services = {target.name for target in accessories_of(obj, SETTINGS) if target.resource == SERVICES}
+    services = {target.name for target in services_of(obj, SETTINGS) if target.resource == SERVICES}
     assert services == {"qwen3-0-6b-frontend"}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.core.expansion.dynamo.restart import restart_of
+from spinney.core.expansion.dynamo.deployment import restart_of
 from unit.dynamo.dynamo_kit import Json, component, deployment
 
 

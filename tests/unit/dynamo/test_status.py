@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.api.changes import Create, Notify, Scale, SetStatus
+from spinney.api.changes import Create, EmitEvent, Scale, SetStatus
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.meta import Condition
@@ -86,7 +86,7 @@ def test_d13_a_refused_set_shows_as_not_ready_with_an_event() -> None:
     ready = next(each for each in status.status["conditions"] if each["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "failed_to_reconcile_the_resources")
     assert ready["message"] == "admission webhook denied the request: no"
-    assert [each.message for each in changes if isinstance(each, Notify)] == [ready["message"]]
+    assert [each.message for each in changes if isinstance(each, EmitEvent)] == [ready["message"]]
 
 
 @pytest.mark.parametrize(
@@ -231,5 +231,5 @@ def conditions_of(obj: Json, live: Json, **behind: Any) -> dict[str, Json]:
     return {each["type"]: each for each in status.status["conditions"]}
 
 
-def notices(obj: Json, live: Json) -> list[Notify]:
-    return [each for each in _changes(obj, live) if isinstance(each, Notify)]
+def notices(obj: Json, live: Json) -> list[EmitEvent]:
+    return [each for each in _changes(obj, live) if isinstance(each, EmitEvent)]

@@ -10,8 +10,8 @@ import pytest
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podgang import PodGang
 from spinney.core.expansion.backends.default_scheduler import DefaultScheduler
-from spinney.core.expansion.gang_status import Observed, expand
-from spinney.core.expansion.pod_state import Pod
+from spinney.core.expansion.podclique.pod_state import Pod
+from spinney.core.expansion.podgang import Observed, expand
 
 CLIQUE = msgspec.convert({"metadata": {"name": "w", "uid": "c"}, "spec": {"podSpec": {}, "replicas": 2}}, PodClique)
 

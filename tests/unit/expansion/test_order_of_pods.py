@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from spinney.api.kinds.podclique import PodClique
-from spinney.core.expansion.pod_state import Pod
-from spinney.core.expansion.rolling import expendable_first
+from spinney.core.expansion.podclique.pod_replacement import deletion_order
+from spinney.core.expansion.podclique.pod_state import Pod
 
 CLIQUE = msgspec.convert(
     {
@@ -48,9 +48,9 @@ def pod(name: str, index: int, **more: Any) -> Pod:
     ids=["leaving", "unbound", "pending", "unknown", "not ready", "outdated", "youngest"],
 )
 def test_g1_pods_are_given_up_in_the_order_of_the_reference(first: Pod, second: Pod) -> None:
-    assert expendable_first([second, first], CLIQUE) == [first, second]
+    assert deletion_order([second, first], CLIQUE) == [first, second]
 
 
 def test_g1_among_pods_made_together_the_highest_index_goes_first() -> None:
     pods = [pod("z", 2), pod("m", 10), pod("a", 1), pod("q", 0)]
-    assert [each.metadata.name for each in expendable_first(pods, CLIQUE)] == ["m", "z", "a", "q"]
+    assert [each.metadata.name for each in deletion_order(pods, CLIQUE)] == ["m", "z", "a", "q"]

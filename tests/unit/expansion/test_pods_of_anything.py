@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion.backends.kai import Kai
-from spinney.core.expansion.pods import Recipe, pod
-from spinney.core.expansion.shape import standalone_members
-from spinney.core.expansion.startup import parents_of
+from spinney.core.expansion.podclique.desired_pod import PodInput, pod
+from spinney.core.expansion.podclique.startup_order import parents_of
+from spinney.core.expansion.podcliqueset.set_layout import standalone_members
 from unit.admission.admission_kit import clique, errors, pcs, stored
 
 Json = dict[str, Any]
@@ -67,6 +67,6 @@ def test_r8_what_is_admitted_can_be_made_into_a_pod(path: tuple[Any, ...], value
     spec = msgspec.to_builtins(member.template.spec)
     live = msgspec.convert({"metadata": metadata, "spec": spec}, PodClique)
     parents = parents_of(podcliqueset, member)
-    recipe = Recipe(podcliqueset, live, member, Kai(), ("example.com/rack",), "image", mnnvl=True, parents=parents)
-    made = pod(recipe, 0, "p")
+    pod_input = PodInput(podcliqueset, live, member, Kai(), ("example.com/rack",), "image", mnnvl=True, parents=parents)
+    made = pod(pod_input, 0, "p")
     assert made.body["spec"]["containers"]

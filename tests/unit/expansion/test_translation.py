@@ -14,10 +14,10 @@ from spinney.api.kinds.podgang import PodGang
 from spinney.api.meta import ObjectMeta
 from spinney.core.expansion import podgang
 from spinney.core.expansion.backends.kai import Kai, podgroup_spec
-from spinney.core.expansion.objects import builtins
+from spinney.core.expansion.objects import to_builtins
+from spinney.core.expansion.podcliqueset.set_layout import gangs_of, groups_of, member_of, standalone_members
+from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, effective_name, resolve_topology
 from spinney.core.expansion.settings import AutoPreferred, Settings
-from spinney.core.expansion.shape import gangs_of, groups_of, member_of, standalone_members
-from spinney.core.expansion.translation import Translation, effective_name, translate
 
 ZONE, BLOCK, RACK, HOST = (
     "topology.kubernetes.io/zone",
@@ -61,7 +61,7 @@ def gangs(
     whole: PodCliqueSet, auto: AutoPreferred = AutoPreferred.NEVER, levels: dict[str, str] = LEVELS
 ) -> dict[str, Json]:
     """The gangs of a set as they would be created, by name."""
-    translation = translate(whole, topology(levels), "grove-topology", settings(auto))
+    translation = resolve_topology(whole, topology(levels), "grove-topology", settings(auto))
     found = {}
     for gang in gangs_of(whole, 0, groups_of(whole, 0, lambda name, config: config.replicas)):
         spec = podgang.spec_of(whole, gang, translation, {}, {})
@@ -180,13 +180,13 @@ FINDINGS = {
 @pytest.mark.parametrize("case", FINDINGS)
 def test_s1_the_condition_says_whether_the_constraints_can_be_kept(case: str) -> None:
     found, enabled, expected = FINDINGS[case]
-    finding = translate(podcliqueset(), found, "grove-topology", settings(enabled=enabled)).finding
+    finding = resolve_topology(podcliqueset(), found, "grove-topology", settings(enabled=enabled)).finding
     assert finding is not None
     assert (finding.status, finding.reason) == expected
 
 
 def test_s1_the_message_lists_the_domains_that_are_gone() -> None:
-    finding = translate(podcliqueset(), topology({"zone": ZONE, "rack": RACK}), "x", settings()).finding
+    finding = resolve_topology(podcliqueset(), topology({"zone": ZONE, "rack": RACK}), "x", settings()).finding
     assert finding is not None
     assert finding.message == "Unavailable topology domains: [block host]"
 
@@ -197,7 +197,7 @@ def test_s1_a_set_without_constraints_has_no_condition() -> None:
     template = msgspec.structs.replace(whole.spec.template, cliques=cliques)
     bare = msgspec.structs.replace(whole, spec=msgspec.structs.replace(whole.spec, template=template))
     for enabled in (True, False):
-        assert translate(bare, None, "x", settings(enabled=enabled)).finding is None
+        assert resolve_topology(bare, None, "x", settings(enabled=enabled)).finding is None
 
 
 def test_g8_the_topology_that_counts() -> None:
@@ -217,7 +217,7 @@ def test_p8_a_set_without_a_name_keeps_the_topology_of_its_label_while_it_is_sch
 
 def test_t6_members_under_a_constraint_run_on_nodes_with_all_keys_but_numa() -> None:
     whole = podcliqueset(set_constraint="", group_constraint="")
-    translation = translate(whole, topology(LEVELS | {"numa": "example.com/numa"}), "x", settings())
+    translation = resolve_topology(whole, topology(LEVELS | {"numa": "example.com/numa"}), "x", settings())
     (router,) = standalone_members(whole, 0)
     assert translation.node_keys(whole, router) == (ZONE, BLOCK, RACK, HOST)
     members = {
@@ -226,14 +226,14 @@ def test_t6_members_under_a_constraint_run_on_nodes_with_all_keys_but_numa() -> 
         for each in gang.members
     }
     assert translation.node_keys(whole, members["pw"]) == ()
-    assert Translation().node_keys(whole, router) == ()
+    assert ResolvedTopology().node_keys(whole, router) == ()
 
 
 def test_g11_the_podgroup_of_the_worked_example() -> None:
     body = gangs(podcliqueset())["d-0"]
     gang = msgspec.convert(body, PodGang)
     labelled = msgspec.structs.replace(gang.metadata, labels={"kai.scheduler/queue": "test"})
-    found = builtins(podgroup_spec(msgspec.structs.replace(gang, metadata=labelled)))
+    found = to_builtins(podgroup_spec(msgspec.structs.replace(gang, metadata=labelled)))
 
     def constraint(key: str) -> Json:
         return {"topology": "grove-topology", "requiredTopologyLevel": key}
@@ -269,7 +269,7 @@ def test_g11_a_scaled_gang_is_a_podgroup_of_two_root_subgroups() -> None:
 
 def test_t1_levels_are_taken_broad_to_narrow_however_they_are_stored() -> None:
     shuffled = topology({"host": HOST, "zone": ZONE})
-    translation = translate(podcliqueset(), shuffled, "x", settings(AutoPreferred.CONSTRAINED))
+    translation = resolve_topology(podcliqueset(), shuffled, "x", settings(AutoPreferred.CONSTRAINED))
     assert translation.levels == (TopologyLevel("zone", ZONE), TopologyLevel("host", HOST))
 
 

@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from spinney.api.crds import all_crds
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
-from spinney.drive.client.transport import Transport
-from spinney.drive.loop.grouper.running import Grouper
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.grouper.grouper import Grouper
 from spinney.serve.apiserver.server import ApiServer
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
 
@@ -122,7 +122,9 @@ def in_world(
 ) -> T:
     async def main(sim: Sim) -> T:
         server = ApiServer(sim.clock, sim.dice, plugins=(OperatorAdmission(AdmissionSettings()),))
-        parts = Parts(habits=Habits(heartbeat_s=0), controllers=controllers, binds=(lambda _: True) if binds else None)
+        parts = Parts(
+            behaviour=NodeBehaviour(heartbeat_s=0), controllers=controllers, binds=(lambda _: True) if binds else None
+        )
         async with World(sim.clock, sim.dice, parts, server=server) as world:
             await world.apply(CRDS)
             await world.apply([TOPOLOGY, CLUSTER_TOPOLOGY])

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.core.grouping.mistakes import MistakeError
 from spinney.core.grouping.pods import Pod
+from spinney.core.grouping.user_errors import InvalidFieldError
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.transport import Response
-from spinney.drive.loop.grouper.walking import FRESH_S, Expired, OwnerWalk
+from spinney.drive.client.http.transport import Response
+from spinney.drive.grouper.owner_resolver import FRESH_S, Expired, OwnerResolver
 
 Json = dict[str, Any]
 KINDS = {
@@ -72,9 +72,9 @@ def member(*owners: Json, **metadata: Any) -> Pod:
     return msgspec.convert(thing("p", *owners, **metadata), Pod)
 
 
-def walk_on(objects: Mapping[str, Json | int]) -> tuple[OwnerWalk, Server, StillClock]:
+def walk_on(objects: Mapping[str, Json | int]) -> tuple[OwnerResolver, Server, StillClock]:
     server, clock = Server(objects), StillClock()
-    return OwnerWalk(ApiClient(server, Random(0)), clock), server, clock
+    return OwnerResolver(ApiClient(server, Random(0)), clock), server, clock
 
 
 JOB = "/apis/batch/v1/namespaces/ns/jobs/j"
@@ -96,7 +96,7 @@ async def test_k2_of_several_owners_of_a_pod_the_controller_counts() -> None:
 
 async def test_k2_several_owners_of_an_owner_are_a_mistake() -> None:
     walk, _, _ = walk_on({JOB: thing("j", PLAN, above("Plan", "b", "example.com/v1"))})
-    with pytest.raises(MistakeError, match=r'Job ns/j: metadata.ownerReferences: found \["Plan plan", "Plan b"\]'):
+    with pytest.raises(InvalidFieldError, match=r'Job ns/j: metadata.ownerReferences: found \["Plan plan", "Plan b"\]'):
         await walk.chain(member(above("Job", "j")))
 
 
@@ -133,7 +133,7 @@ async def test_k2_owners_are_read_once_in_a_while() -> None:
 
 async def test_k2_owners_that_own_each_other_are_a_mistake() -> None:
     walk, _, _ = walk_on({JOB: thing("j", above("Job", "j"))})
-    with pytest.raises(MistakeError, match="an end within 16 owners"):
+    with pytest.raises(InvalidFieldError, match="an end within 16 owners"):
         await walk.chain(member(above("Job", "j")))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.grouper.grouper_world import CLUSTER_TOPOLOGY, CRDS, RACK, TOPOLOGY, job, placed
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ def _long(manifest: Json) -> Json:
 
 def test_k1_k2_an_annotated_job_is_bound_into_one_rack_and_a_mistake_keeps_its_words() -> None:
     async def main(sim: Sim) -> tuple[set[str], set[str]]:
-        parts = Parts(nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), scheduler=Settings())
+        parts = Parts(nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), scheduler=Settings())
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply(CRDS)
             await world.apply([TOPOLOGY, CLUSTER_TOPOLOGY])

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.grouping.chain import Chain, Owner, chain_of, owner_of
-from spinney.core.grouping.grouping import Answer, group
-from spinney.core.grouping.mistakes import Mistake
+from spinney.core.grouping.group_shape import Lookups
+from spinney.core.grouping.owner_chain import Owner, OwnerChain, chain_of, owner_of
+from spinney.core.grouping.pod_grouping import Answer, group
+from spinney.core.grouping.podgroups import DesiredPodGroup
 from spinney.core.grouping.pods import Pod
 from spinney.core.grouping.settings import GrouperSettings
-from spinney.core.grouping.shape import Lookups
-from spinney.core.grouping.wanted import Wanted
+from spinney.core.grouping.user_errors import UserError
 
 Json = dict[str, Any]
 
@@ -82,21 +82,21 @@ def ask(
     gang: Owner | None = None,
     settings: GrouperSettings | None = None,
 ) -> Answer:
-    chain: Chain = chain_of(member, owners, gang)
+    chain: OwnerChain = chain_of(member, owners, gang)
     return group(chain, (cluster or Cluster()).lookups(), settings or GrouperSettings())
 
 
-def wanted(member: Pod, *owners: Owner, **more: Any) -> Wanted:
+def wanted(member: Pod, *owners: Owner, **more: Any) -> DesiredPodGroup:
     answer = ask(member, *owners, **more)
-    assert isinstance(answer, Wanted), answer
+    assert isinstance(answer, DesiredPodGroup), answer
     return answer
 
 
 def mistake(member: Pod, *owners: Owner, **more: Any) -> str:
     answer = ask(member, *owners, **more)
-    assert isinstance(answer, Mistake), answer
+    assert isinstance(answer, UserError), answer
     return answer.sentence
 
 
-def parts(answer: Wanted) -> dict[str, int | None]:
+def parts(answer: DesiredPodGroup) -> dict[str, int | None]:
     return {each.name: each.min_member for each in answer.spec.sub_groups}

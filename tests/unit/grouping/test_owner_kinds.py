@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spinney.core.grouping.owners.register import PASSED_OVER, SHAPES
-from spinney.core.grouping.wanted import LeftAlone
+from spinney.core.grouping.owners.registry import PASSED_OVER, SHAPES
+from spinney.core.grouping.podgroups import Skip
 from unit.grouping.grouping_kit import (
     RACK,
     REQUIRED,
@@ -405,7 +405,7 @@ def test_k2_an_owner_of_any_shape_is_grouped_or_refused_in_words(kind: tuple[str
     }
     for spec in (None, {}, {"parallelism": "two", "replicatedJobs": 3, "headGroupSpec": [], "workerGroupSpecs": "x"}):
         answer = ask(pod("p", labels=labels), owner(f"{kind[0]}/v1/{kind[1]}", spec, annotations=ASKS))
-        assert not isinstance(answer, LeftAlone)
+        assert not isinstance(answer, Skip)
 
 
 def test_k2_a_number_that_is_none_is_a_mistake_of_the_owner() -> None:

@@ -6,13 +6,12 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.changes import Amend, Create, Delete
+from spinney.api.changes import Create, Delete, Patch
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.grouping.default_queues import missing_queues
-from spinney.core.grouping.mistakes import Mistake
-from spinney.core.grouping.podgroups import abandoned, keep, mark
-from spinney.core.grouping.visible import pod_condition, podgroup_condition
-from spinney.core.grouping.wanted import Wanted
+from spinney.core.grouping.podgroups import DesiredPodGroup, abandoned, keep, mark
+from spinney.core.grouping.user_errors import UserError
+from spinney.core.grouping.user_feedback import pod_condition, podgroup_condition
 from unit.grouping.grouping_kit import (
     RACK,
     REQUIRED,
@@ -28,11 +27,11 @@ from unit.grouping.grouping_kit import (
 ASKS = {TOPOLOGY: "network", REQUIRED: "rack"}
 
 
-def asked(**metadata: Any) -> Wanted:
+def asked(**metadata: Any) -> DesiredPodGroup:
     return wanted(pod("p"), owner("batch/v1/Job", {"parallelism": 4}, **metadata))
 
 
-def made(answer: Wanted, **spec: Any) -> PodGroup:
+def made(answer: DesiredPodGroup, **spec: Any) -> PodGroup:
     """The PodGroup as it is stored, after others changed its spec."""
     (create,) = keep(answer, None, Cluster().lookups())
     assert isinstance(create, Create)
@@ -42,10 +41,10 @@ def made(answer: Wanted, **spec: Any) -> PodGroup:
     return msgspec.convert(body, PodGroup)
 
 
-def patched(answer: Wanted, live: PodGroup, cluster: Cluster | None = None) -> Any:
+def patched(answer: DesiredPodGroup, live: PodGroup, cluster: Cluster | None = None) -> Any:
     found = keep(answer, live, (cluster or Cluster()).lookups())
-    assert not isinstance(found, Mistake)
-    return [each.patch for each in found if isinstance(each, Amend)]
+    assert not isinstance(found, UserError)
+    return [each.patch for each in found if isinstance(each, Patch)]
 
 
 def test_a_group_that_is_right_is_not_written_again() -> None:
@@ -101,7 +100,7 @@ def test_a_group_of_that_name_that_is_not_ours_is_left_alone() -> None:
     answer = asked()
     live = made(answer)
     live.metadata.annotations.clear()
-    assert isinstance(keep(answer, live, Cluster().lookups()), Mistake)
+    assert isinstance(keep(answer, live, Cluster().lookups()), UserError)
 
 
 def test_k2_a_pod_is_marked_once() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from spinney.api.kinds.podgroup import PodGroup, PodGroupSpec
 from spinney.api.meta import ObjectMeta, OwnerReference
+from spinney.core.grouping.podgroups import Skip
 from spinney.core.grouping.settings import GrouperSettings
-from spinney.core.grouping.wanted import LeftAlone
 from unit.grouping.grouping_kit import (
     PREFERRED,
     RACK,
@@ -231,7 +231,7 @@ def test_a_group_takes_over_labels_and_annotations_but_no_records() -> None:
     found = wanted(pod("p", labels={"user": "ada"}), top)
     assert found.labels == {"l": "2"}
     assert sorted(found.annotations) == ["a", "kai.scheduler/top-owner-metadata"]
-    assert found.at_birth == {"kai.scheduler/node-pool": "h100", "user": "ada"}
+    assert found.initial_labels == {"kai.scheduler/node-pool": "h100", "user": "ada"}
 
 
 # Who is left alone
@@ -241,15 +241,15 @@ def test_a_group_takes_over_labels_and_annotations_but_no_records() -> None:
     "key", ["skip-podgrouper", "kai.scheduler/skip-podgrouper", "grove.io/ignore", "kai.scheduler/ignore-workload-api"]
 )
 def test_k2_a_pod_that_opts_out_is_left_alone(key: str) -> None:
-    assert isinstance(ask(pod(annotations={key: "true"})), LeftAlone)
-    assert isinstance(ask(pod(labels={key: ""})), LeftAlone)
-    assert not isinstance(ask(pod(annotations={key: "false"})), LeftAlone)
+    assert isinstance(ask(pod(annotations={key: "true"})), Skip)
+    assert isinstance(ask(pod(labels={key: ""})), Skip)
+    assert not isinstance(ask(pod(annotations={key: "false"})), Skip)
 
 
 def test_k2_a_pod_in_a_group_that_its_user_wrote_is_left_alone() -> None:
     named = pod("p", annotations={"pod-group-name": "mine"})
-    assert isinstance(ask(named), LeftAlone)
-    assert isinstance(ask(named, job()), LeftAlone)
+    assert isinstance(ask(named), Skip)
+    assert isinstance(ask(named, job()), Skip)
 
 
 def test_k2_a_pod_moves_from_a_group_of_ours_to_the_right_one() -> None:
@@ -368,9 +368,9 @@ def test_k2_a_pod_of_a_set_without_a_gang_is_a_mistake() -> None:
 
 def test_k2_a_gang_whose_operator_writes_its_group_is_left_alone() -> None:
     ours = PodGroup(ObjectMeta("g", "ns", owner_references=(OwnerReference(uid="uid-g", controller=True),)))
-    assert isinstance(ask(pod("p"), SET, gang=gang(), cluster=Cluster(podgroups=[ours])), LeftAlone)
+    assert isinstance(ask(pod("p"), SET, gang=gang(), cluster=Cluster(podgroups=[ours])), Skip)
 
 
 def test_k2_a_gang_that_opts_out_is_left_alone() -> None:
     out = owner("scheduler.grove.io/v1alpha1/PodGang", {}, name="g", annotations={"grove.io/ignore": "true"})
-    assert isinstance(ask(pod("p"), SET, gang=out), LeftAlone)
+    assert isinstance(ask(pod("p"), SET, gang=out), Skip)

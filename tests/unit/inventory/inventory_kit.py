@@ -11,8 +11,8 @@ import numpy.typing as npt
 from spinney.api.placement.problem import Amounts, Node, NodeFilter, Taint, Topology
 from spinney.core.inventory.counts import UNBOUNDED, Shape
 from spinney.core.inventory.filters import admits
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.pods import Pod
-from spinney.core.inventory.state import Inventory
 
 RESOURCES = ("cpu", "gpu")
 NETWORK = Topology("network", ("zone", "block", "rack"))

@@ -9,10 +9,10 @@ import pytest
 
 from spinney.api.placement.problem import SINGLE_NUMA_NODE, Node, Topology, Zone
 from spinney.core.inventory.counts import Shape
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.inventory.numa_zones import as_node, zone_key
 from spinney.core.inventory.pods import Pod
-from spinney.core.inventory.state import Inventory
-from spinney.core.inventory.tiers import NOWHERE
-from spinney.core.inventory.zones import as_node, zone_key
+from spinney.core.inventory.trees import NOWHERE
 from unit.inventory.inventory_kit import RESOURCES, Model, Taken, node
 from unit.inventory.test_histories import NODES, PODS, PORTS, History, check
 

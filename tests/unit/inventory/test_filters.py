@@ -6,7 +6,7 @@ import pytest
 
 from spinney.api.placement.problem import ANY_NODE, NodeFilter, NodeTerm, PreferredTerm, Taint, Term, Toleration
 from spinney.core.inventory.filters import admits, preference, why_not
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from unit.inventory.inventory_kit import RESOURCES, node
 
 LABELLED = node("n1", {"zone": "a", "size": "5", "word": "five", "empty": ""})

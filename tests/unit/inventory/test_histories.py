@@ -21,8 +21,8 @@ from spinney.api.placement.problem import (
     Topology,
 )
 from spinney.core.inventory.counts import Shape
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.pods import Pod
-from spinney.core.inventory.state import Inventory
 from unit.inventory.inventory_kit import NETWORK, POWER, RESOURCES, Model, Taken, by_path
 
 NODES = [f"n{i}" for i in range(14)]

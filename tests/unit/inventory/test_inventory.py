@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spinney.api.placement.problem import ANY_NODE, NodeFilter, Taint, Topology
-from spinney.core.inventory import changes
+from spinney.core.inventory import change_log
 from spinney.core.inventory.counts import UNBOUNDED, Shape
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from unit.inventory.inventory_kit import NETWORK, RESOURCES, gpus_at, node, racked
 
 ONE_GPU = Shape((0, 1))
@@ -242,8 +242,8 @@ def test_nothing_is_remembered_for_undoing_unless_a_checkpoint_is_open() -> None
 
 
 def test_a_long_history_is_forgotten_and_answers_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MOST_TOUCHED", 20)
-    monkeypatch.setattr(changes, "MOST_MOVED", 10)
+    monkeypatch.setattr(change_log, "MOST_TOUCHED", 20)
+    monkeypatch.setattr(change_log, "MOST_MOVED", 10)
     inventory = Inventory.of(RESOURCES, (NETWORK,), [racked(f"n{i}", "a", "b", f"r{i % 3}") for i in range(9)])
     for turn in range(200):
         inventory.take(turn % 9, (0, 1))

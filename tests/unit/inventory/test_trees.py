@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spinney.api.placement.problem import Topology
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import distance
 from unit.inventory.inventory_kit import NETWORK, POWER, RESOURCES, gpus_at, node, racked
 

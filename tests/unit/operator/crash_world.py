@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from spinney.core.expansion.settings import Settings
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule
-from spinney.sim.installed import installed_rules
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.installed_roles import installed_rules
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.one_writer import OneWriter, writes_as
 from unit.operator.operator_world import CRDS
 
@@ -66,7 +66,7 @@ def outcome(play: Play, crashes: Sequence[CrashPoint] = ()) -> Outcome:
     async def main(sim: Sim) -> Outcome:
         parts = Parts(
             nodes=load_nodes(play.nodes),
-            habits=Habits(heartbeat_s=0),
+            behaviour=NodeBehaviour(heartbeat_s=0),
             controllers=(),
             binds=(lambda scheduler_name: True) if play.binds else None,
             operator=play.settings,

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from spinney.api.crds import all_crds
 from spinney.core.expansion.settings import Settings
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ def in_world(
     async def main(sim: Sim) -> T:
         parts = Parts(
             nodes=load_nodes(nodes) if nodes else (),
-            habits=Habits(heartbeat_s=0),
+            behaviour=NodeBehaviour(heartbeat_s=0),
             controllers=(),
             binds=(lambda scheduler_name: True) if binds else None,
             operator=settings or Settings(),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spinney.drive.apply.write import ANY
-from spinney.drive.loop.operator.start_up import StartUpFailed
+from spinney.drive.operator.startup import StartupFailed
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, in_world, podcliqueset, writes_at_rest
 from unit.operator.topologies import BLOCK, HOST, LEVELS, RACK, ZONE, events, packed, restarted, settings, topology
@@ -117,10 +117,10 @@ def test_c3_a_foreign_scheduler_topology_of_that_name_ends_the_start_and_is_not_
         await world.apply(foreign)
         with pytest.raises(BaseExceptionGroup) as raised:
             await restarted(world, settings())
-        found = raised.value.subgroup(StartUpFailed)
+        found = raised.value.subgroup(StartupFailed)
         assert found is not None
         (failure,) = found.exceptions
-        assert isinstance(failure, StartUpFailed)
+        assert isinstance(failure, StartupFailed)
         assert failure.status == 3
         assert "is not owned by ClusterTopology grove-topology" in str(failure)
         assert _keys(await world.get("Topology", "grove-topology")) == ["theirs"]
@@ -149,7 +149,7 @@ def test_c6_a_configured_topology_must_exist_at_start() -> None:
     async def scenario(world: World) -> None:
         with pytest.raises(BaseExceptionGroup) as raised:
             await restarted(world, admin_made)
-        found = raised.value.subgroup(StartUpFailed)
+        found = raised.value.subgroup(StartupFailed)
         assert found is not None
         assert getattr(found.exceptions[0], "status", 0) == 2
         await restarted(world, settings(None))

@@ -9,7 +9,7 @@ import pytest
 from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
-from spinney.drive.loop.operator.start_up import NO_COMPUTE_DOMAINS, StartUpFailed
+from spinney.drive.operator.startup import NO_COMPUTE_DOMAINS, StartupFailed
 from spinney.sim.world import World
 from stack_kit.compute_domains import DEFINITION, gpu_pod, in_group
 from unit.operator.operator_world import clique, group, in_world, names, podcliqueset, writes_at_rest
@@ -186,9 +186,9 @@ def test_c1_without_the_kind_an_operator_that_was_told_to_use_it_ends_with_7() -
 
     with pytest.raises(BaseExceptionGroup) as raised:
         in_world(scenario, ON)
-    found = raised.value.subgroup(StartUpFailed)
+    found = raised.value.subgroup(StartupFailed)
     assert found is not None
     (failure,) = found.exceptions
-    assert isinstance(failure, StartUpFailed)
+    assert isinstance(failure, StartupFailed)
     assert failure.status == NO_COMPUTE_DOMAINS == 7
     assert "computedomains.resource.nvidia.com is not served" in str(failure)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from spinney.sim.event_loop import Sim
 from spinney.sim.faults import FaultyTransport, Schedule
-from spinney.sim.loop import Sim
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, group, in_world, podcliqueset, writes_at_rest
 from unit.operator.topologies import packed, settings

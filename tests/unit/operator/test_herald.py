@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import asyncio
 
-from spinney.api.changes import Notify
-from spinney.core.expansion.resources import PODCLIQUES
-from spinney.drive.loop.operator.herald import Herald
-from spinney.sim.loop import Sim, run
+from spinney.api.changes import EmitEvent
+from spinney.core.expansion.resource_kinds import PODCLIQUES
+from spinney.drive.apply.event_recorder import EventRecorder
+from spinney.sim.event_loop import Sim, run
 
 
-def notice(number: int) -> Notify:
-    return Notify(PODCLIQUES.at("c", "n"), "u", "PodCreateSuccessful", str(number), "")
+def notice(number: int) -> EmitEvent:
+    return EmitEvent(PODCLIQUES.at("c", "n"), "u", "PodCreateSuccessful", str(number), "")
 
 
 def told(count: int, takes_s: float = 0.0, fails: tuple[int, ...] = ()) -> list[int]:
     """Which of so many events, said at once, are told when each takes so long."""
     found: list[int] = []
 
-    async def tell(said: Notify) -> None:
+    async def write(said: EmitEvent) -> None:
         await asyncio.sleep(takes_s)
         if int(said.message) in fails:
             raise ConnectionError("no way")
         found.append(int(said.message))
 
     async def main(sim: Sim) -> None:
-        herald = Herald(tell, sim.clock)
-        task = asyncio.create_task(herald.run())
-        herald.say(map(notice, range(count)))
+        event_recorder = EventRecorder(write, sim.clock)
+        task = asyncio.create_task(event_recorder.run())
+        event_recorder.record(map(notice, range(count)))
         await asyncio.sleep(600)
         task.cancel()
 

@@ -7,22 +7,22 @@ from random import Random
 
 import pytest
 
-from spinney.api.changes import Change, Create, Expansion, SetStatus
-from spinney.core.expansion.resources import PODCLIQUES, PODS
+from spinney.api.changes import Change, ChangeSet, Create, SetStatus
+from spinney.core.expansion.resource_kinds import PODCLIQUES, PODS
+from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.outcome import Outcome, Refused, Written
 from spinney.drive.client.errors import Forbidden, Status
-from spinney.drive.loop.operator.courtesy import Courtesy
-from spinney.drive.loop.operator.effects import Effects
-from spinney.drive.loop.operator.rest import Rest
-from spinney.drive.loop.queue import WorkQueue
+from spinney.drive.controller.reconcile_cache import ReconcileCache
+from spinney.drive.controller.work_queue import WorkQueue
+from spinney.drive.operator.status_debounce import StatusDebouncer
 from spinney.sim.world import World
 from unit.operator.operator_world import Counting, clique, group, in_world, podcliqueset
 
 KEY = ("default", "a")
 
 
-class Hand(Effects):
-    """An `Effects` whose changes come to what is given."""
+class Hand(ChangeApplier):
+    """An `ChangeApplier` whose changes come to what is given."""
 
     def __init__(self, *answers: Outcome) -> None:
         self.begun: list[Change] = []
@@ -82,62 +82,62 @@ def test_a_status_is_written_once_its_objects_are_there_and_not_in_between() -> 
     assert len(statuses) <= len(creates)
 
 
-def rest_of(sights: list[tuple[object, ...]]) -> Rest:
-    return Rest(lambda key: sights[-1])
+def rest_of(sights: list[tuple[object, ...]]) -> ReconcileCache:
+    return ReconcileCache(lambda key: sights[-1])
 
 
 def test_the_same_sight_gives_the_same_rest() -> None:
     rest = rest_of([("seen",)])
-    rest.note(KEY, Expansion(again_s=50.0))
-    assert rest.expansion(KEY, 10.0) == Expansion(again_s=50.0)
+    rest.note(KEY, ChangeSet(requeue_at_s=50.0))
+    assert rest.expansion(KEY, 10.0) == ChangeSet(requeue_at_s=50.0)
 
 
 def test_another_sight_is_no_rest() -> None:
     sights: list[tuple[object, ...]] = [("seen",)]
     rest = rest_of(sights)
-    rest.note(KEY, Expansion())
+    rest.note(KEY, ChangeSet())
     sights.append(("seen", "more"))
     assert rest.expansion(KEY, 10.0) is None
 
 
 def test_rest_ends_at_the_time_that_was_named() -> None:
     rest = rest_of([("seen",)])
-    rest.note(KEY, Expansion(again_s=50.0))
+    rest.note(KEY, ChangeSet(requeue_at_s=50.0))
     assert rest.expansion(KEY, 50.0) is None
 
 
 @pytest.mark.parametrize(
     ("sight", "expansion"),
     [
-        pytest.param((), Expansion(), id="nothing can be said of what was seen"),
-        pytest.param(("seen",), Expansion((SetStatus(PODS.at("a"), {}, "", ""),)), id="there was something to do"),
+        pytest.param((), ChangeSet(), id="nothing can be said of what was seen"),
+        pytest.param(("seen",), ChangeSet((SetStatus(PODS.at("a"), {}, "", ""),)), id="there was something to do"),
     ],
 )
-def test_what_is_not_at_rest_is_not_remembered(sight: tuple[object, ...], expansion: Expansion) -> None:
-    rest = rest_of([sight])
+def test_what_is_not_at_rest_is_not_remembered(inputs: tuple[object, ...], expansion: ChangeSet) -> None:
+    rest = rest_of([inputs])
     rest.note(KEY, expansion)
     assert rest.expansion(KEY, 0.0) is None
 
 
-def crowd(courtesy: Courtesy, size: int) -> WorkQueue[tuple[str, str]]:
+def crowd(debouncer: StatusDebouncer, size: int) -> WorkQueue[tuple[str, str]]:
     queue: WorkQueue[tuple[str, str]] = WorkQueue(Random(0))
-    courtesy.join("pods", queue)
+    debouncer.join("pods", queue)
     for number in range(size):
         queue.add(("default", f"waiting-{number}"))
     return queue
 
 
 async def test_nobody_waits_for_a_few() -> None:
-    courtesy = Courtesy()
-    crowd(courtesy, 3)
-    assert not courtesy.lets_pass("pods", KEY)
+    debouncer = StatusDebouncer()
+    crowd(debouncer, 3)
+    assert not debouncer.defers("pods", KEY)
 
 
 async def test_who_lets_a_crowd_pass_is_called_when_it_has_gone() -> None:
-    courtesy = Courtesy()
-    queue = crowd(courtesy, 40)
-    assert courtesy.lets_pass("pods", KEY)
+    debouncer = StatusDebouncer()
+    queue = crowd(debouncer, 40)
+    assert debouncer.defers("pods", KEY)
     for _ in range(40):
         queue.done(await queue.get())
     assert await asyncio.wait_for(queue.get(), 1.0) == KEY
-    assert not courtesy.lets_pass("pods", KEY)
+    assert not debouncer.defers("pods", KEY)

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
+from spinney.cli.inputs.operator_settings import admission_of, read_configuration
 from spinney.cli.main import cli
-from spinney.cli.operator_settings import admission_of, read_configuration
 from spinney.core.admission.settings import settings_of as admission_settings_of
-from spinney.drive.loop.operator.configured import capabilities_of, settings_of, third_party_backends
-from spinney.drive.loop.operator.start_up import NO_BACKEND, StartUpFailed
+from spinney.drive.operator.settings_from_config import capabilities_of, settings_of, third_party_backends
+from spinney.drive.operator.startup import NO_BACKEND, StartupFailed
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, in_world, podcliqueset
 
@@ -159,7 +159,7 @@ def test_g10_a_configuration_file_may_name_a_plug_in(tmp_path: Path) -> None:
     ],
 )
 def test_g10_a_plug_in_that_cannot_be_used_ends_the_start_with_5(name: str, words: str) -> None:
-    with pytest.raises(StartUpFailed, match="acme_for_spinney:") as failed:
+    with pytest.raises(StartupFailed, match="acme_for_spinney:") as failed:
         settings_of(loaded(name))
     assert words in str(failed.value)
     assert failed.value.status == NO_BACKEND == 5

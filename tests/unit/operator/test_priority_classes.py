@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.sim.loop import Sim
+from spinney.sim.event_loop import Sim
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, in_world, podcliqueset, writes_at_rest
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from spinney.api.meta import Condition
-from spinney.core.expansion.objects import stamp
-from spinney.core.expansion.termination import FIRST_AVAILABLE, due_s
+from spinney.core.expansion.gang_termination import FIRST_AVAILABLE, due_s
+from spinney.core.expansion.objects import format_time
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.sim.world import World
@@ -81,7 +81,7 @@ def test_g1_a_token_goes_with_its_account_and_comes_back_with_it() -> None:
 def test_g1_termination_is_never_due_before_its_delay(happened_s: float) -> None:
     """The time of a breach is written in whole seconds, cut off."""
     breach = Condition(
-        type="MinAvailableBreached", status="True", last_transition_time=stamp(happened_s), reason="", message=""
+        type="MinAvailableBreached", status="True", last_transition_time=format_time(happened_s), reason="", message=""
     )
     once = msgspec.structs.replace(breach, type=FIRST_AVAILABLE)
     due = due_s((breach, once), FIRST_AVAILABLE, 600.0)

@@ -8,15 +8,15 @@ from typing import Any
 from spinney.api.changes import Create, Delete
 from spinney.api.kinds.podclique import LastError
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion.objects import stamp
-from spinney.core.expansion.resources import PODCLIQUES, PODCLIQUESETS, PODGANGS, PODS
+from spinney.core.expansion.objects import format_time
+from spinney.core.expansion.resource_kinds import PODCLIQUES, PODCLIQUESETS, PODGANGS, PODS
+from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, forgotten, remembered, successes
 from spinney.drive.client.errors import Conflict, Forbidden, Status
-from spinney.drive.loop.operator.telling import Refusal, Subject, Success, forgotten, remembered, successes
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, group, in_world, podcliqueset, writes_at_rest
 
 NOW_S = 1_000_000.0
-SUBJECT = Subject(PODCLIQUES, ObjectMeta(name="d-0-w", namespace="n", uid="u"))
+SUBJECT = InvolvedObject(PODCLIQUES, ObjectMeta(name="d-0-w", namespace="n", uid="u"))
 
 
 async def told(world: World, kind: str, name: str) -> list[tuple[str, str]]:
@@ -110,13 +110,13 @@ def test_s3_the_same_refusal_is_written_down_once() -> None:
     (entry,) = written.status["lastErrors"]
     assert entry["description"] == 'Pod n/d-0-w-*: pods "d-0-w-*" is forbidden: exceeded quota'
     known = LastError(entry["code"], entry["description"], entry["observedAt"])
-    again = Subject(SUBJECT.resource, SUBJECT.metadata, (known,))
+    again = InvolvedObject(SUBJECT.resource, SUBJECT.metadata, (known,))
     assert remembered(again, [refusal], Forbidden(refusal.status), NOW_S + 900) is None
 
 
 def test_s3_other_words_for_the_same_failure_wait_a_minute() -> None:
-    known = LastError("ERR_CREATE_POD", "used: 1", stamp(NOW_S))
-    about = Subject(SUBJECT.resource, SUBJECT.metadata, (known,))
+    known = LastError("ERR_CREATE_POD", "used: 1", format_time(NOW_S))
+    about = InvolvedObject(SUBJECT.resource, SUBJECT.metadata, (known,))
     other = _refused("used: 2")
     assert remembered(about, [other], Forbidden(other.status), NOW_S + 30) is None
     assert remembered(about, [other], Forbidden(other.status), NOW_S + 61) is not None
@@ -128,7 +128,7 @@ def test_s3_what_passes_by_itself_is_no_last_error() -> None:
 
 
 def test_s3_a_bug_of_ours_is_a_last_error() -> None:
-    about = Subject(PODCLIQUESETS, SUBJECT.metadata)
+    about = InvolvedObject(PODCLIQUESETS, SUBJECT.metadata)
     written = remembered(about, [], ZeroDivisionError("division by zero"), NOW_S)
     assert written is not None
     assert written.status["lastErrors"][0]["code"] == "ERR_RECONCILE"

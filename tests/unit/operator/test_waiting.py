@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.cli.waiting import missing, parent_of
-from spinney.core.expansion.pod_state import Pod
-from spinney.core.expansion.startup import Parent
+from spinney.cli.wiring.initc_wait import missing, parent_of
+from spinney.core.expansion.podclique.pod_state import Pod
+from spinney.core.expansion.podclique.startup_order import Parent
 
 
 def _pod(clique: str, ready: bool = True, **metadata: Any) -> Pod:

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.expansion.settings import Settings
 from spinney.serve.apiserver.server import ApiServer
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS, NODES, clique, podcliqueset, writes_at_rest
 from unit.operator.topologies import LEVELS, packed, restarted, settings, topology
 
@@ -28,7 +28,7 @@ def _in_world(
         server = ApiServer(sim.clock, sim.dice, plugins=(OperatorAdmission(rules),))
         parts = Parts(
             nodes=load_nodes(NODES),
-            habits=Habits(heartbeat_s=0),
+            behaviour=NodeBehaviour(heartbeat_s=0),
             controllers=(),
             binds=(lambda scheduler_name: True) if binds else None,
             operator=told,

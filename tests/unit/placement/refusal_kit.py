@@ -7,7 +7,7 @@ from typing import Any
 from spinney.api.placement.problem import Gang, Problem
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.result import Explanation, Result
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.engine import Engine
 from spinney.core.placement.place import place
 
@@ -82,7 +82,7 @@ def snapshot(engine: Engine) -> object:
     """Everything that a decision could change."""
     inventory = engine.inventory
     ports = [sorted(inventory.ports(slot, waiting)) for slot in inventory.slots() for waiting in (False, True)]
-    live = {name: list(standing.live) for name, standing in engine.standings.items()}
+    live = {name: list(placed_gang.live) for name, placed_gang in engine.placed_gangs.items()}
     return [list(row) for row in inventory.idle], [list(row) for row in inventory.releasing], ports, live
 
 

@@ -19,9 +19,9 @@ from spinney.api.placement.result import (
     Victim,
 )
 from spinney.api.placement.writing import write_result
-from spinney.core.placement.excerpts import Outline
-from spinney.core.placement.explanation import explain
-from spinney.core.placement.parts import read_parts
+from spinney.core.placement.explain.explanation import explain
+from spinney.core.placement.gang.gang_tree import read_gang_tree
+from spinney.core.placement.gang.gang_variants import GangVariants
 from spinney.core.placement.place import place
 from unit.placement.refusal_kit import (
     BLOCK,
@@ -297,19 +297,19 @@ def test_k15_what_would_fit_does_fit_and_who_is_blamed_is_to_blame(profile: Prof
         if decision.outcome != "infeasible" or said is None or not said.best:
             continue
         assert said.reason
-        parts = read_parts(asked.gangs[at], topologies)
-        outline = Outline(parts)
+        parts = read_gang_tree(asked.gangs[at], topologies)
+        variants = GangVariants(parts)
         part = next(part for part in parts.all if part.path == said.group)
         trials = [
-            outline.with_level(part, way.level)
+            variants.with_level(part, way.level)
             if isinstance(way, FitsAtLevel)
-            else outline.with_count(parts.leaves[0], way.count)
+            else variants.with_count(parts.leaves[0], way.count)
             for way in said.fits_if
             if not isinstance(way, FitsWithVictims)
         ]
         assert [place(changed(asked, at, trial)).gangs[at].outcome for trial in trials] == ["placed"] * len(trials)
         if asked.gangs[at].tied_to is None and not asked.gangs[at].running:
-            assert place(changed(asked, at, outline.alone(part))).gangs[at].outcome != "placed"
+            assert place(changed(asked, at, variants.alone(part))).gangs[at].outcome != "placed"
         assert all(one.holds < one.of for one in said.best)
 
 

@@ -36,5 +36,7 @@ def test_r13_without_a_fault_there_is_nothing_to_notice(judge: Judge) -> None:
 
 
 def test_r13_a_fault_whose_function_is_gone_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"the fault lost cannot be planted: .*Board\.flown"):
-        Ground(monkeypatch, "lost").swap("placement.board", "Board.flown", lambda original: original)
+    with pytest.raises(pytest.fail.Exception, match=r"the fault lost cannot be planted: .*SearchSpace\.flown"):
+        Ground(monkeypatch, "lost").swap(
+            "placement.search.search_space", "SearchSpace.flown", lambda original: original
+        )

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from spinney.api.placement.reading import read_problem
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.budget import Exhausted
+from spinney.core.placement.disrupt.preemption import cheapest_victims, preempt
 from spinney.core.placement.engine import Engine
-from spinney.core.placement.preemption import cheapest_victims, preempt
 from unit.placement.engine_kit import decided, judged
 from unit.placement.victim_twin import GPU, HOST, RACK, cheapest, crowded
 
@@ -203,4 +203,4 @@ def test_k4_asking_leaves_no_trace_and_evicting_turns_room_into_releasing() -> N
     assert preempt(engine, parts, asked, None) is not None
     assert (engine.inventory.idle[0], engine.inventory.releasing[0]) == ([0], [8])
     assert not set(engine.inventory.ports(0, waiting=True))
-    assert engine.standings["low"].live == [] and engine.standings["low"].gang.running == ()
+    assert engine.placed_gangs["low"].live == [] and engine.placed_gangs["low"].gang.running == ()

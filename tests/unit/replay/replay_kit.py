@@ -9,10 +9,19 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from spinney.api.placement.problem import Consolidate
-from spinney.sim.replay.hosts import Described, read_hosts
-from spinney.sim.replay.run import DEFAULT_MOVING, Left, Moved, Moving, Outcome, Scene, Started, replay
-from spinney.sim.replay.scene import scene_of
+from spinney.sim.replay.cluster import DescribedCluster, read_hosts
 from spinney.sim.replay.settings import Setting, read_setting
+from spinney.sim.replay.simulation import (
+    DEFAULT_MOVE_SETTINGS,
+    Left,
+    Moved,
+    MoveSettings,
+    Outcome,
+    ReplayInputs,
+    Started,
+    replay,
+    replay_inputs,
+)
 from spinney.sim.replay.trace import Job, Timing, Trace
 
 GPU = "nvidia.com/gpu"
@@ -25,7 +34,7 @@ capacity: {{cpu: 64, memory: 512Gi, pods: 110, nvidia.com/gpu: {gpus}}}
 """
 
 
-def described(blocks: int = 2, racks: int = 2, hosts: int = 2, gpus: int = 4) -> Described:
+def described(blocks: int = 2, racks: int = 2, hosts: int = 2, gpus: int = 4) -> DescribedCluster:
     return read_hosts(NODES.format(blocks=blocks, racks=racks, hosts=hosts, gpus=gpus), "nodes.yaml", GPU)
 
 
@@ -36,23 +45,26 @@ def trace(*rows: tuple[int, int, int] | tuple[int, int, int, int]) -> Trace:
 
 
 def scene(
-    what: Trace, where: Described | None = None, moving: Moving = DEFAULT_MOVING, rules: Sequence[str] = ()
-) -> Scene:
-    return scene_of(where or described(), what, resource=GPU, moving=moving, rules=rules)
+    what: Trace,
+    where: DescribedCluster | None = None,
+    moving: MoveSettings = DEFAULT_MOVE_SETTINGS,
+    rules: Sequence[str] = (),
+) -> ReplayInputs:
+    return replay_inputs(where or described(), what, resource=GPU, moving=moving, rules=rules)
 
 
 def setting(name: str) -> Setting:
     return read_setting(name, Consolidate())
 
 
-def replayed(what: Trace, name: str = "binpack", where: Described | None = None) -> Outcome:
+def replayed(what: Trace, name: str = "binpack", where: DescribedCluster | None = None) -> Outcome:
     return replay(scene(what, where), setting(name))
 
 
 class Book:
     """`broken` says which promises a log does not keep."""
 
-    def __init__(self, stage: Scene) -> None:
+    def __init__(self, stage: ReplayInputs) -> None:
         self.stage = stage
         self.broken: list[str] = []
         self.free = {node.metadata.name: int(node.status.allocatable[GPU]) for node in stage.described.nodes}

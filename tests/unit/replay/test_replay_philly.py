@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from spinney.sim.replay.cluster import read_hosts
 from spinney.sim.replay.figures import Figures, figures
-from spinney.sim.replay.hosts import read_hosts
-from spinney.sim.replay.run import Outcome, Scene, replay
-from spinney.sim.replay.scene import scene_of
+from spinney.sim.replay.simulation import Outcome, ReplayInputs, replay, replay_inputs
 from spinney.sim.replay.trace import read_trace
 from unit.replay.replay_kit import GPU, Book, setting
 
@@ -18,22 +17,22 @@ TRACES = ROOT / "examples" / "traces"
 
 
 @pytest.fixture(scope="module")
-def stage() -> Scene:
+def stage() -> ReplayInputs:
     hosts = read_hosts((TRACES / "lingjun-topology.csv").read_text(), "lingjun-topology.csv", GPU)
-    return scene_of(hosts, read_trace((TRACES / "philly-gangs.csv").read_text(), "philly-gangs.csv"), resource=GPU)
+    return replay_inputs(hosts, read_trace((TRACES / "philly-gangs.csv").read_text(), "philly-gangs.csv"), resource=GPU)
 
 
 @pytest.fixture(scope="module")
-def outcome(stage: Scene) -> Outcome:
+def outcome(stage: ReplayInputs) -> Outcome:
     return replay(stage, setting("binpack"))
 
 
-def test_every_promise_is_kept(stage: Scene, outcome: Outcome) -> None:
+def test_every_promise_is_kept(stage: ReplayInputs, outcome: Outcome) -> None:
     assert len(stage.schedule.arrivals) == 5714
     assert Book(stage).follow(outcome, is_eager=False) == []
 
 
-def test_the_page_says_what_comes_out(stage: Scene, outcome: Outcome) -> None:
+def test_the_page_says_what_comes_out(stage: ReplayInputs, outcome: Outcome) -> None:
     found = figures(stage, outcome)
     rows = _first_table((ROOT / "docs" / "replay.md").read_text(encoding="utf-8"))
     for title, figure in _told(found).items():

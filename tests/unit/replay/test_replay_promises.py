@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from spinney.api.placement.problem import Gang
 from spinney.api.placement.result import Decision
-from spinney.drive.loop.scheduler.deciding import Decider
-from spinney.sim.replay.line import Line
-from spinney.sim.replay.run import Moving, replay
+from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.sim.replay.queue import WaitingQueue
+from spinney.sim.replay.simulation import MoveSettings, replay
 from unit.replay.replay_kit import Book, described, replayed, scene, setting, trace
 
 SETTINGS = ("binpack", "spread", "binpack+consolidation", "spread+consolidation", "binpack+fifo", "spread+fifo")
@@ -32,14 +32,14 @@ ROWS = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(rows=ROWS, racks=st.integers(1, 3), hosts=st.integers(1, 3))
 def test_a_log_keeps_every_promise(name: str, rows: list[tuple[int, int, int, int]], racks: int, hosts: int) -> None:
-    stage = scene(trace(*rows), described(racks=racks, hosts=hosts), Moving(every_s=0, costs_s=7))
+    stage = scene(trace(*rows), described(racks=racks, hosts=hosts), MoveSettings(every_s=0, costs_s=7))
     outcome = replay(stage, setting(name))
     assert Book(stage).follow(outcome, is_eager="+" not in name) == []
 
 
 def test_a_gang_whose_pods_all_move_keeps_its_level() -> None:
     rows = [(0, gpus, 0) for gpus in (5, 1, 1, 1, 1, 5, 5, 12)]
-    stage = scene(trace(*rows), described(racks=3, hosts=2), Moving(every_s=0, costs_s=7))
+    stage = scene(trace(*rows), described(racks=3, hosts=2), MoveSettings(every_s=0, costs_s=7))
     outcome = replay(stage, setting("spread+consolidation"))
     assert outcome.moves >= 2 and Book(stage).follow(outcome, is_eager=True) == []
 
@@ -64,28 +64,28 @@ BUSY = trace(*((at, gpus, 30) for at, gpus in enumerate([4, 8, 2, 16, 4, 1, 8, 3
 
 def test_a_planted_over_commitment_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decider that puts every pod of a gang on the first node."""
-    honest = Decider.minimum
+    honest = PlacementSession.minimum
 
-    def planted(self: Decider, gang: Gang) -> Decision:
+    def planted(self: PlacementSession, gang: Gang) -> Decision:
         found = honest(self, gang)
         first = found.placements[0].node if found.placements else ""
         there = tuple(msgspec.structs.replace(place, node=first) for place in found.placements)
         return msgspec.structs.replace(found, placements=there)
 
-    monkeypatch.setattr(Decider, "minimum", planted)
+    monkeypatch.setattr(PlacementSession, "minimum", planted)
     broken = Book(scene(BUSY)).follow(replay(scene(BUSY), setting("binpack")), is_eager=True)
     assert any("over-commits" in one for one in broken)
 
 
 def test_a_planted_split_of_a_level_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A decider that does not know of the requirement."""
-    honest = Decider.minimum
+    honest = PlacementSession.minimum
 
-    def planted(self: Decider, gang: Gang) -> Decision:
+    def planted(self: PlacementSession, gang: Gang) -> Decision:
         root = msgspec.structs.replace(gang.root, required=None, preferred=None)
         return honest(self, msgspec.structs.replace(gang, root=root))
 
-    monkeypatch.setattr(Decider, "minimum", planted)
+    monkeypatch.setattr(PlacementSession, "minimum", planted)
     stage = scene(BUSY, described(hosts=3), rules=("4=host", "12=rack", "*=block"))
     broken = Book(stage).follow(replay(stage, setting("spread")), is_eager=False)
     assert any("domains" in one for one in broken)
@@ -93,6 +93,6 @@ def test_a_planted_split_of_a_level_is_caught(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_planted_idler_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that does not hear of new room."""
-    monkeypatch.setattr(Line, "hope", lambda self: None)
+    monkeypatch.setattr(WaitingQueue, "hope", lambda self: None)
     with pytest.raises(AssertionError):
         replay(scene(BUSY), setting("binpack"))

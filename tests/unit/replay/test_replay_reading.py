@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from spinney.api.placement.problem import Consolidate
+from spinney.sim.replay.arrivals import schedule
 from spinney.sim.replay.capacity import capacity_of
-from spinney.sim.replay.hosts import read_hosts
-from spinney.sim.replay.lengths import schedule
-from spinney.sim.replay.levels import Levels, read_levels
+from spinney.sim.replay.cluster import Levels, read_hosts, read_levels
+from spinney.sim.replay.csv_rows import InputError
+from spinney.sim.replay.gang_shapes import GangShapes, Rule, RuleError, default_rules, read_rules
 from spinney.sim.replay.settings import SettingError, read_settings
-from spinney.sim.replay.shapes import Rule, RuleError, Shaping, default_rules, read_rules
-from spinney.sim.replay.sheets import InputError
 from spinney.sim.replay.trace import Job, Timing, part_of, read_trace
 from unit.replay.replay_kit import GPU, described, trace
 
@@ -194,7 +193,7 @@ def test_how_gpus_become_pods_and_levels(
     gpus: int, pods: int, size: int, required: str | None, preferred: str | None
 ) -> None:
     levels, largest = lingjun()
-    shaping = Shaping(levels.name, GPU, 8, default_rules(levels, 8, largest))
+    shaping = GangShapes(levels.name, GPU, 8, default_rules(levels, 8, largest))
     root = shaping.gang(Job("g", 0, 1, gpus), ("pods", GPU)).root
     names = {level.key: level.name for level in levels.levels}
     assert (root.pods[0].count, root.pods[0].min, root.pods[0].request) == (pods, pods, (1, size))

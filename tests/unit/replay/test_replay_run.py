@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spinney.sim.replay.figures import figures, quantile, to_json
-from spinney.sim.replay.run import Moving, replay
+from spinney.sim.replay.simulation import MoveSettings, replay
 from unit.replay.replay_kit import described, replayed, scene, setting, trace
 
 
@@ -46,7 +46,7 @@ def test_consolidation_moves_pods_for_a_gang_that_fits_nowhere() -> None:
     rows = (0, 2, 100), (0, 2, 100), (60, 4, 10)
     where = described(1, 1, 2)
     waits = replayed(trace(*rows), "spread", where).starts[-1]
-    stage = scene(trace(*rows), where, Moving(every_s=0, costs_s=7))
+    stage = scene(trace(*rows), where, MoveSettings(every_s=0, costs_s=7))
     moved = replay(stage, setting("spread+consolidation"))
     assert waits.waited_s == 40 and moved.starts[-1].waited_s == 0 and moved.moves == 1
     assert moved.ended_s == 107
@@ -54,7 +54,7 @@ def test_consolidation_moves_pods_for_a_gang_that_fits_nowhere() -> None:
 
 def test_moves_are_looked_for_now_and_then_only() -> None:
     rows = (0, 2, 100), (0, 2, 100), (60, 4, 10), (75, 2, 100), (76, 2, 100), (80, 4, 10), (90, 1, 1)
-    stage = scene(trace(*rows), described(1, 1, 2), Moving(every_s=10**6, costs_s=0))
+    stage = scene(trace(*rows), described(1, 1, 2), MoveSettings(every_s=10**6, costs_s=0))
     assert replay(stage, setting("spread+consolidation")).moves == 1
 
 

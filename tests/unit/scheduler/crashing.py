@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from spinney.sim.event_loop import Sim
 from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule
-from spinney.sim.loop import Sim
 from spinney.sim.world import World
 from unit.one_writer import OneWriter, writes_as
 

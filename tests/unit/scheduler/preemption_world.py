@@ -9,8 +9,8 @@ import msgspec
 from spinney.core.scheduling.plan import Plan, decode
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
+from spinney.drive.client.http.transport import Response
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.client.transport import Response
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 from unit.scheduler.scheduler_world import plan_of, podgroup

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from spinney.api.meta import ObjectMeta
-from spinney.core.scheduling.plan import Plan, Seat, encode
-from spinney.core.scheduling.signature import Mark, Term, sign
+from spinney.core.scheduling.plan import Assignment, Plan, encode
+from spinney.core.scheduling.plan_signature import Mark, Term, sign
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
-from spinney.drive.loop.scheduler.running import Scheduler
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.scheduler.scheduler import Scheduler
+from spinney.drive.scheduler.settings import Settings
 from spinney.sim.world import World
 from unit.scheduler.scheduler_world import podgroup, pods
 
@@ -57,8 +57,10 @@ async def signed_by(
 
 def to_bind(pods: dict[str, str], nodes: list[str], epoch: int = 1) -> Plan:
     """Each of the pods (uid by name) on the node of the same place."""
-    seats = [Seat(uid, node, rank) for rank, (uid, node) in enumerate(zip(pods.values(), nodes, strict=True))]
-    return Plan(epoch, "bind", tuple(seats))
+    assignments = [
+        Assignment(uid, node, rank) for rank, (uid, node) in enumerate(zip(pods.values(), nodes, strict=True))
+    ]
+    return Plan(epoch, "bind", tuple(assignments))
 
 
 async def node_names(world: World) -> list[str]:

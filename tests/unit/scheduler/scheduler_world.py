@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from spinney.core.expansion.settings import Settings as OperatorSettings
-from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.installed import installed_rules
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.installed_roles import installed_rules
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import BLOCK, LEVELS, RACK, ZONE
 
@@ -69,7 +69,7 @@ def in_world(
     async def main(sim: Sim) -> T:
         parts = Parts(
             nodes=load_nodes(nodes) if nodes else (),
-            habits=Habits(heartbeat_s=0),
+            behaviour=NodeBehaviour(heartbeat_s=0),
             controllers=controllers,
             operator=operator,
             scheduler=settings or Settings(),

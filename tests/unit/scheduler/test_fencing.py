@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from spinney.drive.loop.scheduler.running import Scheduler
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.scheduler.scheduler import Scheduler
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.invariants.watchdog import Watchdog
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang
@@ -83,7 +83,7 @@ class Paused:
 
 async def _two_leaders(sim: Sim, second_epoch: int) -> tuple[list[int], str | None, int]:
     """Answers to the old leader's plan, what the gang has then, and how many are bound in the end."""
-    parts = Parts(nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), controllers=())
+    parts = Parts(nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
     async with World(sim.clock, sim.dice, parts) as world:
         await world.apply([*CRDS, TOPOLOGY, *QUEUES, podgroup("a", 2, required=RACK), *pods("a", 2)])
         old = Paused(world.transport("old"))
@@ -130,7 +130,9 @@ def test_inv10_the_trial_is_one_it_lands_where_nobody_fences() -> None:
 
 def test_live1_gangs_that_have_their_nodes_are_not_touched_by_a_new_leader() -> None:
     async def main(sim: Sim) -> None:
-        parts = Parts(nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), controllers=(), scheduler=Settings())
+        parts = Parts(
+            nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), controllers=(), scheduler=Settings()
+        )
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*CRDS, TOPOLOGY, podgroup("a", 2, required=RACK), *pods("a", 2)])
             await world.settle()
@@ -149,7 +151,7 @@ def test_live1_gangs_that_have_their_nodes_are_not_touched_by_a_new_leader() -> 
 
 async def _found_by_a_successor(sim: Sim, *, lands_in_time: bool) -> list[str]:
     """What is broken when a successor comes who has the plan of its predecessor in its list, or not yet."""
-    parts = Parts(nodes=load_nodes(ONE_RACK), habits=Habits(heartbeat_s=0), controllers=())
+    parts = Parts(nodes=load_nodes(ONE_RACK), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
     async with World(sim.clock, sim.dice, parts) as world:
         await world.apply([*CRDS, TOPOLOGY, *QUEUES, *CLASSES, gang("a", 2, "low", required=RACK), *pods("a", 2)])
         old = Paused(world.transport("old"), dies=True)

@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.core.scheduling.plan import Plan, Seat, Shift, encode
-from spinney.core.scheduling.signature import Mark, Term
+from spinney.core.scheduling.plan import Assignment, Move, Plan, encode
+from spinney.core.scheduling.plan_signature import Mark, Term
 from spinney.drive.apply.write import Precondition
-from spinney.drive.loop.election import LeadershipLost
-from spinney.drive.loop.scheduler import records
+from spinney.drive.election.leader_election import LeadershipLost
+from spinney.drive.scheduler.execution import plan_store
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.invariants.watchdog import Watchdog
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import guarded
@@ -93,8 +93,8 @@ async def _the_forged_plan(world: World) -> set[str]:
     await world.apply([podgroup("mine", 1), pod("mine-0", "mine", nodeSelector={"kubernetes.io/hostname": nodes[0]})])
     await world.settle()
     mine = (await uids(world, "mine"))["mine-0"]
-    moves = tuple(Shift(uid, nodes[1]) for uid in victims.values())
-    plan = Plan(4, "wait", (Seat(mine, nodes[3]),), moves=moves)
+    moves = tuple(Move(uid, nodes[1]) for uid in victims.values())
+    plan = Plan(4, "wait", (Assignment(mine, nodes[3]),), moves=moves)
     await annotate(world, "mine", _unsigned(plan))
     await world.settle()
     assert await bound(world, "other", "others") == before
@@ -252,7 +252,7 @@ def test_a_record_of_an_earlier_leader_that_appears_later_is_not_a_plan() -> Non
 
 def test_a_record_of_a_later_leader_ends_the_leadership() -> None:
     async def main(sim: Sim) -> None:
-        parts = Parts(nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), controllers=())
+        parts = Parts(nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*CRDS, TOPOLOGY, *QUEUES, podgroup("a", 3), *pods("a", 2)])
             leader = Successor(world, epoch=3, lease="l")
@@ -291,7 +291,7 @@ def _taken_over(keys: tuple[bytes, ...], occupied: bool = False) -> tuple[dict[s
     """
 
     async def main(sim: Sim) -> tuple[dict[str, str], str, list[str]]:
-        parts = Parts(nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), controllers=())
+        parts = Parts(nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*CRDS, TOPOLOGY, *QUEUES])
             wanted = await _half_bound(world, (OTHER_KEY,))
@@ -328,7 +328,7 @@ def test_a_record_signed_with_the_previous_key_is_carried_out() -> None:
 @pytest.mark.parametrize("keys", [(), (b"",), (b"k" * 31,), (b"k" * 32, b"short")])
 def test_a_scheduler_without_a_key_or_with_a_short_one_does_not_begin(keys: tuple[bytes, ...]) -> None:
     with pytest.raises(ValueError, match="expected at least one, each of 32 or more"):
-        records.Records(keys, Term("", 1))
+        plan_store.PlanRecords(keys, Term("", 1))
 
 
 # Everything else that only the scheduler writes
@@ -396,5 +396,5 @@ def test_r13_where_records_are_not_verified_a_forged_one_is_seen_to_be_carried_o
         return dog.check_at_rest()
 
     assert not [text for text in in_world(scenario) if "INV4" in text]
-    monkeypatch.setattr(records.Records, "read", lambda self, group: records.Unverified().read(group))
+    monkeypatch.setattr(plan_store.PlanRecords, "read", lambda self, group: plan_store.UnverifiedReader().read(group))
     assert [text for text in in_world(scenario) if "INV4" in text]

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import BLOCK, RACK
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, domains, podgroup, pods
@@ -24,7 +24,10 @@ def without_kinds(scenario: Callable[[World], Awaitable[None]], *absent: str) ->
 
     async def main(sim: Sim) -> None:
         parts = Parts(
-            nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), controllers=(), scheduler=Settings(patience_s=1.0)
+            nodes=load_nodes(NODES),
+            behaviour=NodeBehaviour(heartbeat_s=0),
+            controllers=(),
+            scheduler=Settings(incomplete_grace_s=1.0),
         )
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([each for each in CRDS if each["spec"]["names"]["kind"] not in absent])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from spinney.api.builtin.policy import ResourceQuota
-from spinney.core.scheduling.priorities import limits_class
+from spinney.core.scheduling.gang.priorities import limits_class
 from spinney.sim.world import World
 from unit.scheduler.preemption_world import ONE_RACK, gang, priority_class
 from unit.scheduler.scheduler_world import bound, in_world, pods

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from spinney.api.labels import PLAN
-from spinney.core.scheduling.plan import Plan, Seat, encode
+from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.scheduler.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import (
@@ -477,7 +477,9 @@ def test_inv1_room_that_is_given_up_is_nobody_elses_before_its_record_is_gone() 
         await world.apply([podgroup("one", 2), *pods("one", 2)])
         await world.settle()
         uids = [each["metadata"]["uid"] for each in await world.list("Pod")]
-        found = Plan(1, "bind", tuple(Seat(uid, node, 0) for uid, node in zip(uids, (first, second), strict=True)))
+        found = Plan(
+            1, "bind", tuple(Assignment(uid, node, 0) for uid, node in zip(uids, (first, second), strict=True))
+        )
         world.on_write(look)
         await patch(world, "PodGroup", "one", {"metadata": {"annotations": {PLAN: encode(found)}}})
         await world.apply([podgroup("two", 1), *pods("two", 1)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spinney.cli.role_running import metrics_text
+from spinney.cli.wiring.roles.runner import metrics_text
 from spinney.sim.world import World
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from spinney.drive.client.transport import Response
-from spinney.sim.loop import Sim
+from spinney.drive.client.http.transport import Response
+from spinney.sim.event_loop import Sim
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, bound, domains, in_world, podgroup, pods

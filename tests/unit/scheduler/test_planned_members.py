@@ -12,7 +12,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.topology import Topology as KaiTopology
 from spinney.api.placement.problem import Gang, Group, PodSet, Running, Tie
 from spinney.core.scheduling.cluster import Cluster
-from spinney.drive.loop.scheduler.deciding import Decider
+from spinney.core.scheduling.cycle.placement_session import PlacementSession
 
 GPU = "nvidia.com/gpu"
 BLOCK = "example.com/block"
@@ -49,12 +49,12 @@ def given(there: Cluster, uid: str, name: str) -> None:
 @pytest.mark.parametrize(("seat", "outcome"), [("n0", "placed"), ("n2", "placed"), ("n1", "infeasible")])
 def test_g12_inv3_members_of_the_base_that_were_just_given_a_node_count(seat: str, outcome: str) -> None:
     there = cluster()
-    decider = Decider(there, "binpack", 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
-    decider.renew()
-    decider.stand(gang("default/base", there, "n0"))
+    session = PlacementSession(there, "binpack", 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
+    session.renew()
+    session.put_gang(gang("default/base", there, "n0"))
     given(there, "late", seat)
     tied = gang("default/scaled", there, tied_to=Tie("default/base", BLOCK))
-    decision = decider.minimum(tied)
+    decision = session.minimum(tied)
     assert decision.outcome == outcome
     assert {each.node for each in decision.placements} <= {"n0", "n2"}
     if outcome == "infeasible":
@@ -63,21 +63,21 @@ def test_g12_inv3_members_of_the_base_that_were_just_given_a_node_count(seat: st
 
 def test_g12_a_base_of_which_nothing_runs_yet_ties_nobody() -> None:
     there = cluster()
-    decider = Decider(there, "binpack", 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
-    decider.renew()
-    decider.stand(gang("default/base", there))
+    session = PlacementSession(there, "binpack", 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
+    session.renew()
+    session.put_gang(gang("default/base", there))
     given(there, "late", "n0")
     tied = gang("default/scaled", there, tied_to=Tie("default/base", BLOCK))
-    assert "not placed" in str(decider.minimum(tied).explanation)
+    assert "not placed" in str(session.minimum(tied).explanation)
 
 
 def test_g12_what_was_planned_is_forgotten_after_the_question() -> None:
     there, seats = cluster(), ["late"]
-    decider = Decider(there, "binpack", 1000, lambda name: seats)
-    decider.renew()
-    decider.stand(gang("default/base", there, "n0"))
+    session = PlacementSession(there, "binpack", 1000, lambda name: seats)
+    session.renew()
+    session.put_gang(gang("default/base", there, "n0"))
     given(there, "late", "n1")
     tied = gang("default/scaled", there, tied_to=Tie("default/base", BLOCK))
-    assert decider.minimum(tied).outcome == "infeasible"
+    assert session.minimum(tied).outcome == "infeasible"
     seats.clear()
-    assert decider.minimum(tied).outcome == "placed"
+    assert session.minimum(tied).outcome == "placed"

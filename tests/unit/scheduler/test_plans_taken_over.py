@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from spinney.api.placement.problem import Consolidate
-from spinney.core.scheduling.company import NOBODY_THERE
-from spinney.core.scheduling.plan import Plan, Seat, Shift
+from spinney.core.scheduling.affinity.gang_affinity import NO_MATCHING_POD
+from spinney.core.scheduling.plan import Assignment, Move, Plan
 from spinney.drive.apply.write import ANY, Precondition
-from spinney.drive.loop.scheduler.reviewing import Review
-from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.drive.scheduler.cycle.plan_review import PlanReview
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import HOST, RACK
 from unit.scheduler.preemption_world import CLASSES, TWO_RACKS, budget, gang
@@ -40,7 +40,7 @@ def taken_over(
     """
 
     async def main(sim: Sim) -> tuple[dict[str, str], list[str]]:
-        parts = Parts(nodes=load_nodes(TWO_RACKS), habits=Habits(heartbeat_s=0), controllers=("disruption",))
+        parts = Parts(nodes=load_nodes(TWO_RACKS), behaviour=NodeBehaviour(heartbeat_s=0), controllers=("disruption",))
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*CRDS, TOPOLOGY, *QUEUES, *CLASSES])
             nodes = await node_names(world)
@@ -151,7 +151,9 @@ def test_a_seat_for_a_pod_of_another_gang_or_on_a_node_that_is_not_there_is_nobo
         await world.apply([gang("other", 2, "mid"), pod("other-0", "other")])
         other = (await uids(world, "other"))["other-0"]
         first, second = seated.values()
-        return Plan(1, "bind", (Seat(first, nodes[0]), Seat(second, "nowhere"), Seat(other, nodes[1])))
+        return Plan(
+            1, "bind", (Assignment(first, nodes[0]), Assignment(second, "nowhere"), Assignment(other, nodes[1]))
+        )
 
     placed, said = taken_over(scene)
     assert sorted(placed) == ["mine-0", "mine-1"]
@@ -205,7 +207,7 @@ def test_k8_a_seat_is_not_taken_while_no_pod_that_the_affinity_requires_has_a_no
         return to_bind(await mine(world, 1, affinity=near(RACK, "db")), [nodes[2]])
 
     placed, said = taken_over(scene)
-    assert (placed, said) == ({}, [NOBODY_THERE])
+    assert (placed, said) == ({}, [NO_MATCHING_POD])
 
 
 def test_k8_nobody_is_evicted_for_a_seat_that_the_anti_affinity_excludes() -> None:
@@ -306,7 +308,7 @@ def _evicts_nobody(scene: Scene, why: str, settings: Settings | None = None, nam
 def test_inv7_nobody_is_moved_where_consolidation_is_off() -> None:
     async def scene(world: World, nodes: list[str]) -> Plan:
         others = await full(world, nodes, "mid")
-        moves = tuple(Shift(uid, nodes[0]) for uid in others.values())
+        moves = tuple(Move(uid, nodes[0]) for uid in others.values())
         return to_wait(await mine(world, 1), nodes[:1], moves=moves)
 
     _evicts_nobody(scene, "nothing may be moved for default/mine")
@@ -315,7 +317,7 @@ def test_inv7_nobody_is_moved_where_consolidation_is_off() -> None:
 def test_inv7_no_more_are_moved_than_may_be_moved_for_the_gang() -> None:
     async def scene(world: World, nodes: list[str]) -> Plan:
         others = await full(world, nodes, "mid")
-        moves = tuple(Shift(uid, nodes[0]) for uid in others.values())
+        moves = tuple(Move(uid, nodes[0]) for uid in others.values())
         return to_wait(await mine(world, 1), nodes[:1], moves=moves)
 
     settings = Settings(staleness_grace_s=-1, consolidate=Consolidate(max_moves=3))
@@ -325,7 +327,7 @@ def test_inv7_no_more_are_moved_than_may_be_moved_for_the_gang() -> None:
 def test_inv7_a_pod_that_nobody_makes_anew_is_not_moved() -> None:
     async def scene(world: World, nodes: list[str]) -> Plan:
         others = await full(world, nodes, "mid", owned=False)
-        return to_wait(await mine(world, 1), nodes[:1], moves=(Shift(others["other-0"], nodes[1]),))
+        return to_wait(await mine(world, 1), nodes[:1], moves=(Move(others["other-0"], nodes[1]),))
 
     settings = Settings(staleness_grace_s=-1, consolidate=Consolidate(max_moves=3))
     _evicts_nobody(scene, "pod default/other-0 would be made anew by nobody", settings)
@@ -405,7 +407,7 @@ def test_inv7_a_record_that_was_carried_out_and_is_put_back_while_nobody_leads_d
         placed_before.update(await bound(world))
         if state == "victims":
             return msgspec.structs.replace(plan, state="wait", victims=tuple(others.values()))
-        moves = tuple(Shift(uid, nodes[0]) for uid in others.values())
+        moves = tuple(Move(uid, nodes[0]) for uid in others.values())
         return msgspec.structs.replace(plan, state="wait", moves=moves) if state == "moves" else plan
 
     settings = Settings(staleness_grace_s=-1, consolidate=Consolidate(max_moves=8))
@@ -423,7 +425,7 @@ def test_inv7_a_record_that_was_given_up_and_is_put_back_while_nobody_leads_does
         plan = to_bind(await mine(world, 1), nodes[:1])
         if state == "victims":
             return msgspec.structs.replace(plan, state="wait", victims=(others["other-0"],))
-        moves = (Shift(others["other-0"], nodes[1]),)
+        moves = (Move(others["other-0"], nodes[1]),)
         return msgspec.structs.replace(plan, state="wait", moves=moves) if state == "moves" else plan
 
     settings = Settings(staleness_grace_s=-1, consolidate=Consolidate(max_moves=8))
@@ -434,8 +436,8 @@ def test_inv7_a_record_that_was_given_up_and_is_put_back_while_nobody_leads_does
 def test_r13_where_plans_are_not_judged_again_the_unlawful_one_is_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(world: World, nodes: list[str]) -> Plan:
         others = await full(world, nodes, "mid")
-        moves = tuple(Shift(uid, nodes[0]) for uid in others.values())
+        moves = tuple(Move(uid, nodes[0]) for uid in others.values())
         return to_wait(await mine(world, 1), nodes[:1], moves=moves)
 
-    monkeypatch.setattr(Review, "leaving", lambda *_: "")
+    monkeypatch.setattr(PlanReview, "leaving", lambda *_: "")
     assert len(taken_over(scene)[0]) < 4

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.drive.client.transport import Response
-from spinney.sim.loop import Sim
+from spinney.drive.client.http.transport import Response
+from spinney.sim.event_loop import Sim
 from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
 from unit.operator.topologies import HOST, RACK
@@ -278,7 +278,7 @@ def test_k10_the_plan_is_recorded_and_its_room_kept_while_victims_leave() -> Non
         await world.restart()
         await world.settle()
         again = await recorded(world, "high")
-        assert again is not None and again.seats == plan.seats
+        assert again is not None and again.assignments == plan.assignments
         await hold(world, "low-0", "low-1", let_go=True)
         await world.settle()
         assert set(await bound(world)) == {"high-0", "high-1"}
@@ -318,7 +318,7 @@ def test_k10_a_plan_that_loses_its_node_is_given_up_and_decided_anew() -> None:
         await world.apply([gang("high", 1, "high"), *pods("high", 1)])
         await world.settle()
         plan = await recorded(world, "high")
-        assert plan is not None and plan.seats[0].node == held["low-0"]
+        assert plan is not None and plan.assignments[0].node == held["low-0"]
         await world.delete("Node", held["low-0"])
         await world.settle()
         assert (await bound(world, "high")) == {"high-0": held["mid-0"]}

@@ -282,7 +282,7 @@ def test_k16_the_gang_is_bound_when_its_victims_are_gone_and_not_before() -> Non
         await world.restart()
         await world.settle()
         again = await recorded(world, "high")
-        assert again is not None and again.seats == plan.seats
+        assert again is not None and again.assignments == plan.assignments
         assert await bound(world, "high") == await bound(world, "rival") == {}
         await hold(world, "low-0", let_go=True)
         await world.settle()

@@ -17,9 +17,9 @@ from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ConfigError
-from spinney.drive.loop.scheduler.record_keys import SECRETS, find_record_keys
+from spinney.drive.scheduler.execution.signing_keys import SECRETS, find_record_keys
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Fault, FaultyTransport, Schedule
-from spinney.sim.loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
 

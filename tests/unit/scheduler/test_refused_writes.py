@@ -11,10 +11,10 @@ import structlog.testing
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.scheduling.reporting.record import decode
-from spinney.core.view.story import gang_story
-from spinney.drive.client.transport import Response
-from spinney.sim.loop import Sim
+from spinney.core.scheduling.reporting.explanation_record import decode
+from spinney.core.view.explanation import explain_gang
+from spinney.drive.client.http.transport import Response
+from spinney.sim.event_loop import Sim
 from spinney.sim.world import World
 from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang
 from unit.scheduler.scheduler_world import bound, in_world, plan_of, pod, podgroup, pods, said
@@ -84,7 +84,7 @@ async def shown(world: World, name: str) -> tuple[str, tuple[str, ...]]:
     """State and lines as `spinney explain`, the list of gangs and the pages have them."""
     group = msgspec.convert(await world.get("PodGroup", name), PodGroup)
     members = [msgspec.convert(each, Pod) for each in await world.list("Pod")]
-    story = gang_story(group, [each for each in members if each.metadata.name.startswith(f"{name}-")], {}, {})
+    story = explain_gang(group, [each for each in members if each.metadata.name.startswith(f"{name}-")], {}, {})
     return story.state, story.lines
 
 
@@ -268,7 +268,7 @@ def test_a_gang_that_failed_a_thousand_times_is_still_tried() -> None:
         await world.apply([podgroup("a", 2), *pods("a", 2)])
         await asyncio.sleep(5)
         assert world.stack.scheduler is not None
-        world.stack.scheduler.book.entries["default", "a"].failures = 5000
+        world.stack.scheduler.scheduling_queue.entries["default", "a"].failures = 5000
         asked = guard.asked
         await asyncio.sleep(100)
         assert guard.asked > asked

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from spinney.core.scheduling.signature import Mark, Term
-from spinney.drive.client.shared import SharedCaches
-from spinney.drive.loop.election import Leadership, LeadershipLost
-from spinney.drive.loop.scheduler.running import Scheduler
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.core.scheduling.plan_signature import Mark, Term
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.election.leader_election import Leadership, LeadershipLost
+from spinney.drive.scheduler.scheduler import Scheduler
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.invariants.watchdog import Watchdog
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import RACK
 from unit.scheduler.record_forging import annotate, node_names, signed_by, to_bind, uids
@@ -93,7 +93,7 @@ Scene = Callable[[World, Wire, Scheduler, Elections], Awaitable[None]]
 
 def play(scene: Scene, nodes: str = NODES) -> Watchdog:
     async def main(sim: Sim) -> Watchdog:
-        parts = Parts(nodes=load_nodes(nodes), habits=Habits(heartbeat_s=0), controllers=())
+        parts = Parts(nodes=load_nodes(nodes), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply([*CRDS, TOPOLOGY, *QUEUES])
             dog, wire, elections = Watchdog.over(world), Wire(world.transport("standby")), Elections(sim)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from spinney.drive.loop.scheduler.turns import TIDYING_S, Turns
-from spinney.sim.loop import Sim, run
+from spinney.drive.scheduler.execution.write_limiter import CLEANUP_WAIT_S, WriteLimiter
+from spinney.sim.event_loop import Sim, run
 
 
 def in_time(scenario: object) -> object:
@@ -14,9 +14,9 @@ def in_time(scenario: object) -> object:
 
 def test_only_so_many_have_a_turn_at_a_time() -> None:
     async def scenario(sim: Sim) -> None:
-        turns = Turns(1)
-        first = await turns.take()
-        second = asyncio.create_task(turns.take())
+        write_slots = WriteLimiter(1)
+        first = await write_slots.take()
+        second = asyncio.create_task(write_slots.take())
         await asyncio.sleep(1.0)
         assert not second.done()
         first.end()
@@ -27,11 +27,11 @@ def test_only_so_many_have_a_turn_at_a_time() -> None:
 
 def test_whoever_steps_back_lets_others_go_first_and_comes_in_the_lull() -> None:
     async def scenario(sim: Sim) -> None:
-        turns = Turns(2)
-        tidying, binding = await turns.take(), await turns.take()
-        back = asyncio.create_task(tidying.step_back())
+        write_slots = WriteLimiter(2)
+        tidying, binding = await write_slots.take(), await write_slots.take()
+        back = asyncio.create_task(tidying.yield_slot())
         await asyncio.sleep(0.5)
-        next_in_line = await turns.take()
+        next_in_line = await write_slots.take()
         assert not back.done()
         binding.end()
         next_in_line.end()
@@ -42,23 +42,23 @@ def test_whoever_steps_back_lets_others_go_first_and_comes_in_the_lull() -> None
 
 def test_nobody_steps_back_for_ever() -> None:
     async def scenario(sim: Sim) -> float:
-        turns = Turns(2)
-        tidying, _binding = await turns.take(), await turns.take()
+        write_slots = WriteLimiter(2)
+        tidying, _binding = await write_slots.take(), await write_slots.take()
         began_s = sim.clock.monotonic()
-        await tidying.step_back()
+        await tidying.yield_slot()
         return sim.clock.monotonic() - began_s
 
-    assert in_time(scenario) == TIDYING_S
+    assert in_time(scenario) == CLEANUP_WAIT_S
 
 
 def test_a_turn_that_ended_early_is_not_given_back_twice() -> None:
     async def scenario(sim: Sim) -> None:
-        turns = Turns(1)
-        turn = await turns.take()
-        await turn.step_back()
-        turn.end()
-        await turns.take()
-        third = asyncio.create_task(turns.take())
+        write_slots = WriteLimiter(1)
+        write_slot = await write_slots.take()
+        await write_slot.yield_slot()
+        write_slot.end()
+        await write_slots.take()
+        third = asyncio.create_task(write_slots.take())
         await asyncio.sleep(1.0)
         assert not third.done()
         third.cancel()

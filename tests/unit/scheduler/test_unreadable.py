@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spinney.api.builtin.pod import Pod
-from spinney.core.scheduling import gangs, shapes
 from spinney.core.scheduling.cluster import Cluster
-from spinney.drive.client.unreadable import figures
+from spinney.core.scheduling.gang import parsed_gang, pod_shape
+from spinney.drive.client.informers.unreadable import figures
 from spinney.sim.world import World
 from unit.scheduler.scheduler_world import GPU, bound, in_world, pod, podgroup, pods, said
 
@@ -112,14 +112,14 @@ def _fixed() -> Json:
 
 
 def test_a_gang_that_can_not_be_read_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, failing = gangs.read_tree, [True]
+    read, failing = parsed_gang.read_tree, [True]
 
     def fails(spec: Any) -> Any:
         if failing and spec.min_member == 3:
             raise ZeroDivisionError("three")
         return read(spec)
 
-    monkeypatch.setattr(gangs, "read_tree", fails)
+    monkeypatch.setattr(parsed_gang, "read_tree", fails)
 
     async def scenario(world: World) -> None:
         await world.apply([podgroup("odd", 3), *pods("odd", 3, gpus=1), podgroup("a", 2), *pods("a", 2, gpus=1)])
@@ -137,10 +137,10 @@ def test_a_pod_whose_shape_can_not_be_read_is_not_placed_and_says_so(monkeypatch
     def fails(given: Pod) -> Any:
         if given.metadata.name.startswith("odd"):
             raise RecursionError("too deep")
-        return shapes.NO_BONDS
+        return pod_shape.NO_TERMS
 
-    monkeypatch.setattr(shapes, "read_bonds", fails)
-    shapes.shapes_on.cache_clear()
+    monkeypatch.setattr(pod_shape, "read_affinity", fails)
+    pod_shape.shapes_on.cache_clear()
 
     async def scenario(world: World) -> None:
         await world.apply([podgroup("odd", 1), *pods("odd", 1, gpus=1), podgroup("a", 2), *pods("a", 2, gpus=2)])
@@ -151,4 +151,4 @@ def test_a_pod_whose_shape_can_not_be_read_is_not_placed_and_says_so(monkeypatch
     try:
         in_world(scenario, nodes=ONE_HOST)
     finally:
-        shapes.shapes_on.cache_clear()
+        pod_shape.shapes_on.cache_clear()

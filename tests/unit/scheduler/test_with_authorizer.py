@@ -8,19 +8,19 @@ from typing import Any
 import msgspec
 
 from spinney.api.roles import user_of
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.scheduling.plan import decode
-from spinney.drive.client.transport import Response
-from spinney.drive.loop.scheduler.settings import Settings
+from spinney.drive.client.http.transport import Response
+from spinney.drive.scheduler.settings import Settings
 from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity
 from spinney.serve.apiserver.server import ApiServer
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS, clique, podcliqueset
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, plan_of, podgroup, pods
 from unit.scheduler.watched_world import lose_node
@@ -62,7 +62,9 @@ def test_a_recorded_plan_on_a_lost_node_is_released_with_the_authorizer_on() -> 
     async def main(sim: Sim) -> None:
         server = ApiServer(sim.clock, sim.dice, plugins=(OperatorAdmission(PROTECTED),))
         line = HoldsBinds(InProcessTransport(server, SCHEDULER))
-        parts = Parts(nodes=load_nodes(NODES), habits=Habits(heartbeat_s=0), controllers=(), scheduler=Settings())
+        parts = Parts(
+            nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), controllers=(), scheduler=Settings()
+        )
         async with World(sim.clock, sim.dice, parts, server=server, wrap=lambda _: line) as world:
             await world.apply([*CRDS, TOPOLOGY, podcliqueset("p", [clique("w")])])
             await world.stack.scheduling.wait()
@@ -72,7 +74,7 @@ def test_a_recorded_plan_on_a_lost_node_is_released_with_the_authorizer_on() -> 
                 if plan := await plan_of(world, "a"):
                     break
             assert plan is not None
-            lost = decode(plan).seats[0].node
+            lost = decode(plan).assignments[0].node
             await lose_node(world, lost)
             await asyncio.sleep(60)
             line.held = False

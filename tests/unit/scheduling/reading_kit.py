@@ -9,7 +9,7 @@ import msgspec
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.core.scheduling.gangs import Context, GangReading, read_gang
+from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, read_gang
 
 RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
 CONTEXT = Context(RESOURCES)
@@ -65,9 +65,9 @@ def queue(name: str, parent: str = "", priority: int | None = None, **resources:
     return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Queue)
 
 
-def reading(spec: dict[str, Any], pods: list[Pod], context: Context = CONTEXT, **metadata: Any) -> GangReading:
+def reading(spec: dict[str, Any], pods: list[Pod], context: Context = CONTEXT, **metadata: Any) -> ParsedGang:
     return read_gang(podgroup(spec, **metadata), pods, context)
 
 
-def waiting_names(found: GangReading) -> dict[str, list[str]]:
+def waiting_names(found: ParsedGang) -> dict[str, list[str]]:
     return {path: [each.key[1] for each in pods] for path, pods in found.waiting.items()}

@@ -11,7 +11,7 @@ from spinney.api.placement.problem import Gang, Group
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.result import Decision
 from spinney.core.placement.place import place
-from spinney.core.scheduling.reporting import Report, Scene, report
+from spinney.core.scheduling.reporting import ClusterSummary, Report, report
 from unit.placement.refusal_kit import Document, problem
 
 
@@ -63,19 +63,19 @@ def waiting_of(gang: Gang) -> dict[str, tuple[Waiting, ...]]:
     return found
 
 
-def decided(there: list[Document], *gangs: Document, **options: Any) -> tuple[Read, Decision, Scene]:
+def decided(there: list[Document], *gangs: Document, **options: Any) -> tuple[Read, Decision, ClusterSummary]:
     """The last gang, as it was read and decided, and the scene."""
     asked = read_problem(problem(there, *gangs, **options))
     decision = place(asked).gangs[-1]
     gang = asked.gangs[-1]
-    scene = Scene({one.name: one for one in asked.topologies}, len(asked.nodes))
-    return Read(gang, waiting_of(gang)), decision, scene
+    summary = ClusterSummary({one.name: one for one in asked.topologies}, len(asked.nodes))
+    return Read(gang, waiting_of(gang)), decision, summary
 
 
 def told(there: list[Document], *gangs: Document, spec: PodGroupSpec | None = None, **options: Any) -> Report:
     """What is reported of the last gang."""
-    reading, decision, scene = decided(there, *gangs, **options)
-    return report(reading, decision, spec or PodGroupSpec(), scene)
+    reading, decision, summary = decided(there, *gangs, **options)
+    return report(reading, decision, spec or PodGroupSpec(), summary)
 
 
 def sub_groups(*names: str, **more: Any) -> PodGroupSpec:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from spinney.core.scheduling.gangs import read_gang
-from spinney.core.scheduling.gathering import is_gathering
+from spinney.core.scheduling.gang.parsed_gang import is_gathering, read_gang
 from unit.scheduling.reading_kit import CONTEXT, member, members, podgroup, subgroup
 
 FOUR: dict[str, Any] = {"minMember": 4}

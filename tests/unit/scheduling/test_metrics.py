@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from spinney.api.placement.reading import read_problem
-from spinney.core.inventory.state import Inventory
-from spinney.drive.loop.scheduler.metrics import Metrics
+from spinney.core.inventory.inventory import Inventory
+from spinney.drive.scheduler.metrics import Metrics
 from unit.placement.refusal_kit import node, nodes, problem
 
 RACKS = {"b0/r0": [8, 8], "b0/r1": [8, 4], "b1/r2": [4]}

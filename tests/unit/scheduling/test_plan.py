@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.core.scheduling.plan import Plan, PlanError, Seat, decode, encode
+from spinney.core.scheduling.plan import Assignment, Plan, PlanError, decode, encode
 
 KIB = 1024
 names = st.text(string.ascii_lowercase + string.digits + "-.", min_size=1, max_size=20)
 uids = st.one_of(st.uuids().map(str), names)
-seats = st.builds(
-    Seat,
+assignments = st.builds(
+    Assignment,
     uid=uids,
     node=names,
     rank=st.integers(0, 10_000),
@@ -27,7 +27,7 @@ plans = st.builds(
     Plan,
     epoch=st.integers(0, 2**31 - 1),
     state=st.sampled_from(["bind", "wait"]),
-    seats=st.lists(seats, max_size=30, unique_by=lambda seat: seat.uid).map(tuple),
+    assignments=st.lists(assignments, max_size=30, unique_by=lambda assignment: assignment.uid).map(tuple),
     domain=st.lists(st.text(max_size=10), max_size=4).map(tuple),
     score=st.floats(0, 1),
     victims=st.lists(uids, max_size=5).map(tuple),
@@ -40,8 +40,17 @@ def test_a_plan_is_read_as_it_was_written(plan: Plan) -> None:
 
 
 def big(node: str, per_node: int = 1) -> Plan:
-    seats = [Seat(str(uuid.UUID(int=i * 7919**9)), node.format(i // per_node), i, i // 8) for i in range(1000)]
-    return Plan(7, "bind", tuple(seats), ("zone-a", "block-3"), 0.75, tuple(seat.uid for seat in seats[:100]))
+    assignments = [
+        Assignment(str(uuid.UUID(int=i * 7919**9)), node.format(i // per_node), i, i // 8) for i in range(1000)
+    ]
+    return Plan(
+        7,
+        "bind",
+        tuple(assignments),
+        ("zone-a", "block-3"),
+        0.75,
+        tuple(assignment.uid for assignment in assignments[:100]),
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,12 +63,14 @@ def test_a_thousand_pods_stay_below_64_kib(node: str) -> None:
 
 
 def test_a_thousand_pods_on_nodes_named_like_nothing_else_stay_below_64_kib() -> None:
-    seats = [Seat(str(uuid.UUID(int=i * 7919**9)), str(uuid.UUID(int=i * 104729**7)), i) for i in range(1000)]
-    assert len(encode(Plan(7, "bind", tuple(seats)))) < 64 * KIB
+    assignments = [
+        Assignment(str(uuid.UUID(int=i * 7919**9)), str(uuid.UUID(int=i * 104729**7)), i) for i in range(1000)
+    ]
+    assert len(encode(Plan(7, "bind", tuple(assignments)))) < 64 * KIB
 
 
 def test_a_small_plan_can_be_read_by_people() -> None:
-    plan = Plan(3, "wait", (Seat("a", "n-1", 0), Seat("b", "n-1", 1), Seat("c", "n-2", 2)), ("z",))
+    plan = Plan(3, "wait", (Assignment("a", "n-1", 0), Assignment("b", "n-1", 1), Assignment("c", "n-2", 2)), ("z",))
     assert json.loads(encode(plan)) == {
         "v": 1,
         "epoch": 3,
@@ -73,7 +84,7 @@ def test_a_small_plan_can_be_read_by_people() -> None:
     }
 
 
-GOOD = json.loads(encode(Plan(1, "bind", (Seat("a", "n1", 0), Seat("b", "n2", 1)))))
+GOOD = json.loads(encode(Plan(1, "bind", (Assignment("a", "n1", 0), Assignment("b", "n2", 1)))))
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from spinney.api.kinds.queue import QueueStatus
-from spinney.core.scheduling.queue_status import EMPTY, Tally, news, statuses, tally
-from spinney.core.scheduling.queue_units import Shares
-from spinney.core.scheduling.use import use
+from spinney.core.scheduling.gang.resource_status import resource_usage
+from spinney.core.scheduling.queues.status import EMPTY, Tally, status_changes, statuses, tally
+from spinney.core.scheduling.queues.units import Shares
 from unit.scheduling.reading_kit import member, queue
 
 GPU = "nvidia.com/gpu"
@@ -20,17 +20,17 @@ def said(status: dict[str, object]) -> QueueStatus:
 
 def test_pods_ask_whether_they_have_a_node_or_not_and_hold_only_with_one() -> None:
     pods = [member("a", node="n1", gpus=2), member("b", gpus=1), member("c", gpus=1)]
-    assert tally(use(pods), preemptible=True) == Tally(Shares(4000), Shares(2000))
+    assert tally(resource_usage(pods), preemptible=True) == Tally(Shares(4000), Shares(2000))
 
 
 def test_what_nobody_may_preempt_is_counted_for_itself() -> None:
     held = Shares(2000)
-    assert tally(use([member("a", node="n1", gpus=2)]), preemptible=False) == Tally(held, held, held)
+    assert tally(resource_usage([member("a", node="n1", gpus=2)]), preemptible=False) == Tally(held, held, held)
 
 
 def test_pods_that_are_over_ask_for_nothing() -> None:
     over = [member(name, node="n1", status={"phase": name}) for name in ("Succeeded", "Failed")]
-    assert tally(use(over), preemptible=False) == EMPTY
+    assert tally(resource_usage(over), preemptible=False) == EMPTY
 
 
 def test_parents_say_what_all_below_them_ask_for() -> None:
@@ -59,8 +59,8 @@ def test_a_queue_that_is_not_there_and_a_circle_of_parents_do_no_harm() -> None:
 
 def test_only_what_differs_is_written_and_nothing_is_the_same_as_zero() -> None:
     idle, busy = statuses([queue("a")], {})["a"], statuses([queue("a")], {"a": USED})["a"]
-    assert news(said({}), idle) == {}
-    assert news(said(busy), busy) == {}
-    assert news(said(busy), idle).keys() == {"requested", "allocated", "allocatedNonPreemptible"}
-    assert news(said({**busy, "allocated": {GPU: 9}}), busy) == {"allocated": busy["allocated"]}
-    assert news(said({"childQueues": ["old"]}), idle) == {"childQueues": []}
+    assert status_changes(said({}), idle) == {}
+    assert status_changes(said(busy), busy) == {}
+    assert status_changes(said(busy), idle).keys() == {"requested", "allocated", "allocatedNonPreemptible"}
+    assert status_changes(said({**busy, "allocated": {GPU: 9}}), busy) == {"allocated": busy["allocated"]}
+    assert status_changes(said({"childQueues": ["old"]}), idle) == {"childQueues": []}

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.api.placement.problem import Node, Topology
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import distance
-from spinney.core.scheduling.ranks import ranks
+from spinney.core.scheduling.gang.ranks import ranks
 
 TOPOLOGY = Topology("t", ("zone", "rack"))
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import Node, Options, Topology
 from spinney.api.placement.result import Decision
-from spinney.core.inventory.state import Inventory
-from spinney.core.placement.engine import Engine, Standing
-from spinney.core.scheduling.gangs import Context, GangReading
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.placement.engine import Engine, PlacedGang
+from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
 from unit.scheduling.reading_kit import RESOURCES, member, members, reading, subgroup
 
 TOPOLOGY = Topology("t", ("zone", "rack"))
@@ -34,11 +34,11 @@ def context(inventory: Inventory) -> Context:
     return Context(RESOURCES, topologies={"t": TOPOLOGY}, has_node=has_node)
 
 
-def decided(inventory: Inventory, found: GangReading) -> Decision:
+def decided(inventory: Inventory, found: ParsedGang) -> Decision:
     """As the scheduler asks: members that run hold their room already."""
     engine = Engine(inventory, {"t": TOPOLOGY}, Options())
     live = [(run.pods, inventory.slot(run.node)) for run in found.gang.running]
-    engine.standings[found.gang.name] = Standing(found.gang, live)
+    engine.placed_gangs[found.gang.name] = PlacedGang(found.gang, live)
     return engine.decide(found.gang)
 
 

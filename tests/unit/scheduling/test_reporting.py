@@ -11,13 +11,13 @@ from spinney.api.placement.problem import Gang, Group, PodSet
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.result import Decision, Explanation, Move, Placement, Victim
 from spinney.core.placement.place import place
-from spinney.core.scheduling.reporting import Report, Scene, report, texts
+from spinney.core.scheduling.reporting import ClusterSummary, Report, messages, report
 from spinney.core.scheduling.reporting.report import State
 from unit.placement.refusal_kit import BLOCK, RACK, gang, node, nodes, pods, problem
 from unit.scheduling.reporting_kit import Held, NoRoomInQueue, Read, decided, sub_groups, told, waiting_of
 
 RACKS = {"b0/r0": [8, 8], "b0/r1": [8], "b1/r2": [4]}
-NOWHERE = Scene({})
+NOWHERE = ClusterSummary({})
 POD = ("ns", "w-0")
 
 
@@ -140,7 +140,10 @@ def test_k15_resources_have_the_names_that_users_know(request_: dict[str, str], 
     asked_problem = read_problem(document)
     one = asked_problem.gangs[0]
     found = report(
-        Read(one, waiting_of(one)), place(asked_problem).gangs[0], PodGroupSpec(), Scene({}, len(asked_problem.nodes))
+        Read(one, waiting_of(one)),
+        place(asked_problem).gangs[0],
+        PodGroupSpec(),
+        ClusterSummary({}, len(asked_problem.nodes)),
     )
     assert f"1 node(s) didn't have enough resources: {word}." in found.message
 
@@ -334,45 +337,45 @@ def test_k10_pods_that_wait_for_others_to_leave_are_told_where_they_will_go() ->
     ("event", "kind", "reason", "message"),
     [
         (
-            texts.scheduled(POD, "n0"),
+            messages.scheduled(POD, "n0"),
             "Normal",
             "Scheduled",
             "Successfully assigned pod ns/w-0 to node n0 at node-pool default",
         ),
         (
-            texts.failed_binding(POD, "n0", "gone"),
+            messages.failed_binding(POD, "n0", "gone"),
             "Warning",
             "FailedBinding",
             "Failed to bind pod ns/w-0 to node n0. gone",
         ),
-        (texts.pipelined(POD, "n0"), "Normal", "Pipelined", "Pod ns/w-0 was pipelined to node n0"),
+        (messages.pipelined(POD, "n0"), "Normal", "Pipelined", "Pod ns/w-0 was pipelined to node n0"),
         (
-            texts.stale(1, 3, [("g", 2, 0)]),
+            messages.stale(1, 3, [("g", 2, 0)]),
             "Normal",
             "StaleJob",
             "Job is stale. 1 pods are active, minMember is 3, subGroup g minMember is 2 and 0 pods are active",
         ),
-        (texts.stale(1, 3), "Normal", "StaleJob", "Job is stale. 1 pods are active, minMember is 3"),
+        (messages.stale(1, 3), "Normal", "StaleJob", "Job is stale. 1 pods are active, minMember is 3"),
         (
-            texts.preempted("w-0", ("ns", "big"), 2),
+            messages.preempted("w-0", ("ns", "big"), 2),
             "Normal",
             "Evict",
             "Pod w-0 was preempted by higher priority workload big",
         ),
         (
-            texts.consolidated("w-0", ("ns", "big"), 2),
+            messages.consolidated("w-0", ("ns", "big"), 2),
             "Normal",
             "Evict",
             "Pod w-0 was preempted and rescheduled due to bin packing (resource consolidation) procedure",
         ),
         (
-            texts.evicted_as_stale("w-0", ("ns", "a"), 3, "g", 1),
+            messages.evicted_as_stale("w-0", ("ns", "a"), 3, "g", 1),
             "Normal",
             "Evict",
             "Workload doesn't meet the minimum required number of pods (3) in sub-group g, evicting remaining pod: w-0",
         ),
         (
-            texts.evicted_as_stale("w-0", ("ns", "a"), 3, "", 1),
+            messages.evicted_as_stale("w-0", ("ns", "a"), 3, "", 1),
             "Normal",
             "Evict",
             "Workload doesn't meet the minimum required number of pods (3), evicting remaining pod: w-0",
@@ -384,7 +387,7 @@ def test_k15_events_have_upstream_s_texts(event: Any, kind: str, reason: str, me
 
 
 def test_an_eviction_says_who_needs_the_room() -> None:
-    assert dict(texts.preempted("w-0", ("ns", "big"), 2).annotations) == {
+    assert dict(messages.preempted("w-0", ("ns", "big"), 2).annotations) == {
         "num-evicted-pods": "2",
         "evictor-action-type": "preempt",
         "evictor-pod-group-name": "big",

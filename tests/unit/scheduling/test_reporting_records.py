@@ -10,8 +10,8 @@ from spinney.api.builtin.pod import PodCondition
 from spinney.api.kinds.podgroup import SchedulingCondition
 from spinney.api.placement.result import Blocked, Explanation, FitsWithVictims, Shortfall, Victim
 from spinney.core.scheduling.reporting import Report
-from spinney.core.scheduling.reporting.conditions import alike, following, pod_condition
-from spinney.core.scheduling.reporting.record import LIMIT, decode, encode, record
+from spinney.core.scheduling.reporting.conditions import alike, next_conditions, pod_condition
+from spinney.core.scheduling.reporting.explanation_record import LIMIT, decode, encode, record
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, State
 from unit.placement.refusal_kit import BLOCK, RACK, gang, nodes, pods
 from unit.scheduling.reporting_kit import told
@@ -31,7 +31,7 @@ def condition(message: str, number: str = "4", pool: str = DEFAULT_NODE_POOL) ->
 
 
 def test_a_new_story_counts_one_further_and_stands_last() -> None:
-    found = following((condition("a"), condition("b", "7", "other")), refused(), "default", 60.0)
+    found = next_conditions((condition("a"), condition("b", "7", "other")), refused(), "default", 60.0)
     assert found is not None
     assert [(one["nodePool"], one["transitionID"]) for one in found] == [("other", "7"), ("default", "8")]
     assert found[-1]["lastTransitionTime"] == "1970-01-01T00:01:00Z"
@@ -41,21 +41,21 @@ def test_new_figures_are_no_transition() -> None:
     found = refused()
     assert found.condition is not None
     before = condition(found.message.replace("only 2 of 3", "only 1 of 3"))
-    (after,) = following((before,), found, "default", 60.0) or []
+    (after,) = next_conditions((before,), found, "default", 60.0) or []
     assert (after["transitionID"], after["lastTransitionTime"]) == ("4", "2026-01-01T00:00:00Z")
     assert after["message"] == found.message
 
 
 def test_the_same_story_is_no_write() -> None:
     found = refused()
-    assert following((condition(found.message),), found, "default", 60.0) is None
+    assert next_conditions((condition(found.message),), found, "default", 60.0) is None
 
 
 def test_a_scheduled_gang_loses_the_condition_of_its_pool_only() -> None:
     done = Report(State.SCHEDULED, "", clears=True)
-    found = following((condition("a"), condition("b", "7", "other")), done, "default", 60.0)
+    found = next_conditions((condition("a"), condition("b", "7", "other")), done, "default", 60.0)
     assert [one["nodePool"] for one in found or []] == ["other"]
-    assert following((), done, "default", 60.0) is None
+    assert next_conditions((), done, "default", 60.0) is None
 
 
 def test_a_pod_is_told_again_only_what_is_new_to_it() -> None:

@@ -13,12 +13,12 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.crds import all_crds
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE
-from spinney.core.scheduling.reporting import Event, PodReport, Report, stray_reports, texts
+from spinney.core.scheduling.reporting import Event, PodReport, Report, messages, ungrouped_reports
 from spinney.core.scheduling.reporting.report import State
 from spinney.drive.apply.door import Door
 from spinney.drive.client.paths import Key
-from spinney.drive.loop.scheduler.reports import Manners, Reports
-from spinney.sim.loop import Sim, run
+from spinney.drive.scheduler.status.status_writer import RateLimits, StatusWriter
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from unit.placement.refusal_kit import RACK, gang, nodes, pods
@@ -35,19 +35,21 @@ async def _nothing() -> None:
 class Stage:
     """A PodGroup with pods on a server, reports at work, and views that are looked at anew when asked."""
 
-    def __init__(self, world: World, manners: Manners | None = None) -> None:
+    def __init__(self, world: World, rate_limits: RateLimits | None = None) -> None:
         self.world = world
         self.groups: dict[Key, PodGroup] = {}
         self.pods: dict[Key, Pod] = {}
         self.written: list[str] = []
-        self.manners = manners
+        self.rate_limits = rate_limits
         self.reports = self.begin()
         world.on_write(lambda collection, event: self.written.append(collection))
 
-    def begin(self) -> Reports:
+    def begin(self) -> StatusWriter:
         """A process that remembers nothing."""
         door = Door(self.world.transport("reports"), self.world.dice, field_manager="kai-scheduler")
-        return Reports(door, self.world.clock, self.groups.get, self.pods.get, _nothing, manners=self.manners)
+        return StatusWriter(
+            door, self.world.clock, self.groups.get, self.pods.get, _nothing, rate_limits=self.rate_limits
+        )
 
     async def look(self) -> None:
         for one in await self.world.list("PodGroup"):
@@ -77,14 +79,16 @@ class Stage:
         return [(one["type"], one["reason"]) for one in found if one["involvedObject"]["kind"] == kind]
 
 
-def on_stage(scenario: Callable[[Stage], Awaitable[None]], members: int = 3, manners: Manners | None = None) -> None:
+def on_stage(
+    scenario: Callable[[Stage], Awaitable[None]], members: int = 3, rate_limits: RateLimits | None = None
+) -> None:
     async def main(sim: Sim) -> None:
         async with World(sim.clock, sim.dice, Parts(controllers=())) as world:
             await world.apply([each for each in all_crds() if each["spec"]["names"]["kind"] == "PodGroup"])
             await world.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}, podgroup()])
             await world.apply([pod(f"w-{at}") for at in range(members)])
             await world.settle(quiet_s=5.0)
-            stage = Stage(world, manners)
+            stage = Stage(world, rate_limits)
             await stage.look()
             await scenario(stage)
 
@@ -212,13 +216,13 @@ def test_writes_keep_to_their_rate() -> None:
             stage.reports.note("v1", "Pod", about, Event("Normal", "Scheduled", f"event {at}"))
         assert len(await stage.told(seconds=1.01)) == 2 + 5
 
-    on_stage(scenario, manners=Manners(rate_per_s=5.0, burst=2))
+    on_stage(scenario, rate_limits=RateLimits(rate_per_s=5.0, burst=2))
 
 
 def test_an_event_of_the_group_carries_its_annotations() -> None:
     async def scenario(stage: Stage) -> None:
         about = stage.groups[GROUP].metadata
-        stage.reports.note("scheduling.run.ai/v2alpha2", "PodGroup", about, texts.preempted("w-0", ("ns", "big"), 2))
+        stage.reports.note("scheduling.run.ai/v2alpha2", "PodGroup", about, messages.preempted("w-0", ("ns", "big"), 2))
         await stage.told()
         (found,) = await stage.world.list("Event")
         assert found["metadata"]["annotations"]["evictor-pod-group-name"] == "big"
@@ -259,9 +263,9 @@ def test_a_story_that_is_over_before_it_was_told_is_not_told() -> None:
 def test_inv5_pods_without_a_group_are_told_once() -> None:
     async def scenario(stage: Stage) -> None:
         pods = [stage.pods["ns", f"w-{at}"] for at in range(2)]
-        stage.reports.put_strays(stray_reports(("ns", "x"), pods))
+        stage.reports.put_ungrouped(ungrouped_reports(("ns", "x"), pods))
         assert await stage.told() == ["/pods", "/pods", "/events", "/events"]
-        stage.reports.put_strays(stray_reports(("ns", "x"), pods))
+        stage.reports.put_ungrouped(ungrouped_reports(("ns", "x"), pods))
         assert await stage.told() == []
 
     on_stage(scenario)

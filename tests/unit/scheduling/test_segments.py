@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import Topology
-from spinney.core.scheduling.gangs import Context, GangReading
-from spinney.core.scheduling.segments import deal
+from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
+from spinney.core.scheduling.gang.segments import assign_segments
 from unit.scheduling.reading_kit import RESOURCES, member, members, reading, subgroup, waiting_names
 
 TOPOLOGY = Topology("cluster", ("zone", "rack", "host"))
@@ -23,7 +23,7 @@ PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
-def segmented(pods: list[Pod], count: int | None = None, **annotations: str) -> GangReading:
+def segmented(pods: list[Pod], count: int | None = None, **annotations: str) -> ParsedGang:
     given = {SIZE: "2", REQUIRED: "rack", **{_key(name): text for name, text in annotations.items()}}
     kept = {key: text for key, text in given.items() if text}
     spec = {"minMember": len(pods) if count is None else count, "topologyConstraint": ZONE}
@@ -215,7 +215,7 @@ def test_k13_every_pod_gets_a_segment_and_no_dealt_pod_overfills_one(
         for i, at in enumerate(running)
     ]
     fresh = [member(f"w-{i}", labels={} if at is None else {INDEX: str(at)}) for i, at in enumerate(indices)]
-    found = deal(bound, fresh, size)
+    found = assign_segments(bound, fresh, size)
     assert found.keys() == {pod.metadata.uid for pod in (*bound, *fresh)}
     loose = {f"uid-r-{i}" for i, at in enumerate(running) if at is None}
     loose |= {f"uid-w-{i}" for i, at in enumerate(indices) if at is None}

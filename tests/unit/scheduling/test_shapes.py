@@ -13,7 +13,7 @@ from spinney.api.placement.problem import ANY_NODE, NodeTerm, PreferredTerm, Ter
 from spinney.core.inventory.counts import Shape
 from spinney.core.scheduling.amounts import MOST_ASKED, MOST_OFFERED, offered
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.shapes import PodShape, Shapes, requests
+from spinney.core.scheduling.gang.pod_shape import PodShape, Shapes, requests
 from unit.scheduling.reading_kit import RESOURCES, container, pod
 
 GPU = "nvidia.com/gpu"

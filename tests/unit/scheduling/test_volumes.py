@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.resource import ResourceClaim
+from spinney.api.builtin.resource_claim import ResourceClaim
 from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, StorageClass
 from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Term
 from spinney.core.inventory.filters import admits
-from spinney.core.scheduling.gangs import Context, shape_in
-from spinney.core.scheduling.shapes import Shapes
-from spinney.core.scheduling.volumes import Reach, Volumes, narrowed, reach
+from spinney.core.scheduling.gang.parsed_gang import Context, shape_in
+from spinney.core.scheduling.gang.pod_shape import Shapes
+from spinney.core.scheduling.storage.volumes import Reach, Volumes, narrowed, reach
 from unit.scheduling.reading_kit import RESOURCES, member, pod, reading
 
 ZONE_A = {"key": "zone", "operator": "In", "values": ["a"]}

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resources import NodeResourceTopology
+from spinney.api.builtin.node_resource_topology import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.core.scheduling.cluster import Cluster
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from spinney.sim.controllers import claims, deployment, disruption, job, replicaset, statefulset
-from spinney.sim.controllers.effects import Amend, Create, Decision, Remove
+from spinney.sim.controllers.effects import Create, Decision, Delete, Patch
 from spinney.sim.controllers.template import template_hash
-from spinney.sim.words import Json, OwnerReference, Pod
+from spinney.sim.objects import Json, OwnerReference, Pod
 
 T0 = 1_767_225_600.0
 STAMP = "2026-01-01T00:00:00Z"
@@ -57,12 +57,12 @@ def created(decision: Decision) -> list[str]:
 
 
 def removed(decision: Decision) -> list[str]:
-    return [effect.ref.name for effect in decision.effects if isinstance(effect, Remove)]
+    return [effect.ref.name for effect in decision.effects if isinstance(effect, Delete)]
 
 
 def status_of(decision: Decision) -> Json:
     found = [
-        each.patch["status"] for each in decision.effects if isinstance(each, Amend) and each.subresource == "status"
+        each.patch["status"] for each in decision.effects if isinstance(each, Patch) and each.subresource == "status"
     ]
     return found[0] if found else {}
 
@@ -190,7 +190,7 @@ class TestDeployment:
         return found
 
     def sizes(self, decision: Decision) -> dict[str, int]:
-        patches = [each for each in decision.effects if isinstance(each, Amend) and "spec" in each.patch]
+        patches = [each for each in decision.effects if isinstance(each, Patch) and "spec" in each.patch]
         return {each.ref.name: each.patch["spec"]["replicas"] for each in patches}
 
     NEW: ClassVar[Json] = {**TEMPLATE, "spec": {"containers": [{"name": "main", "image": "y"}]}}
@@ -247,7 +247,7 @@ class TestDeployment:
     def test_a_template_that_comes_back_becomes_the_newest_revision(self) -> None:
         again, other = self.replicaset(TEMPLATE, 0, 0, 1), self.replicaset(self.NEW, 4, 4, 2)
         (effect,) = deployment.decide(self.make(revision=2), [again, other], 0, T0).effects
-        assert isinstance(effect, Amend)
+        assert isinstance(effect, Patch)
         assert effect.ref.name == again["metadata"]["name"]
         assert effect.patch["metadata"]["annotations"] == {"deployment.kubernetes.io/revision": "3"}
 
@@ -377,11 +377,11 @@ class TestClaim:
         assert create.body["spec"]["capacity"] == {"storage": "5Gi"}
         volume = {**create.body, "metadata": {"name": create.ref.name, "uid": "v", "resourceVersion": "1"}}
         (named,) = claims.decide(claim, volume).effects
-        assert isinstance(named, Amend)
+        assert isinstance(named, Patch)
         assert named.patch["spec"] == {"volumeName": "pvc-uid-w"}
         claim["spec"]["volumeName"] = "pvc-uid-w"
         phases = [
-            each.patch["status"]["phase"] for each in claims.decide(claim, volume).effects if isinstance(each, Amend)
+            each.patch["status"]["phase"] for each in claims.decide(claim, volume).effects if isinstance(each, Patch)
         ]
         assert phases == ["Bound", "Bound"]
 

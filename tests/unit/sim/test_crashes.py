@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Crash, CrashPoint, FaultyTransport, Schedule, When
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from unit.sim.worlds import workload
 
-PARTS = Parts(habits=Habits(heartbeat_s=0), controllers=("deployment", "replicaset"), binds=lambda scheduler_name: True)
+PARTS = Parts(
+    behaviour=NodeBehaviour(heartbeat_s=0), controllers=("deployment", "replicaset"), binds=lambda scheduler_name: True
+)
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
 
 

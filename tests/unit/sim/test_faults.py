@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from spinney.drive.client.transport import NotSent, Response, Stream, TransportError, TransportTimeout
+from spinney.drive.client.http.transport import NotSent, Response, Stream, TransportError, TransportTimeout
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Crash, CrashPoint, Fault, FaultyTransport, Schedule, When
-from spinney.sim.loop import Sim, run
 
 PATH = "/api/v1/pods"
 LINES = [b'{"type":"ADDED","object":{}}\n', b'{"type":"MODIFIED","object":{}}\n']

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from spinney.sim.nodes.health import declare_unknown, eviction_s, first_status, kubelet_report, wanted_taints
-from spinney.sim.words import Node, Pod
+from spinney.sim.objects import Node, Pod
 
 T0 = 1_767_225_600.0
 STAMP = "2026-01-01T00:00:00Z"

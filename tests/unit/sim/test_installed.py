@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from spinney.api.roles import rbac_objects, user_of
-from spinney.core.admission.review import OperatorAdmission
+from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ApiStatusError
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.loop.scheduler.settings import Settings
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
+from spinney.drive.scheduler.settings import Settings
+from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import Forbidden, World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, in_world, podgroup, pods
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from spinney.sim.nodes.initc import is_initc, may_start, parents_of_pod
-from spinney.sim.nodes.life import Life, Stage, Timing, advance, crash
+from spinney.sim.nodes.pod_lifecycle import Life, Stage, Timing, advance, crash
 from spinney.sim.nodes.pod_status import phase_of, status_of
-from spinney.sim.words import Pod
+from spinney.sim.objects import Pod
 
 T0 = 1_767_225_600.0
 TIMING = Timing(start_s=1.0, init_s=2.0, finish_s=3.0)

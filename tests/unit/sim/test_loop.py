@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from spinney.sim.loop import START_S, NothingLeftToHappen, RealWorldRefused, Sim, TimeIsUp, run
+from spinney.sim.event_loop import START_S, NothingLeftToHappen, RealWorldRefused, Sim, TimeIsUp, run
 
 
 def test_a_day_passes_without_waiting() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.world import World
 from unit.sim.worlds import condition, in_world, pod, workload
 
@@ -269,7 +269,7 @@ def test_heartbeats_can_be_switched_off() -> None:
         await world.settle()
         return await world.list("Lease", "kube-node-lease")
 
-    assert in_world(scenario, habits=Habits(heartbeat_s=0)) == []
+    assert in_world(scenario, behaviour=NodeBehaviour(heartbeat_s=0)) == []
 
 
 def test_a_pod_told_to_be_unready_is_so_until_told_otherwise() -> None:

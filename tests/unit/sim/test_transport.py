@@ -7,8 +7,8 @@ import random
 import msgspec
 import pytest
 
-from spinney.drive.client.transport import TransportError
-from spinney.drive.loop.clock import SystemClock
+from spinney.drive.client.http.transport import TransportError
+from spinney.drive.clock import SystemClock
 from spinney.serve.apiserver.access.identity import ADMIN
 from spinney.serve.apiserver.http import HttpReply, HttpRequest
 from spinney.serve.apiserver.server import ApiServer

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.loop.clock import SystemClock
+from spinney.drive.clock import SystemClock
+from spinney.sim.event_loop import Sim
 from spinney.sim.faults import FaultyTransport, Schedule
-from spinney.sim.loop import Sim
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.life import Timing
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.nodes.pod_lifecycle import Timing
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
+from spinney.sim.request_trace import TracingTransport
 from spinney.sim.stack import Parts
-from spinney.sim.trace import TracingTransport
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 from unit.sim.worlds import NODES, condition, in_world, job, pod, workload
 
 
@@ -224,8 +224,8 @@ def test_a_change_at_the_instant_of_a_bookmark_is_not_lost() -> None:
 
 
 async def test_the_same_world_runs_on_the_real_clock() -> None:
-    quick = Habits(timing=Timing(start_s=0, init_s=0, finish_s=0, stop_s=0))
-    parts = Parts(nodes=load_nodes(NODES), habits=quick, binds=lambda scheduler_name: True)
+    quick = NodeBehaviour(timing=Timing(start_s=0, init_s=0, finish_s=0, stop_s=0))
+    parts = Parts(nodes=load_nodes(NODES), behaviour=quick, binds=lambda scheduler_name: True)
     async with World(SystemClock(), random.Random(1), parts) as world:
         ready = asyncio.Event()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from spinney.sim.loop import Sim, run
-from spinney.sim.nodes.describe import load_nodes
-from spinney.sim.nodes.simulated import Habits
+from spinney.sim.event_loop import Sim, run
+from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
+from spinney.whatif.inputs.node_files import load_nodes
 
 T = TypeVar("T")
 NODES = "levels: [{name: rack, label: topology.kubernetes.io/rack, count: 2}, {name: host, count: 2}]\n"
@@ -19,7 +19,7 @@ def in_world(
     scenario: Callable[[World], Awaitable[T]],
     nodes: str = NODES,
     seed: int = 0,
-    habits: Habits | None = None,
+    behaviour: NodeBehaviour | None = None,
     binds: bool = True,
     wrap: Callable[[Sim], Any] | None = None,
 ) -> T:
@@ -28,7 +28,7 @@ def in_world(
     async def main(sim: Sim) -> T:
         parts = Parts(
             nodes=load_nodes(nodes) if nodes else (),
-            habits=habits or Habits(),
+            behaviour=behaviour or NodeBehaviour(),
             binds=(lambda scheduler_name: True) if binds else None,
         )
         wrapping = {"wrap": wrap(sim)} if wrap is not None else {}

@@ -9,7 +9,7 @@ import msgspec
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.view.story import gang_story
+from spinney.core.view.explanation import explain_gang
 
 GROUP = msgspec.convert({"metadata": {"name": "a", "namespace": "ns"}, "spec": {"queue": "q"}}, PodGroup)
 
@@ -20,7 +20,7 @@ def _pod(name: str, phase: str, **metadata: Any) -> Pod:
 
 
 def _said(*pods: Pod) -> tuple[str, tuple[str, ...]]:
-    found = gang_story(GROUP, pods, {}, {})
+    found = explain_gang(GROUP, pods, {}, {})
     return found.state, found.lines
 
 
@@ -37,6 +37,6 @@ def test_a_gang_of_thousands_of_nested_sub_groups_is_told_of_in_a_moment() -> No
     group = msgspec.convert({"metadata": {"name": "a", "namespace": "ns"}, "spec": {"subGroups": nested}}, PodGroup)
     pods = [_pod(f"p{number}", "Running", labels={"kai.scheduler/subgroup-name": "s7999"}) for number in range(50)]
     began = time.process_time()
-    story = gang_story(group, pods, {}, {})
+    story = explain_gang(group, pods, {}, {})
     assert time.process_time() - began < 2.0
     assert [place.pods for place in story.places if place.group == "s7999"] == [50]

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint, SubGroup
 from spinney.api.labels import HOSTNAME
-from spinney.core.view.tree import CORDONED, NOT_READY, Domain, Room, View, is_accelerator, natural, tree_json
-from spinney.core.view.tree_growing import Forest, view_of
+from spinney.core.view.topology_index import TopologyIndex, view_of
+from spinney.core.view.tree import CORDONED, NOT_READY, Domain, ResourceUsage, View, is_accelerator, natural, tree_json
 from unit.view.clusters import (
     BLOCK,
     GPU,
@@ -31,17 +31,17 @@ def domain(view: View, *path: str) -> Domain:
     return found
 
 
-def room(view: View, *path: str) -> Room:
+def room(view: View, *path: str) -> ResourceUsage:
     return view.trees[0].room(domain(view, *path))
 
 
 def test_b2_capacity_used_and_free_are_summed_up_from_hosts_to_the_root() -> None:
     pods = [pod("a", "b0-r0-h0", gpus=8), pod("b", "b0-r1-h0", gpus=3), pod("c", "b1-r0-h0", gpus=2)]
     view = view_of(hall(), pods, cluster_topologies=[cluster_topology()])
-    assert room(view, "b0", "b0-r0", "b0-r0-h0") == Room(8, 8, 0)
-    assert room(view, "b0", "b0-r0") == Room(16, 8, 8)
-    assert room(view, "b0") == Room(32, 11, 21)
-    assert room(view) == Room(64, 13, 51)
+    assert room(view, "b0", "b0-r0", "b0-r0-h0") == ResourceUsage(8, 8, 0)
+    assert room(view, "b0", "b0-r0") == ResourceUsage(16, 8, 8)
+    assert room(view, "b0") == ResourceUsage(32, 11, 21)
+    assert room(view) == ResourceUsage(64, 13, 51)
 
 
 def test_b2_a_domain_is_its_path_so_equal_names_under_two_parents_are_two_domains() -> None:
@@ -101,7 +101,7 @@ def test_a_pod_that_leaves_holds_its_room_until_it_is_gone() -> None:
 def test_nodes_that_take_no_pods_offer_nothing_free(made: dict[str, str], state: str) -> None:
     nodes = [node("x", block="b", rack="r", **made), node("y", block="b", rack="r")]  # type: ignore[arg-type]
     view = view_of(nodes, [pod("a", "x", gpus=2)], cluster_topologies=[cluster_topology()])
-    assert room(view) == Room(16, 2, 8)
+    assert room(view) == ResourceUsage(16, 2, 8)
     assert room(view).lost == 6
     assert (domain(view).unusable, domain(view, "b", "r", "x").hosts[0].state) == (1, state)
 
@@ -201,8 +201,8 @@ def test_for_programs_there_is_everything() -> None:
 
 
 class TestChanges:
-    def forest(self) -> Forest:
-        forest = Forest()
+    def forest(self) -> TopologyIndex:
+        forest = TopologyIndex()
         forest.put_cluster_topology("t", cluster_topology())
         for one in hall():
             forest.put_node(one.metadata.name, one)

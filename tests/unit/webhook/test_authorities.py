@@ -7,8 +7,8 @@ import time
 import pytest
 
 from spinney.serve import tls
-from spinney.serve.webhook.authorities import Authorities, Schedule, leaf_for, signer, turned
-from spinney.serve.webhook.papers import InMemory, OutpacedError, SelfMade
+from spinney.serve.webhook.ca_rotation import Authorities, Schedule, leaf_for, rotated, signer
+from spinney.serve.webhook.certificate_source import InMemoryStore, OutpacedError, SelfSigned
 
 DAY_S = 86_400.0
 NOW = float(int(time.time()))
@@ -20,7 +20,7 @@ def authority(age_s: float = 0.0, days: int = SCHEDULE.authority_days) -> tls.Ce
 
 
 def test_without_an_authority_one_is_made_and_signs_at_once() -> None:
-    found = turned((), NOW, SCHEDULE)
+    found = rotated((), NOW, SCHEDULE)
     assert len(found) == 1
     assert signer(found, NOW, SCHEDULE) == found[0]
 
@@ -28,8 +28,8 @@ def test_without_an_authority_one_is_made_and_signs_at_once() -> None:
 def test_an_authority_stays_until_it_is_due() -> None:
     young = (authority(),)
     due_s = (SCHEDULE.authority_days * DAY_S) - SCHEDULE.authority_margin_s
-    assert turned(young, NOW + due_s - 1, SCHEDULE) == young
-    assert len(turned(young, NOW + due_s + 1, SCHEDULE)) == 2
+    assert rotated(young, NOW + due_s - 1, SCHEDULE) == young
+    assert len(rotated(young, NOW + due_s + 1, SCHEDULE)) == 2
 
 
 def test_a_new_authority_is_trusted_first_then_signs_and_then_is_alone() -> None:
@@ -37,7 +37,7 @@ def test_a_new_authority_is_trusted_first_then_signs_and_then_is_alone() -> None
     both: Authorities = (old, new)
     settle_s = SCHEDULE.settle_s
     steps = {
-        after: (turned(both, NOW + after, SCHEDULE), signer(both, NOW + after, SCHEDULE))
+        after: (rotated(both, NOW + after, SCHEDULE), signer(both, NOW + after, SCHEDULE))
         for after in (0.0, settle_s - 1, settle_s, 3 * settle_s - 1, 3 * settle_s)
     }
     assert steps == {
@@ -51,8 +51,8 @@ def test_a_new_authority_is_trusted_first_then_signs_and_then_is_alone() -> None
 
 def test_authorities_that_expired_are_forgotten() -> None:
     dead, alive = authority(400 * DAY_S), authority()
-    assert turned((dead, alive), NOW, SCHEDULE) == (alive,)
-    (fresh,) = turned((dead,), NOW, SCHEDULE)
+    assert rotated((dead, alive), NOW, SCHEDULE) == (alive,)
+    (fresh,) = rotated((dead,), NOW, SCHEDULE)
     assert fresh.expires_s > NOW
 
 
@@ -68,27 +68,27 @@ def test_a_leaf_is_kept_while_it_is_good_and_its_signer_signs() -> None:
 
 
 async def test_papers_are_the_same_while_nothing_has_to_change() -> None:
-    source = SelfMade(InMemory(), ["h"], SCHEDULE)
+    source = SelfSigned(InMemoryStore(), ["h"], SCHEDULE)
     assert await source.look(NOW) == await source.look(NOW + 60)
 
 
 async def test_who_was_outpaced_takes_what_the_other_made() -> None:
     theirs = authority()
 
-    class Contended(InMemory):
+    class Contended(InMemoryStore):
         async def write(self, authorities: Authorities) -> None:
             await super().write((theirs,))
             raise OutpacedError("somebody was quicker")
 
-    found = await SelfMade(Contended(), ["h"], SCHEDULE).look(NOW)
+    found = await SelfSigned(Contended(), ["h"], SCHEDULE).look(NOW)
     assert found.bundle == theirs.certificate_pem
     assert tls.is_issued_by(found.leaf, theirs)
 
 
 async def test_who_is_always_outpaced_gives_up() -> None:
-    class Unruly(InMemory):
+    class Unruly(InMemoryStore):
         async def write(self, authorities: Authorities) -> None:
             raise OutpacedError("somebody was quicker")
 
     with pytest.raises(OutpacedError, match="5 times"):
-        await SelfMade(Unruly(), ["h"], SCHEDULE).look(NOW)
+        await SelfSigned(Unruly(), ["h"], SCHEDULE).look(NOW)

@@ -10,10 +10,10 @@ import pytest
 
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Unreadable, Verdict
 from spinney.serve.apiserver.http import HttpRequest
+from spinney.serve.webhook.admission_union import AdmissionUnion
 from spinney.serve.webhook.conversion import CONVERT, converted
-from spinney.serve.webhook.looking import ask
-from spinney.serve.webhook.serving import Webhook
-from spinney.serve.webhook.together import Together
+from spinney.serve.webhook.handler import Webhook
+from spinney.serve.webhook.live_lookup import ask
 
 JSON_HEADERS = {"content-type": "application/json"}
 ALPHA, BETA = "nvidia.com/v1alpha1", "nvidia.com/v1beta1"
@@ -35,7 +35,7 @@ def review(*objects: Any, to: str = BETA, kind: str = "ConversionReview") -> byt
 
 
 async def call(body: bytes) -> tuple[int, Any]:
-    webhook = Webhook(Together(()), Forbidding(), pages={CONVERT: converted})
+    webhook = Webhook(AdmissionUnion(()), Forbidding(), pages={CONVERT: converted})
     reply = await webhook.handle(HttpRequest("POST", CONVERT, headers=JSON_HEADERS, body=body))
     return reply.status, json.loads(reply.body)
 

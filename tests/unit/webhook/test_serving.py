@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, users_in
-from spinney.cli.run_webhook import rules_of
+from spinney.cli.wiring.roles.webhook import rules_of
 from spinney.serve.apiserver.http import HttpReply, HttpRequest
-from spinney.serve.webhook.serving import Limits, Webhook
-from spinney.serve.webhook.together import Together
+from spinney.serve.webhook.admission_union import AdmissionUnion
+from spinney.serve.webhook.handler import Limits, Webhook
 
 JSON_HEADERS = {"content-type": "application/json"}
 
@@ -56,7 +56,7 @@ def lookup() -> Any:
 
 async def test_it_is_ready_when_nothing_is_wrong_and_alive_in_any_case() -> None:
     troubles = ["certificates have not been published"]
-    webhook = Webhook(Together(()), Nothing(), trouble=lambda: "".join(troubles))
+    webhook = Webhook(AdmissionUnion(()), Nothing(), trouble=lambda: "".join(troubles))
     refused = await webhook.handle(HttpRequest("GET", "/readyz"))
     assert (refused.status, refused.body) == (503, b"certificates have not been published\n")
     assert (await webhook.handle(HttpRequest("GET", "/healthz"))).status == 200
@@ -68,18 +68,18 @@ async def test_a_page_of_others_is_served_under_the_same_limits_and_counted() ->
     async def convert(request: HttpRequest) -> HttpReply:
         return HttpReply(200, request.body)
 
-    webhook = Webhook(Together(()), Nothing(), pages={"/convert": convert})
+    webhook = Webhook(AdmissionUnion(()), Nothing(), pages={"/convert": convert})
     call = HttpRequest("POST", "/convert", headers=JSON_HEADERS, body=b"{}")
     assert (await webhook.handle(call)).body == b"{}"
     assert (await webhook.handle(HttpRequest("POST", "/convert"))).status == 415
     assert (await webhook.handle(HttpRequest("POST", "/other"))).status == 404
     assert dict(webhook.answered) == {("/convert", 200): 1, ("/convert", 415): 1}
-    busy = Webhook(Together(()), Nothing(), Limits(concurrent=0), pages={"/convert": convert})
+    busy = Webhook(AdmissionUnion(()), Nothing(), Limits(concurrent=0), pages={"/convert": convert})
     assert (await busy.handle(call)).status == 429
 
 
 def test_each_request_is_judged_by_the_rules_that_handle_it() -> None:
-    both = Together((Rules("sets"), Rules("graphs")))
+    both = AdmissionUnion((Rules("sets"), Rules("graphs")))
     assert both.mutate(asked("graphs"), lookup).warnings == ("graphs filled in",)
     assert both.validate(asked("sets"), lookup).message == "sets refused"
     assert not both.handles(asked("pods"))

@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from spinney.serve import tls
-from spinney.serve.webhook.authorities import Schedule
-from spinney.serve.webhook.papers import InMemory, Mounted, Papers, SelfMade, Source
-from spinney.serve.webhook.upkeep import Upkeep
+from spinney.serve.webhook.ca_rotation import Schedule
+from spinney.serve.webhook.cert_rotation import CertificateRotation
+from spinney.serve.webhook.certificate_source import (
+    InMemoryStore,
+    MountedCertificates,
+    SelfSigned,
+    ServingCertificates,
+    Source,
+)
 
 NOW = float(int(time.time()))
 SETTLE_S = 60.0
@@ -39,7 +45,7 @@ class Cluster:
         self.leaf: tls.Certificate | None = None
         self.shown: list[tls.Certificate] = []
         self.reachable = True
-        self.upkeep = Upkeep(source, self._publish, self.time, SETTLE_S)
+        self.upkeep = CertificateRotation(source, self._publish, self.time, SETTLE_S)
 
     async def _publish(self, bundle: bytes) -> None:
         if not self.reachable:
@@ -79,7 +85,7 @@ async def test_a_rotation_on_schedule_never_shows_what_is_not_trusted() -> None:
     schedule = Schedule(
         authority_days=10, authority_margin_s=5 * DAY_S, leaf_days=5, leaf_margin_s=DAY_S, settle_s=SETTLE_S
     )
-    cluster = Cluster(SelfMade(InMemory(), ["h"], schedule))
+    cluster = Cluster(SelfSigned(InMemoryStore(), ["h"], schedule))
     await cluster.begin()
     for _ in range(12 * 24):
         await cluster.after(3600.0)
@@ -89,7 +95,7 @@ async def test_a_rotation_on_schedule_never_shows_what_is_not_trusted() -> None:
 
 
 async def test_the_steps_of_a_rotation_one_by_one() -> None:
-    source = SelfMade(InMemory(), ["h"], Schedule(authority_margin_s=float("inf"), settle_s=SETTLE_S))
+    source = SelfSigned(InMemoryStore(), ["h"], Schedule(authority_margin_s=float("inf"), settle_s=SETTLE_S))
     cluster = Cluster(source)
     await cluster.begin()
     sizes = []
@@ -102,16 +108,16 @@ async def test_the_steps_of_a_rotation_one_by_one() -> None:
 class Given:
     """Papers that a test exchanges."""
 
-    def __init__(self, papers: Papers) -> None:
+    def __init__(self, papers: ServingCertificates) -> None:
         self.papers = papers
 
-    async def look(self, now_s: float) -> Papers:
+    async def look(self, now_s: float) -> ServingCertificates:
         return self.papers
 
 
-def papers(name: str) -> Papers:
+def papers(name: str) -> ServingCertificates:
     authority = tls.create_authority(name, now_s=NOW)
-    return Papers(tls.issue(authority, ["h"], now_s=NOW), authority.certificate_pem)
+    return ServingCertificates(tls.issue(authority, ["h"], now_s=NOW), authority.certificate_pem)
 
 
 async def test_other_papers_are_trusted_before_they_are_shown_and_the_old_ones_go_last() -> None:
@@ -150,40 +156,40 @@ async def test_nothing_is_shown_while_trust_cannot_be_published() -> None:
 
 async def test_what_others_publish_is_shown_at_once() -> None:
     old, new = papers("old"), papers("new")
-    source = Given(Papers(old.leaf, b""))
+    source = Given(ServingCertificates(old.leaf, b""))
     cluster = Cluster(source)
     await cluster.begin()
-    source.papers = Papers(new.leaf, b"")
+    source.papers = ServingCertificates(new.leaf, b"")
     await cluster.upkeep.look(cluster._show)
     assert (cluster.leaf, cluster.published) == (new.leaf, [])
 
 
 async def test_a_directory_is_read_again_each_time(tmp_path: Path) -> None:
-    source = Mounted(tmp_path)
+    source = MountedCertificates(tmp_path)
     for name in ("one", "two"):
         made = papers(name)
         tls.save(made.leaf, tmp_path / "tls.crt", tmp_path / "tls.key")
         (tmp_path / "ca.crt").write_bytes(made.bundle)
         assert await source.look(NOW) == made
     (tmp_path / "ca.crt").unlink()
-    assert await source.look(NOW) == Papers(made.leaf, b"")
+    assert await source.look(NOW) == ServingCertificates(made.leaf, b"")
 
 
 async def test_a_webhook_that_was_trusted_once_stays_ready_while_nothing_can_be_published() -> None:
-    cluster = Cluster(SelfMade(InMemory(), ["h"], Schedule(settle_s=SETTLE_S)))
+    cluster = Cluster(SelfSigned(InMemoryStore(), ["h"], Schedule(settle_s=SETTLE_S)))
     cluster._show(await cluster.upkeep.begin())
     cluster.reachable = False
-    await cluster.upkeep.try_look(cluster._show)
+    await cluster.upkeep.try_refresh(cluster._show)
     assert cluster.upkeep.trouble == "certificates: out of reach"
 
     cluster.reachable = True
-    await cluster.upkeep.try_look(cluster._show)
+    await cluster.upkeep.try_refresh(cluster._show)
     assert (cluster.upkeep.trouble, cluster.upkeep.failure) == ("", "")
 
     cluster.reachable = False
-    await cluster.upkeep.try_look(cluster._show)
+    await cluster.upkeep.try_refresh(cluster._show)
     assert (cluster.upkeep.trouble, cluster.upkeep.failure) == ("", "out of reach")
 
     cluster.time.passed_s = 10_000 * DAY_S
-    await cluster.upkeep.try_look(cluster._show)
+    await cluster.upkeep.try_refresh(cluster._show)
     assert cluster.upkeep.trouble == "the certificate has expired: out of reach"

@@ -1,14 +1,13 @@
 """Kubernetes' own kinds, slim: the fields that a scheduler and an operator read, and no others."""
 
-from spinney.api.builtin.autoscaling import HorizontalPodAutoscaler
-from spinney.api.builtin.batch import Job
 from spinney.api.builtin.config import ConfigMap, Event, Lease, Namespace, Secret, Service, ServiceAccount
 from spinney.api.builtin.node import CSINode, Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
-from spinney.api.builtin.resource import DeviceClass, ResourceClaim, ResourceSlice
-from spinney.api.builtin.selection import LabelSelector, NodeSelector, NodeSelectorTerm, to_selector
+from spinney.api.builtin.resource_claim import DeviceClass, ResourceClaim, ResourceSlice
+from spinney.api.builtin.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, to_selector
 from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.builtin.workloads import HorizontalPodAutoscaler, Job
 
 __all__ = [
     "CSINode",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from spinney.api.builtin.selection import Amounts
+from spinney.api.builtin.selectors import Amounts
 from spinney.api.markers import Slim
 from spinney.api.meta import ObjectMeta
 

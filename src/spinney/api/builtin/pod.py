@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from spinney.api.builtin.selection import Amounts, LabelSelector, NodeSelector, NodeSelectorTerm
-from spinney.api.builtin.words import (
+from spinney.api.builtin.interned import (
     ConditionStatus,
     ConditionType,
     Phase,
@@ -16,6 +15,7 @@ from spinney.api.builtin.words import (
     TaintEffect,
     TolerationOperator,
 )
+from spinney.api.builtin.selectors import Amounts, LabelSelector, NodeSelector, NodeSelectorTerm
 from spinney.api.markers import Slim
 from spinney.api.meta import ObjectMeta
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spinney.api.builtin.selection import LabelSelector
+from spinney.api.builtin.selectors import LabelSelector
 from spinney.api.markers import Slim
 from spinney.api.meta import ObjectMeta
 

@@ -6,8 +6,8 @@ is a tree of JSON values that can be walked by recursion. Never constructs anyth
 
 from spinney.api.documents.errors import DocumentError
 from spinney.api.documents.limits import BODY, FILE, INVENTORY, LINE, PAGE, Limits
-from spinney.api.documents.locating import line_of
-from spinney.api.documents.reading import read_bounded, read_document, read_documents, read_json, read_json_as
+from spinney.api.documents.line_numbers import line_of
+from spinney.api.documents.reader import read_bounded, read_document, read_documents, read_json, read_json_as
 
 __all__ = [
     "BODY",

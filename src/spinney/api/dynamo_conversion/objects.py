@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from spinney.api import labels
-from spinney.api.dynamo_conversion import components, leftovers
-from spinney.api.dynamo_conversion.leftovers import Kept, KeptPart
+from spinney.api.dynamo_conversion import components, preserved_fields
+from spinney.api.dynamo_conversion.preserved_fields import Kept, KeptPart
 
 Object = dict[str, Any]
 Part = dict[str, Any]
@@ -114,12 +114,12 @@ def _converted(obj: Object, way: _Way) -> Object:
     """
     try:
         metadata = copy.deepcopy(obj.get("metadata") or {})
-        kept = leftovers.take(metadata, labels.DYNAMO_SPEC_LEFTOVERS, way.target)
-        kept_status = leftovers.take(metadata, labels.DYNAMO_STATUS_LEFTOVERS, way.target)
+        kept = preserved_fields.take(metadata, labels.DYNAMO_SPEC_LEFTOVERS, way.target)
+        kept_status = preserved_fields.take(metadata, labels.DYNAMO_STATUS_LEFTOVERS, way.target)
         try:
             return _attempt(obj, way, copy.deepcopy(metadata), kept, kept_status)
         except _MISSHAPEN:
-            return _attempt(obj, way, metadata, leftovers.NOTHING, leftovers.NOTHING)
+            return _attempt(obj, way, metadata, preserved_fields.NOTHING, preserved_fields.NOTHING)
     except _MISSHAPEN as error:
         text = "DynamoGraphDeployment does not have the shape of its version"
         raise ConversionError(f"{text} {way.source}: {error!r}") from error
@@ -131,26 +131,26 @@ def _attempt(obj: Object, way: _Way, metadata: Part, kept: Kept, kept_status: Ke
     if "spec" in obj:
         whole = kept.restored(obj["spec"])
         spec = result["spec"] = way.spec(obj["spec"], kept) if whole is None else whole
-        leftovers.put(metadata, labels.DYNAMO_SPEC_LEFTOVERS, _kept(obj["spec"], spec, way))
+        preserved_fields.put(metadata, labels.DYNAMO_SPEC_LEFTOVERS, _kept(obj["spec"], spec, way))
     if "status" in obj:
         whole = kept_status.restored(obj["status"])
         status = result["status"] = way.status(obj["status"]) if whole is None else whole
         if way.status_back(status) != obj["status"]:
-            kept_status = Kept(of=way.source, digest=leftovers.digest(status), whole=obj["status"])
-            leftovers.put(metadata, labels.DYNAMO_STATUS_LEFTOVERS, kept_status)
+            kept_status = Kept(of=way.source, digest=preserved_fields.digest(status), whole=obj["status"])
+            preserved_fields.put(metadata, labels.DYNAMO_STATUS_LEFTOVERS, kept_status)
     return result
 
 
 def _kept(original: Part, spec: Part, way: _Way) -> Kept:
     """What must be kept of the original so that the way back finds it: parts if that is enough, else all of it."""
-    if way.spec_back(spec, leftovers.NOTHING) == original:
-        return leftovers.NOTHING
+    if way.spec_back(spec, preserved_fields.NOTHING) == original:
+        return preserved_fields.NOTHING
     before, after = _parts(original), _parts(spec)
     kept = Kept(
         of=way.source,
         rest={key: original[key] for key in (*_ONLY_ALPHA, *_ONLY_BETA) if key in original},
         parts={
-            name: KeptPart(leftovers.digest(after[name]), part)
+            name: KeptPart(preserved_fields.digest(after[name]), part)
             for name, part in before.items()
             if name in after and not _survives(name, part, after[name])
         },
@@ -158,7 +158,7 @@ def _kept(original: Part, spec: Part, way: _Way) -> Kept:
     )
     if way.spec_back(spec, kept) == original:
         return kept
-    return msgspec.structs.replace(kept, digest=leftovers.digest(spec), whole=original)
+    return msgspec.structs.replace(kept, digest=preserved_fields.digest(spec), whole=original)
 
 
 def _parts(spec: Part) -> dict[str, Part]:
@@ -215,7 +215,7 @@ def _restored(kept: Kept, name: str, current: Part, converted: Part, only: compo
     entry = kept.parts.get(name)
     if entry is None:
         return converted
-    if entry.digest == leftovers.digest(current):
+    if entry.digest == preserved_fields.digest(current):
         return copy.deepcopy(entry.part)
     merged = components.keep_unedited(converted, entry.part, _there_and_back(name, entry.part))
     return components.put_back(merged, entry.part, only)

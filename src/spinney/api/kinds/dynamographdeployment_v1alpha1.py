@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from spinney.api.kinds.dynamo import (
+from spinney.api.kinds.dynamo_common import (
     BACKENDS,
     COMPONENT_LIMIT,
     CheckpointStatus,

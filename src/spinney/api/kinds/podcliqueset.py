@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from spinney.api.kinds.constraint import TopologyConstraint
 from spinney.api.kinds.podclique import AutoScaling, LastErrors, PodCliqueSpec
+from spinney.api.kinds.topology_constraint import TopologyConstraint
 from spinney.api.markers import (
     MOST_PODS,
     AnnotationMap,

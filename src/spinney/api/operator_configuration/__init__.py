@@ -1,5 +1,6 @@
 """The configuration file of the operator: typed, read and judged as a whole (C1, C2, C6)."""
 
+from spinney.api.operator_configuration.loader import BACKENDS, ConfigurationError, fields_given, load_configuration
 from spinney.api.operator_configuration.model import (
     Controllers,
     KaiConfig,
@@ -10,7 +11,6 @@ from spinney.api.operator_configuration.model import (
     Server,
     TopologyAwareScheduling,
 )
-from spinney.api.operator_configuration.reading import BACKENDS, ConfigurationError, fields_given, load_configuration
 
 __all__ = [
     "BACKENDS",

@@ -10,10 +10,10 @@ from spinney.api.domains import DOMAINS, HOST, is_domain, rank
 from spinney.api.field_errors import FieldError, duplicate, forbidden, not_supported
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import HOSTNAME
+from spinney.core.admission.decoding import part, read
 from spinney.core.admission.findings import Findings
-from spinney.core.admission.reading import part, read
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.core.admission.usage import scheduled_users
+from spinney.core.admission.topology_users import scheduled_users
 
 _SHOWN_BLOCKERS = 50
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spinney.api.field_errors import FieldError, invalid
-from spinney.api.quantity import is_valid
-from spinney.core.admission.reading import items, part
+from spinney.api.values.quantity import is_valid
+from spinney.core.admission.decoding import items, part
 
 Shape = str | list[Any] | Mapping[str, Any]
 """A type of JSON, a list of one shape, or an object with known fields; what is inside a plain object is not judged."""

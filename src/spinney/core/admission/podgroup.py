@@ -14,10 +14,10 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint, SubGroup
 from spinney.api.kinds.topology import Topology
+from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings, choice
-from spinney.core.admission.reading import read
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.core.scheduling.tree import DEEPEST
+from spinney.core.scheduling.gang.subgroup_tree import DEEPEST
 
 _LOOKED_UP = 6
 """Topologies of one PodGroup that are looked at; each takes two reads."""

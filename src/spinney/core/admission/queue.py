@@ -5,8 +5,8 @@ from __future__ import annotations
 from spinney.api.admission import AdmissionRequest, Lookup
 from spinney.api.field_errors import FieldError, invalid, required
 from spinney.api.kinds.queue import Queue
+from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings
-from spinney.core.admission.reading import read
 from spinney.core.admission.settings import AdmissionSettings
 
 

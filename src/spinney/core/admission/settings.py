@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
-from spinney.api.naming import DEFAULT_TOPOLOGY
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import user_of, users_in
 from spinney.core.expansion.backends import Capabilities

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spinney.api.changes import Change, Create, Expansion, Json, Notify
+from spinney.api.changes import Change, ChangeSet, Create, EmitEvent, Json
 from spinney.api.domains import rank
 from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import APP_MANAGED_BY, FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR, TOPOLOGY_NAME
 from spinney.api.meta import condition
 from spinney.core.expansion.backends import Find, Twin
-from spinney.core.expansion.conditions import FALSE, TRUE, Finding, conditions
+from spinney.core.expansion.conditions import FALSE, TRUE, ConditionChange, conditions
 from spinney.core.expansion.objects import (
-    amend,
-    builtins,
     difference,
-    kept,
-    report,
+    entries_patch,
+    patch_object,
+    status_update,
+    to_builtins,
     with_finalizer,
     without_finalizer,
 )
-from spinney.core.expansion.resources import CLUSTERTOPOLOGIES
+from spinney.core.expansion.podcliqueset.topology_resolution import constraints_of, explicit_name
+from spinney.core.expansion.resource_kinds import CLUSTERTOPOLOGIES
 from spinney.core.expansion.settings import Settings
-from spinney.core.expansion.translation import constraints_of, explicit_name
 
 DRIFT = "SchedulerTopologyDrift"
 _NAMED = 10
@@ -42,15 +42,15 @@ class Observed:
     now_s: float
 
 
-def expand(topology: ClusterTopology, observed: Observed) -> Expansion:
+def expand(topology: ClusterTopology, observed: Observed) -> ChangeSet:
     """Twins are put right first: a difference that is mended at once is not told as drift."""
     if topology.metadata.deletion_timestamp is not None:
-        return Expansion(_leave(topology, observed))
+        return ChangeSet(_leave(topology, observed))
     if unfinished := with_finalizer(CLUSTERTOPOLOGIES, topology.metadata, FINALIZER_CLUSTERTOPOLOGY):
-        return Expansion(unfinished)
+        return ChangeSet(unfinished)
     twins = twins_of(topology, observed.settings, observed.find)
     changes = tuple(change for _, twin in twins for change in twin.changes)
-    return Expansion(changes or _status(topology, observed, twins))
+    return ChangeSet(changes or _status(topology, observed, twins))
 
 
 def users(topology: str, sets: Iterable[PodCliqueSet], settings: Settings) -> list[str]:
@@ -67,7 +67,7 @@ def users(topology: str, sets: Iterable[PodCliqueSet], settings: Settings) -> li
 
 def default_topology(settings: Settings, live: ClusterTopology | None) -> tuple[Change, ...]:
     """The default topology as the configuration has it (C3): created, or put right whatever was done to it."""
-    levels = [builtins(level) for level in sorted(settings.levels, key=lambda level: rank(level.domain))]
+    levels = [to_builtins(level) for level in sorted(settings.levels, key=lambda level: rank(level.domain))]
     labels = {APP_MANAGED_BY: MANAGED_BY_OPERATOR}
     target = CLUSTERTOPOLOGIES.at(settings.default_topology)
     if live is None:
@@ -75,10 +75,10 @@ def default_topology(settings: Settings, live: ClusterTopology | None) -> tuple[
         resource = target.resource
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         return (Create(target, {**body, "spec": {"levels": levels}}),)
-    known = {"levels": [builtins(level) for level in live.spec.levels]}
-    labelled = kept(live.metadata.labels, labels)
+    known = {"levels": [to_builtins(level) for level in live.spec.levels]}
+    labelled = entries_patch(live.metadata.labels, labels)
     patch = {"metadata": {"labels": labelled} if labelled else {}, "spec": difference(known, {"levels": levels})}
-    return amend(CLUSTERTOPOLOGIES, live.metadata, patch)
+    return patch_object(CLUSTERTOPOLOGIES, live.metadata, patch)
 
 
 def is_managed(topology: ClusterTopology) -> bool:
@@ -107,16 +107,16 @@ def _leave(topology: ClusterTopology, observed: Observed) -> tuple[Change, ...]:
     message = f"deletion waits: {reason}"
     occasion = topology.metadata.deletion_timestamp or ""
     target = CLUSTERTOPOLOGIES.of(topology.metadata)
-    return (Notify(target, topology.metadata.uid, "DeletionBlocked", message, occasion, warning=True),)
+    return (EmitEvent(target, topology.metadata.uid, "DeletionBlocked", message, occasion, warning=True),)
 
 
 def _status(topology: ClusterTopology, observed: Observed, twins: Sequence[tuple[str, Twin]]) -> tuple[Change, ...]:
     before, metadata = topology.status, topology.metadata
     drifted = [f"{name}: {twin.message}" for name, twin in twins if not twin.in_sync]
-    findings: list[Finding] = []
+    findings: list[ConditionChange] = []
     if twins:
         text = "; ".join(drifted) or "the topologies of all schedulers are in sync"
-        findings = [Finding(DRIFT, TRUE if drifted else FALSE, "Drift" if drifted else "InSync", text)]
+        findings = [ConditionChange(DRIFT, TRUE if drifted else FALSE, "Drift" if drifted else "InSync", text)]
     gone = [] if findings else [DRIFT]
     status: Json = {
         "conditions": conditions(before.conditions, findings, observed.now_s, metadata.generation, gone),
@@ -125,7 +125,7 @@ def _status(topology: ClusterTopology, observed: Observed, twins: Sequence[tuple
     }
     if not drifted:
         status["observedGeneration"] = metadata.generation
-    return (*_drift_event(topology, findings), *report(CLUSTERTOPOLOGIES, metadata, before, status))
+    return (*_drift_event(topology, findings), *status_update(CLUSTERTOPOLOGIES, metadata, before, status))
 
 
 def _twin_status(name: str, twin: Twin) -> Json:
@@ -137,7 +137,7 @@ def _twin_status(name: str, twin: Twin) -> Json:
     return status
 
 
-def _drift_event(topology: ClusterTopology, findings: Sequence[Finding]) -> list[Notify]:
+def _drift_event(topology: ClusterTopology, findings: Sequence[ConditionChange]) -> list[EmitEvent]:
     """On each change of the condition."""
     old = condition(topology.status.conditions, DRIFT)
     drifted = bool(findings) and findings[0].status == TRUE
@@ -146,7 +146,7 @@ def _drift_event(topology: ClusterTopology, findings: Sequence[Finding]) -> list
     occasion = old.last_transition_time if old is not None else "first"
     reason = "TopologyDriftDetected" if drifted else "TopologyInSync"
     target, uid = CLUSTERTOPOLOGIES.of(topology.metadata), topology.metadata.uid
-    return [Notify(target, uid, reason, findings[0].message, occasion, warning=drifted)]
+    return [EmitEvent(target, uid, reason, findings[0].message, occasion, warning=drifted)]
 
 
 def level_statuses(levels: Sequence[TopologyLevel], nodes: Sequence[Mapping[str, str]]) -> list[Json]:

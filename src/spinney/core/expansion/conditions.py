@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from spinney.api.changes import Json
 from spinney.api.meta import Condition, condition
-from spinney.core.expansion.objects import builtins, stamp
+from spinney.core.expansion.objects import format_time, to_builtins
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConditionChange:
     """What a condition should say now."""
 
     type: str
@@ -23,7 +23,11 @@ class Finding:
 
 
 def conditions(
-    before: tuple[Condition, ...], findings: Iterable[Finding], now_s: float, generation: int, gone: Sequence[str] = ()
+    before: tuple[Condition, ...],
+    findings: Iterable[ConditionChange],
+    now_s: float,
+    generation: int,
+    gone: Sequence[str] = (),
 ) -> list[Json]:
     """The whole list: findings in place of conditions of their type, the rest as it is, without those that are gone."""
     by_type = {finding.type: finding for finding in findings}
@@ -33,7 +37,7 @@ def conditions(
         if finding is not None:
             result.append(_said(finding, old, now_s, generation))
         elif old.type not in gone:
-            result.append(builtins(old))
+            result.append(to_builtins(old))
     result += [_said(finding, None, now_s, generation) for finding in by_type.values()]
     return result
 
@@ -43,12 +47,12 @@ def holds(before: tuple[Condition, ...], kind: str) -> bool:
     return found is not None and found.status == TRUE
 
 
-def _said(finding: Finding, old: Condition | None, now_s: float, generation: int) -> Json:
+def _said(finding: ConditionChange, old: Condition | None, now_s: float, generation: int) -> Json:
     same = old is not None and old.status == finding.status
     said: Json = {
         "type": finding.type,
         "status": finding.status,
-        "lastTransitionTime": old.last_transition_time if same and old is not None else stamp(now_s),
+        "lastTransitionTime": old.last_transition_time if same and old is not None else format_time(now_s),
         "reason": finding.reason,
         "message": finding.message,
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.changes import Amend, Create, Delete, Json, Resource, SetStatus, Target
+from spinney.api.changes import Create, Delete, Json, Patch, Resource, SetStatus, Target
 from spinney.api.labels import APP_COMPONENT, APP_MANAGED_BY, APP_NAME, APP_PART_OF, MANAGED_BY_OPERATOR, MIRRORED
 from spinney.api.meta import ObjectMeta
 
@@ -68,7 +68,7 @@ def is_owned_by(metadata: ObjectMeta, owner: ObjectMeta) -> bool:
     return found is not None and found.uid == owner.uid
 
 
-def builtins(value: Any) -> Any:
+def to_builtins(value: Any) -> Any:
     """A value of ours as the wire has it, lists as lists."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
@@ -88,12 +88,12 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
     return patch
 
 
-def kept(live: Mapping[str, str], wanted: Mapping[str, str]) -> Json:
+def entries_patch(live: Mapping[str, str], wanted: Mapping[str, str]) -> Json:
     """The patch that adds or puts right the wanted entries of a map and leaves all others."""
     return {key: value for key, value in wanted.items() if live.get(key) != value}
 
 
-def remembering(annotations: Mapping[str, str], *mirrored: Mapping[str, str]) -> dict[str, str]:
+def with_mirrored_keys(annotations: Mapping[str, str], *mirrored: Mapping[str, str]) -> dict[str, str]:
     """The annotations with a note of the keys that were taken over from elsewhere, so that they can go with them."""
     keys = sorted({key for each in mirrored for key in each})
     return {**annotations, MIRRORED: ",".join(keys)} if keys else dict(annotations)
@@ -115,22 +115,22 @@ def metadata_patch(
     return patch
 
 
-def amend(resource: Resource, metadata: ObjectMeta, patch: Json) -> tuple[Amend, ...]:
+def patch_object(resource: Resource, metadata: ObjectMeta, patch: Json) -> tuple[Patch, ...]:
     """The patch, if there is anything in it: at rest there are no writes."""
     cleaned = {key: value for key, value in patch.items() if value != {}}
     if not cleaned:
         return ()
-    return (Amend(resource.of(metadata), cleaned, metadata.uid, metadata.resource_version),)
+    return (Patch(resource.of(metadata), cleaned, metadata.uid, metadata.resource_version),)
 
 
-def report(resource: Resource, metadata: ObjectMeta, before: Any, status: Json) -> tuple[SetStatus, ...]:
+def status_update(resource: Resource, metadata: ObjectMeta, before: Any, status: Json) -> tuple[SetStatus, ...]:
     """A status write, if it would change anything. What the status does not name is left alone.
 
     Both sides are compared as the types have them: a zero and a field that is not there are the same.
     """
     kind = type(before)
-    wanted: Json = builtins(msgspec.json.decode(msgspec.json.encode(status), type=kind))
-    known = {key: value for key, value in builtins(before).items() if key in status}
+    wanted: Json = to_builtins(msgspec.json.decode(msgspec.json.encode(status), type=kind))
+    known = {key: value for key, value in to_builtins(before).items() if key in status}
     patch = difference(known, wanted)
     if not patch:
         return ()
@@ -147,20 +147,20 @@ def delete(resource: Resource, metadata: ObjectMeta) -> tuple[Delete, ...]:
     return (Delete(resource.of(metadata), metadata.uid),)
 
 
-def without_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> tuple[Amend, ...]:
+def without_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> tuple[Patch, ...]:
     if finalizer not in metadata.finalizers:
         return ()
     left = [each for each in metadata.finalizers if each != finalizer]
-    return amend(resource, metadata, {"metadata": {"finalizers": left or None}})
+    return patch_object(resource, metadata, {"metadata": {"finalizers": left or None}})
 
 
-def with_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> tuple[Amend, ...]:
+def with_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> tuple[Patch, ...]:
     if finalizer in metadata.finalizers or metadata.deletion_timestamp is not None:
         return ()
-    return amend(resource, metadata, {"metadata": {"finalizers": [*metadata.finalizers, finalizer]}})
+    return patch_object(resource, metadata, {"metadata": {"finalizers": [*metadata.finalizers, finalizer]}})
 
 
-def stamp(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """A time as the API writes it."""
     return _stamped(int(seconds))
 
@@ -175,7 +175,7 @@ def seconds(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-def digest(value: Any) -> str:
+def short_hash(value: Any) -> str:
     """A short word for a value, the same for the same value in every process and version."""
     encoded = msgspec.json.encode(value, order="deterministic")
     number = int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big")

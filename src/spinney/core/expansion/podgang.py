@@ -1,11 +1,16 @@
-"""PodGangs of a set: members, references, minima and constraints (G2-G4, G7, G12)."""
+"""PodGangs: what the gangs of a set contain (G2-G4, G7, G12), and what becomes of one: its PodGroup and its status
+(S3).
+
+Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from spinney.api import naming
-from spinney.api.changes import Change
+from spinney.api import generated_names
+from spinney.api.changes import Change, ChangeSet, Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import (
@@ -18,6 +23,7 @@ from spinney.api.kinds.podgang import (
 from spinney.api.labels import (
     COMPONENT_PODGANG,
     GROVE_PREFIX,
+    PLACEMENT_SCORE,
     PODCLIQUESET_REPLICA_INDEX,
     PODGANG,
     SCHEDULER_NAME,
@@ -25,54 +31,61 @@ from spinney.api.labels import (
     TIED_TO,
     TOPOLOGY_NAME,
 )
-from spinney.core.expansion.backends import Backend
+from spinney.core.expansion.backends import Backend, Find
+from spinney.core.expansion.conditions import FALSE, TRUE, ConditionChange, conditions, holds
 from spinney.core.expansion.objects import (
-    amend,
-    builtins,
     difference,
     managed_labels,
     metadata_patch,
     new_object,
     owner_reference,
-    remembering,
+    patch_object,
+    status_update,
+    to_builtins,
+    with_mirrored_keys,
 )
-from spinney.core.expansion.pod_state import Pod, is_gone
-from spinney.core.expansion.resources import PODCLIQUESETS, PODGANGS
-from spinney.core.expansion.shape import Gang
-from spinney.core.expansion.translation import Translation
+from spinney.core.expansion.podclique.pod_state import Pod, is_disrupted, is_gone, is_ready, is_scheduled
+from spinney.core.expansion.podcliqueset.set_layout import Gang
+from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology
+from spinney.core.expansion.resource_kinds import PODCLIQUESETS, PODGANGS, PODGROUPS
 
 _NOT_MIRRORED = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
 def create(
-    podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, translation: Translation, backend: Backend
+    podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, resolved_topology: ResolvedTopology, backend: Backend
 ) -> Change:
     """A gang that is not there yet."""
     metadata = podcliqueset.metadata
     return new_object(
         PODGANGS.at(gang.name, metadata.namespace),
         labels=_labels(podcliqueset, gang, backend),
-        annotations=_annotations(podcliqueset, gang, spec, translation, backend),
+        annotations=_annotations(podcliqueset, gang, spec, resolved_topology, backend),
         owner=owner_reference(PODCLIQUESETS, metadata),
-        spec=builtins(spec),
+        spec=to_builtins(spec),
     )
 
 
 def refresh(
-    podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, translation: Translation, backend: Backend, live: PodGang
+    podcliqueset: PodCliqueSet,
+    gang: Gang,
+    spec: PodGangSpec,
+    resolved_topology: ResolvedTopology,
+    backend: Backend,
+    live: PodGang,
 ) -> tuple[Change, ...]:
     """What has changed. Keys that others put on the gang stay; those mirrored from the set follow it."""
-    annotations = _annotations(podcliqueset, gang, spec, translation, backend)
+    annotations = _annotations(podcliqueset, gang, spec, resolved_topology, backend)
     labels = _labels(podcliqueset, gang, backend)
     changed = metadata_patch(live.metadata, labels, annotations, (TOPOLOGY_NAME, TIED_TO))
-    different = difference(builtins(live.spec), builtins(spec))
-    return amend(PODGANGS, live.metadata, {"metadata": changed, "spec": different})
+    different = difference(to_builtins(live.spec), to_builtins(spec))
+    return patch_object(PODGANGS, live.metadata, {"metadata": changed, "spec": different})
 
 
 def spec_of(
     podcliqueset: PodCliqueSet,
     gang: Gang,
-    translation: Translation,
+    resolved_topology: ResolvedTopology,
     cliques: Mapping[str, PodClique],
     pods: Mapping[str, Sequence[Pod]],
 ) -> PodGangSpec:
@@ -86,7 +99,7 @@ def spec_of(
             if not is_gone(each) and each.metadata.labels.get(PODGANG) == gang.name
         )
         references = tuple(NamespacedName(podcliqueset.metadata.namespace, name) for name in listed)
-        constraint = translation.pack(member.template.topology_constraint)
+        constraint = resolved_topology.pack(member.template.topology_constraint)
         groups.append(
             GangPodGroup(
                 name=member.name,
@@ -99,25 +112,25 @@ def spec_of(
     own = gang.group.config.topology_constraint if gang.group is not None else None
     return PodGangSpec(
         tuple(groups),
-        translation.pack(own or template.topology_constraint),
-        _group_configs(podcliqueset, gang, translation),
+        resolved_topology.pack(own or template.topology_constraint),
+        _group_configs(podcliqueset, gang, resolved_topology),
         template.priority_class_name,
     )
 
 
 def _group_configs(
-    podcliqueset: PodCliqueSet, gang: Gang, translation: Translation
+    podcliqueset: PodCliqueSet, gang: Gang, resolved_topology: ResolvedTopology
 ) -> tuple[TopologyConstraintGroupConfig, ...]:
     """Of the base gang: one for each replica of a group with a constraint of its own that can be translated."""
     found = []
     for group in gang.groups:
         if group.config.topology_constraint is None:
             continue
-        constraint = translation.pack(group.config.topology_constraint)
+        constraint = resolved_topology.pack(group.config.topology_constraint)
         if constraint is None:
             continue
         for group_replica in group.base_replicas:
-            name = naming.scaling_group_replica(
+            name = generated_names.scaling_group_replica(
                 podcliqueset.metadata.name, gang.replica, group.config.name, group_replica
             )
             within = tuple(
@@ -144,17 +157,17 @@ def _labels(podcliqueset: PodCliqueSet, gang: Gang, backend: Backend) -> dict[st
 
 
 def _annotations(
-    podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, translation: Translation, backend: Backend
+    podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, resolved_topology: ResolvedTopology, backend: Backend
 ) -> dict[str, str]:
     metadata = podcliqueset.metadata
     marks = backend.mark_gang(podcliqueset)
     own = {**_mirrored(metadata.annotations), **marks.annotations}
-    found = remembering(own, own, _mirrored(metadata.labels), marks.labels)
+    found = with_mirrored_keys(own, own, _mirrored(metadata.labels), marks.labels)
     if _is_constrained(spec):
-        found[TOPOLOGY_NAME] = translation.name
-    whole = translation.pack(podcliqueset.spec.template.topology_constraint)
+        found[TOPOLOGY_NAME] = resolved_topology.name
+    whole = resolved_topology.pack(podcliqueset.spec.template.topology_constraint)
     if gang.group is not None and whole is not None and whole.pack_constraint and whole.pack_constraint.required:
-        base = naming.base_gang(metadata.name, gang.replica)
+        base = generated_names.base_gang(metadata.name, gang.replica)
         found[TIED_TO] = f"{base},{whole.pack_constraint.required}"
     return found
 
@@ -171,3 +184,110 @@ def _mirrored(entries: Mapping[str, str]) -> dict[str, str]:
         for key, value in entries.items()
         if not key.startswith((GROVE_PREFIX, SPINNEY_PREFIX)) and key not in _NOT_MIRRORED
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What counts for one gang: its cliques by name, and their pods by the uid of the clique."""
+
+    cliques: Mapping[str, PodClique]
+    pods: Mapping[str, Sequence[Pod]]
+    backend: Backend
+    find: Find
+    now_s: float
+
+
+def expand(gang: PodGang, observed: Observed) -> ChangeSet:
+    if gang.metadata.deletion_timestamp is not None:
+        return ChangeSet()
+    return ChangeSet((*observed.backend.sync_gang(gang, observed.find), *_status(gang, observed)))
+
+
+def _status(gang: PodGang, observed: Observed) -> tuple[Change, ...]:
+    before = gang.status
+    pods = {group.name: _pods_of(gang, group.name, observed) for group in gang.spec.podgroups}
+    scheduled = _short_of(gang, {name: sum(map(is_scheduled, found)) for name, found in pods.items()})
+    ready = _short_of(gang, {name: sum(map(is_ready, found)) for name, found in pods.items()})
+    podgroup = _podgroup(gang, observed)
+    was_ready = holds(before.conditions, "Ready") or holds(before.conditions, "Unhealthy")
+    findings = [
+        _initialized(gang, observed),
+        _minimum("Scheduled", scheduled, "scheduled", _refusal(podgroup)),
+        _minimum("Ready", ready, "ready"),
+        _unhealthy(was_ready and bool(ready), ready),
+        _disrupted([each.metadata.name for found in pods.values() for each in found if is_disrupted(each)]),
+    ]
+    status: Json = {
+        "phase": "Pending" if scheduled else "Starting" if ready else "Running",
+        "conditions": conditions(before.conditions, findings, observed.now_s, gang.metadata.generation),
+        "placementScore": _score(podgroup),
+    }
+    return status_update(PODGANGS, gang.metadata, before, status)
+
+
+def _podgroup(gang: PodGang, observed: Observed) -> Json:
+    """The scheduler's form of the gang; empty where there is none."""
+    if PODGROUPS not in observed.backend.watches:
+        return {}
+    found = observed.find(PODGROUPS, gang.metadata.namespace, generated_names.kai_podgroup(gang.metadata.name)) or {}
+    owners = (found.get("metadata") or {}).get("ownerReferences") or ()
+    return found if gang.metadata.uid in (owner.get("uid") for owner in owners) else {}
+
+
+def _refusal(podgroup: Json) -> str:
+    """The first line of what the scheduler last said about not placing it; the others hold figures that change."""
+    reported = (podgroup.get("status") or {}).get("schedulingConditions") or ()
+    return str(reported[-1].get("message") or "").partition("\n")[0] if reported else ""
+
+
+def _score(podgroup: Json) -> float | None:
+    """What the scheduler wrote, if it is a score."""
+    annotations = (podgroup.get("metadata") or {}).get("annotations") or {}
+    try:
+        score = float(annotations.get(PLACEMENT_SCORE, ""))
+    except ValueError:
+        return None
+    return score if 0 <= score <= 1 else None
+
+
+def _pods_of(gang: PodGang, clique: str, observed: Observed) -> list[Pod]:
+    live = observed.cliques.get(clique)
+    found = observed.pods.get(live.metadata.uid, ()) if live is not None else ()
+    return [each for each in found if not is_gone(each) and each.metadata.labels.get(PODGANG) == gang.metadata.name]
+
+
+def _short_of(gang: PodGang, counts: Mapping[str, int]) -> str:
+    """The pod groups that have fewer than their minimum, with figures; empty if none has."""
+    short = [group for group in gang.spec.podgroups if counts[group.name] < group.min_replicas]
+    return ", ".join(f"{group.name} {counts[group.name]}/{group.min_replicas}" for group in short[:10])
+
+
+def _initialized(gang: PodGang, observed: Observed) -> ConditionChange:
+    """Whether every member has all its pods and the gang lists them."""
+    for group in gang.spec.podgroups:
+        live = observed.cliques.get(group.name)
+        wanted = live.spec.replicas if live is not None else group.min_replicas
+        if live is None or len(group.pod_references) < wanted:
+            message = f"{group.name}: {len(group.pod_references)} of {wanted} pods are listed"
+            return ConditionChange("Initialized", FALSE, "PodGangPodsCreationPending", message)
+    return ConditionChange("Initialized", TRUE, "PodGangPodsCreated", "all pods are listed")
+
+
+def _minimum(kind: str, short: str, word: str, why: str = "") -> ConditionChange:
+    if short:
+        message = f"fewer pods {word} than the minimum: {short}"
+        return ConditionChange(kind, FALSE, f"MinimumNot{kind}", f"{message}. {why}" if why else message)
+    return ConditionChange(kind, TRUE, f"Minimum{kind}", f"every pod group has its minimum of pods {word}")
+
+
+def _unhealthy(lost: bool, short: str) -> ConditionChange:
+    if lost:
+        return ConditionChange("Unhealthy", TRUE, "ReadyPodsLost", f"was ready, and has fewer pods ready now: {short}")
+    return ConditionChange("Unhealthy", FALSE, "NoPodsLost", "nothing that was ready has been lost")
+
+
+def _disrupted(names: list[str]) -> ConditionChange:
+    if names:
+        message = f"about to be disrupted: {', '.join(sorted(names)[:10])}"
+        return ConditionChange("DisruptionTarget", TRUE, "PodsDisrupted", message)
+    return ConditionChange("DisruptionTarget", FALSE, "NoPodsDisrupted", "no pod is about to be disrupted")

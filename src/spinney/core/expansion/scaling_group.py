@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spinney.api.changes import Change, Expansion, Json, Notify
+from spinney.api.changes import Change, ChangeSet, EmitEvent, Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import (
     PodCliqueScalingGroup,
@@ -22,23 +22,25 @@ from spinney.api.labels import (
     SCALING_GROUP_REPLICA_INDEX,
 )
 from spinney.api.meta import condition
-from spinney.core.expansion import cliques, sharing, termination
-from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions, holds
+from spinney.core.expansion import gang_termination
+from spinney.core.expansion.components import resource_claims
+from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, ConditionChange, conditions, holds
 from spinney.core.expansion.objects import (
-    builtins,
     delete,
+    format_time,
     owner_reference,
-    report,
     seconds,
-    stamp,
+    status_update,
+    to_builtins,
     with_finalizer,
     without_finalizer,
 )
-from spinney.core.expansion.podclique import BREACHED, SCHEDULED, Claims, all_lost
-from spinney.core.expansion.resources import PODCLIQUES, SCALING_GROUPS
-from spinney.core.expansion.revision import Revisions
-from spinney.core.expansion.rolling import is_updating, waits_for_user
-from spinney.core.expansion.shape import Group, Member, Size, group_members, index_label, pod_count
+from spinney.core.expansion.podclique import desired_podclique as cliques
+from spinney.core.expansion.podclique.pod_replacement import is_updating, waits_for_user
+from spinney.core.expansion.podclique.podclique import BREACHED, SCHEDULED, Claims, all_pods_lost
+from spinney.core.expansion.podcliqueset.revisions import Revisions
+from spinney.core.expansion.podcliqueset.set_layout import Group, Member, Size, group_members, index_label, pod_count
+from spinney.core.expansion.resource_kinds import PODCLIQUES, SCALING_GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +86,24 @@ class Replica:
         return not self.complete or any(each is None or each.status == TRUE for each in said)
 
 
-def expand(group: PodCliqueScalingGroup, observed: Observed) -> Expansion:
+def expand(group: PodCliqueScalingGroup, observed: Observed) -> ChangeSet:
     if group.metadata.deletion_timestamp is not None:
-        return Expansion(leave(group, observed.cliques))
+        return ChangeSet(finalize(group, observed.cliques))
     if unfinished := with_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP):
-        return Expansion(unfinished)
+        return ChangeSet(unfinished)
     if excess := _size(observed).excess:
-        return Expansion((_refuse_size(group, excess),))
+        return ChangeSet((_refuse_size(group, excess),))
     replicas = _replicas(observed)
     wanted = {member.name for replica in replicas for member in replica.members}
     surplus = [each for each in observed.cliques if each.metadata.name not in wanted]
     outdated = _to_replace(group, observed, replicas)
-    failed, told, again_s = _to_terminate(group, observed, replicas)
-    doomed = {each.metadata.name for each in (*outdated, *failed)}
-    changes: list[Change] = [*told, *_delete(surplus), *_delete([*outdated, *failed]), *_claims(group, observed)]
+    failed, reported, requeue_at_s = _to_terminate(group, observed, replicas)
+    to_delete = {each.metadata.name for each in (*outdated, *failed)}
+    changes: list[Change] = [*reported, *_delete(surplus), *_delete([*outdated, *failed]), *_claims(group, observed)]
     for replica in replicas:
-        changes += _members(group, observed, replica, doomed)
+        changes += _members(group, observed, replica, to_delete)
     changes += _status(group, observed, replicas)
-    return Expansion(tuple(changes), again_s)
+    return ChangeSet(tuple(changes), requeue_at_s)
 
 
 def _size(observed: Observed) -> Size:
@@ -111,14 +113,14 @@ def _size(observed: Observed) -> Size:
     return Size(found.replicas * len(members), found.replicas * sum(pod_count(each.template) for each in members))
 
 
-def _refuse_size(group: PodCliqueScalingGroup, excess: str) -> Notify:
+def _refuse_size(group: PodCliqueScalingGroup, excess: str) -> EmitEvent:
     metadata = group.metadata
     message = f"PodCliqueScalingGroup {metadata.namespace}/{metadata.name} would have {excess}: nothing is done for it"
     target, occasion = SCALING_GROUPS.of(metadata), str(metadata.generation)
-    return Notify(target, metadata.uid, "TooLarge", message, occasion, warning=True)
+    return EmitEvent(target, metadata.uid, "TooLarge", message, occasion, warning=True)
 
 
-def leave(group: PodCliqueScalingGroup, owned: Sequence[PodClique]) -> tuple[Change, ...]:
+def finalize(group: PodCliqueScalingGroup, owned: Sequence[PodClique]) -> tuple[Change, ...]:
     """The end of a group: its PodCliques first, unless they are to be left behind."""
     gone = () if "orphan" in group.metadata.finalizers else _delete(owned)
     return (*gone, *without_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP))
@@ -128,7 +130,7 @@ def _claims(group: PodCliqueScalingGroup, observed: Observed) -> list[Change]:
     entries = observed.group.config.resource_sharing
     owner = (SCALING_GROUPS, group.metadata)
     live, template = observed.claims
-    return sharing.expand(observed.podcliqueset, entries, owner, range(group.spec.replicas), live, template)
+    return resource_claims.expand(observed.podcliqueset, entries, owner, range(group.spec.replicas), live, template)
 
 
 def _delete(found: Sequence[PodClique]) -> tuple[Change, ...]:
@@ -148,7 +150,7 @@ def _replicas(observed: Observed) -> list[Replica]:
     return found
 
 
-def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica, doomed: set[str]) -> list[Change]:
+def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica, to_delete: set[str]) -> list[Change]:
     """What is missing is made; what is there follows the template where that replaces no pod."""
     by_name = {each.metadata.name: each for each in replica.live}
     by_hand = waits_for_user(observed.podcliqueset)
@@ -158,7 +160,7 @@ def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica,
         live = by_name.get(member.name)
         if live is None:
             changes.append(cliques.clique(observed.podcliqueset, member, observed.revisions, owner))
-        elif member.name not in doomed:
+        elif member.name not in to_delete:
             changes += cliques.refresh(observed.podcliqueset, member, observed.revisions, live, by_hand)
     return changes
 
@@ -205,26 +207,26 @@ def _is_old(replica: Replica, revisions: Revisions) -> bool:
 
 def _to_terminate(
     group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]
-) -> tuple[list[PodClique], list[Notify], float | None]:
+) -> tuple[list[PodClique], list[EmitEvent], float | None]:
     """Replicas with a clique in breach for too long, while the group as a whole is not and no update runs (2.7 a)."""
     said = condition(group.status.conditions, BREACHED)
     if said is not None and said.status != FALSE:
         return [], [], None
-    delay = termination.delay_s(observed.podcliqueset)
+    delay = gang_termination.delay_s(observed.podcliqueset)
     found: list[PodClique] = []
-    told: list[Notify] = []
+    reported: list[EmitEvent] = []
     later: list[float] = []
     for replica in replicas:
-        due = termination.earliest(termination.clique_due_s(each, delay) for each in replica.live)
+        due = gang_termination.earliest(gang_termination.clique_due_s(each, delay) for each in replica.live)
         if due is None:
             continue
         if due <= observed.now_s:
-            found += termination.doomed(replica.live, due)
+            found += gang_termination.cliques_to_delete(replica.live, due)
             target = SCALING_GROUPS.of(group.metadata)
-            told.append(termination.told(target, group.metadata.uid, replica.index, due))
+            reported.append(gang_termination.deletion_event(target, group.metadata.uid, replica.index, due))
         else:
             later.append(due)
-    return found, told, termination.earliest(later)
+    return found, reported, gang_termination.earliest(later)
 
 
 def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> tuple[Change, ...]:
@@ -244,36 +246,38 @@ def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence
     status |= progress
     findings = [_breach(group, replicas, running)]
     healthy = findings[0].status == FALSE
-    if healthy and condition(before.conditions, termination.FIRST_AVAILABLE) is None and replicas:
+    if healthy and condition(before.conditions, gang_termination.FIRST_AVAILABLE) is None and replicas:
         message = "the group has had its replicas"
         if all(replica.scheduled for replica in replicas[: group.spec.min_available]):
             reason = "SufficientAvailablePodCliqueScalingGroupReplicas"
-            findings.append(Finding(termination.FIRST_AVAILABLE, TRUE, reason, message))
-    gone = [termination.TERMINATING] if healthy and not _is_going_down(group, observed) else []
+            findings.append(ConditionChange(gang_termination.FIRST_AVAILABLE, TRUE, reason, message))
+    gone = [gang_termination.TERMINATING] if healthy and not _is_going_down(group, observed) else []
     status["conditions"] = conditions(before.conditions, findings, observed.now_s, group.metadata.generation, gone)
-    taken = running or condition(before.conditions, termination.TERMINATING) is not None
+    taken = running or condition(before.conditions, gang_termination.TERMINATING) is not None
     lost = before.scheduled_replicas if replicas and not status["scheduledReplicas"] and not taken else 0
     return (
-        *all_lost(SCALING_GROUPS, group.metadata, before.conditions, lost, "replicas"),
-        *report(SCALING_GROUPS, group.metadata, before, status),
+        *all_pods_lost(SCALING_GROUPS, group.metadata, before.conditions, lost, "replicas"),
+        *status_update(SCALING_GROUPS, group.metadata, before, status),
     )
 
 
 def _is_going_down(group: PodCliqueScalingGroup, observed: Observed) -> bool:
     """Whether a termination was announced of which PodCliques are left: a group may be well when its set is not."""
-    told = condition(group.status.conditions, termination.TERMINATING)
-    return told is not None and bool(termination.doomed(observed.cliques, seconds(told.last_transition_time)))
+    reported = condition(group.status.conditions, gang_termination.TERMINATING)
+    return reported is not None and bool(
+        gang_termination.cliques_to_delete(observed.cliques, seconds(reported.last_transition_time))
+    )
 
 
-def _breach(group: PodCliqueScalingGroup, replicas: Sequence[Replica], running: bool) -> Finding:
+def _breach(group: PodCliqueScalingGroup, replicas: Sequence[Replica], running: bool) -> ConditionChange:
     if running:
-        return Finding(BREACHED, UNKNOWN, "UpdateInProgress", "replicas are being replaced")
+        return ConditionChange(BREACHED, UNKNOWN, "UpdateInProgress", "replicas are being replaced")
     well = sum(not replica.breached for replica in replicas)
     least = min(group.spec.min_available, group.spec.replicas)
     message = f"{well} replicas are complete and not in breach, at least {least} are needed"
     if well < least:
-        return Finding(BREACHED, TRUE, "InsufficientAvailablePodCliqueScalingGroupReplicas", message)
-    return Finding(BREACHED, FALSE, "SufficientAvailablePodCliqueScalingGroupReplicas", message)
+        return ConditionChange(BREACHED, TRUE, "InsufficientAvailablePodCliqueScalingGroupReplicas", message)
+    return ConditionChange(BREACHED, FALSE, "SufficientAvailablePodCliqueScalingGroupReplicas", message)
 
 
 def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> tuple[Json, bool]:
@@ -284,21 +288,21 @@ def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequen
     unended = known is not None and known.update_ended_at is None
     rolls = _may_replace(observed) and any(_is_old(replica, observed.revisions) for replica in replicas)
     if before.current_pod_clique_set_generation_hash in ("", whole) and not (unended or rolls):
-        follows: Json = {"updateProgress": builtins(known) | _counts(observed, replicas)} if known else {}
+        follows: Json = {"updateProgress": to_builtins(known) | _counts(observed, replicas)} if known else {}
         return {"currentPodCliqueSetGenerationHash": whole} | follows, False
     chosen = _turn(group, observed, replicas)
     done = all(replica.updated for replica in replicas) and not rolls and _are_replaced(chosen, replicas)
     by_hand = waits_for_user(observed.podcliqueset)
     if not (_may_replace(observed) or done or by_hand):
         return {}, False
-    progress: Json = builtins(known) if begun else {"updateStartedAt": stamp(observed.now_s)}
+    progress: Json = to_builtins(known) if begun else {"updateStartedAt": format_time(observed.now_s)}
     progress |= {"podCliqueSetGenerationHash": whole} | _counts(observed, replicas)
     progress.pop("readyReplicaIndicesSelectedToUpdate", None)
     if not (done or by_hand):
         if chosen is not None:
-            progress["readyReplicaIndicesSelectedToUpdate"] = builtins(chosen)
+            progress["readyReplicaIndicesSelectedToUpdate"] = to_builtins(chosen)
         return {"updateProgress": progress}, True
-    progress["updateEndedAt"] = progress["updateStartedAt"] if by_hand else stamp(observed.now_s)
+    progress["updateEndedAt"] = progress["updateStartedAt"] if by_hand else format_time(observed.now_s)
     return {"currentPodCliqueSetGenerationHash": whole, "updateProgress": progress}, False
 
 
@@ -321,8 +325,8 @@ def _turn(
     chosen = _chosen(group, observed)
     old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
     serving = [replica for replica in old if replica.available]
-    told = chosen is not None and any(replica.index == chosen.current for replica in serving)
-    if told or not old or len(serving) < len(old):
+    reported = chosen is not None and any(replica.index == chosen.current for replica in serving)
+    if reported or not old or len(serving) < len(old):
         return chosen
     if not _can_spare(group, replicas) or not _are_replaced(chosen, replicas):
         return chosen

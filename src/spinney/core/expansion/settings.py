@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.kinds.clustertopology import TopologyLevel
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import SCHEDULER_DEFAULT
-from spinney.api.naming import DEFAULT_TOPOLOGY
 from spinney.core.expansion.backends import Backend
 from spinney.core.expansion.backends.default_scheduler import DefaultScheduler
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spinney.api.digits import read_number
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint
 from spinney.api.labels import (
     KAI_SEGMENT_PREFERRED,
@@ -15,8 +14,9 @@ from spinney.api.labels import (
     KAI_TOPOLOGY_PREFERRED,
     KAI_TOPOLOGY_REQUIRED,
 )
-from spinney.core.grouping.mistakes import MistakeError, annotation
-from spinney.core.grouping.shape import Lookups
+from spinney.api.values.integers import read_number
+from spinney.core.grouping.group_shape import Lookups
+from spinney.core.grouping.user_errors import InvalidFieldError, annotation
 
 PLACES = (KAI_TOPOLOGY_REQUIRED, KAI_TOPOLOGY_PREFERRED)
 BLOCKS = (KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED)
@@ -41,17 +41,17 @@ class Levels:
         known = [*self.keys, *(key for key in self.domains.values() if key not in self.keys), *self.domains]
         if level in known:
             return level
-        raise MistakeError(subject, field, level, f"a level of topology {self.topology}: {', '.join(known)}")
+        raise InvalidFieldError(subject, field, level, f"a level of topology {self.topology}: {', '.join(known)}")
 
 
 def levels_of(topology: str, subject: object, field: str, lookups: Lookups) -> Levels:
     """Raises a mistake where the topology is not named or not there."""
     if not topology:
-        raise MistakeError(subject, field, None, "the name of a Topology, for a level of it is asked for")
+        raise InvalidFieldError(subject, field, None, "the name of a Topology, for a level of it is asked for")
     keys = lookups.topology_keys(topology)
     if keys is None:
         wanted = f"the name of a Topology (Requested topology {topology} does not exist)"
-        raise MistakeError(subject, field, topology, wanted)
+        raise InvalidFieldError(subject, field, topology, wanted)
     return Levels(topology, keys, lookups.domains(topology))
 
 
@@ -95,7 +95,7 @@ def constraint_of(
     if not asked:
         if named and not any(annotations.get(key) for key in _SEGMENTS) and not any(below):
             wanted = f"a level of topology {named} here or in {KAI_TOPOLOGY_PREFERRED}"
-            raise MistakeError(subject, annotation(KAI_TOPOLOGY_REQUIRED), None, wanted)
+            raise InvalidFieldError(subject, annotation(KAI_TOPOLOGY_REQUIRED), None, wanted)
         return PodGroupTopologyConstraint()
     levels = levels_of(named or (above or {}).get(KAI_TOPOLOGY, ""), subject, annotation(KAI_TOPOLOGY), lookups)
     keys = {key: levels.key_of(subject, annotation(key), level) for key, level in asked.items()}
@@ -120,10 +120,10 @@ def segments_of(
         return {}
     size = asked.pop(KAI_SEGMENT_SIZE, None) or (above or {}).get(KAI_SEGMENT_SIZE)
     if size is None or not read_number(size):
-        raise MistakeError(subject, annotation(KAI_SEGMENT_SIZE), size, "a whole number from 1 to 999999999")
+        raise InvalidFieldError(subject, annotation(KAI_SEGMENT_SIZE), size, "a whole number from 1 to 999999999")
     if not asked:
         wanted = f"a level here or in {KAI_SEGMENT_PREFERRED}, for segments are asked for"
-        raise MistakeError(subject, annotation(KAI_SEGMENT_REQUIRED), None, wanted)
+        raise InvalidFieldError(subject, annotation(KAI_SEGMENT_REQUIRED), None, wanted)
     found = {KAI_SEGMENT_SIZE: size}
     named = annotations.get(KAI_TOPOLOGY) or (above or {}).get(KAI_TOPOLOGY, "")
     levels = levels_of(named, subject, annotation(KAI_TOPOLOGY), lookups)

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spinney.api.placement.problem import ANY_NODE, Amounts, NodeFilter
-from spinney.core.inventory.changes import Cursor
-from spinney.core.inventory.mirror import LARGEST
-from spinney.core.inventory.sums import Amounts64, Sums
+from spinney.core.inventory.change_log import Cursor
+from spinney.core.inventory.domain_sums import Amounts64, DomainSums
+from spinney.core.inventory.free_arrays import LARGEST
 
 if TYPE_CHECKING:
-    from spinney.core.inventory.state import Inventory
+    from spinney.core.inventory.inventory import Inventory
 
 UNBOUNDED = 2**31 - 1
 
@@ -43,7 +43,7 @@ class Counts:
         self._inventory = inventory
         self._cursor = Cursor(inventory.changes)
         self._epoch = inventory.changes.epoch
-        self._sums = Sums(np.int32)
+        self._sums = DomainSums(np.int32)
         self._mask = inventory.masks.of(shape.filter)
         self._fit = self._counter()
 
@@ -67,16 +67,16 @@ class Counts:
         if self._epoch != inventory.changes.epoch:
             self._sums.forget_levels()
             self._epoch = inventory.changes.epoch
-        news = self._cursor.advance(inventory.patience())
-        if news is None:
+        batch = self._cursor.advance(inventory.max_followed())
+        if batch is None:
             return self
-        if news.lost:
+        if batch.lost:
             self._sums.load(self._count_all())
             return self
-        if news.moves:
+        if batch.moves:
             self._mask.refresh()
-            self._sums.vacate(news.moves, len(inventory.idle))
-        self._sums.update(news.slots, self._fit)
+            self._sums.vacate(batch.moves, len(inventory.idle))
+        self._sums.update(batch.slots, self._fit)
         return self
 
     def _counter(self) -> Callable[[int], int]:
@@ -104,8 +104,8 @@ class Counts:
 
     def _count_all(self) -> npt.NDArray[np.int64]:
         inventory, shape = self._inventory, self.shape
-        mirror = inventory.mirror
-        mirror.refresh()
+        free_arrays = inventory.free_arrays
+        free_arrays.refresh()
         self._mask.refresh()
         most = 1 if shape.single or shape.ports else UNBOUNDED
         fits = np.full(len(inventory.idle), most, np.int64)
@@ -113,7 +113,7 @@ class Counts:
             if amount > LARGEST:
                 fits[:] = 0
             elif amount:
-                np.minimum(fits, mirror.free(resource, self._waiting) // amount, out=fits)
+                np.minimum(fits, free_arrays.free(resource, self._waiting) // amount, out=fits)
         np.maximum(fits, 0, out=fits)
         fits *= self._mask.array()
         if shape.ports:

@@ -46,9 +46,9 @@ def why_not(wanted: NodeFilter, node: Node) -> str | None:
 
 def out_of_company(wanted: NodeFilter, node: Node) -> str | None:
     """The part of `why_not` that is about pods which are there already."""
-    for wish in wanted.company:
-        if not _labelled((wish,), node.labels):
-            return "pod anti-affinity" if wish.operator == "NotIn" else "pod affinity"
+    for expression in wanted.company:
+        if not _labelled((expression,), node.labels):
+            return "pod anti-affinity" if expression.operator == "NotIn" else "pod affinity"
     return None
 
 
@@ -124,7 +124,7 @@ def _matches(term: NodeTerm, node: Node) -> bool:
 
 
 def _labelled(expressions: Iterable[Term], labels: Mapping[str, str]) -> bool:
-    return all(well_formed(wish) and holds(wish, labels.get(wish.key)) for wish in expressions)
+    return all(well_formed(expression) and holds(expression, labels.get(expression.key)) for expression in expressions)
 
 
 def _compares(term: Term, value: str | None) -> bool:

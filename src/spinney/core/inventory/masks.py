@@ -1,17 +1,100 @@
 """Which slots a filter admits, for all nodes at once.
 
-Says the same as `filters.admits`, node by node; it only asks each distinct condition and label value once.
+Says the same as `filters.admits`, node by node; it only asks each distinct condition and label value once. Conditions
+and labels are columns of small numbers by slot, which mean nothing outside their column; 0 is the slot without a
+value.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from spinney.api.placement.problem import NodeFilter, NodeTerm, Term, Toleration
-from spinney.core.inventory.changes import Changes
-from spinney.core.inventory.columns import PATIENCE, Column, Condition, Flags, Nodes, read_conditions, read_label
+import numpy as np
+import numpy.typing as npt
+
+from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Taint, Term, Toleration
+from spinney.core.inventory.change_log import Changes
 from spinney.core.inventory.filters import admits, condition, holds, named, well_formed
-from spinney.core.inventory.recent import Recent
+from spinney.core.inventory.lru import LRUCache
+
+Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+Nodes = Sequence[Node | None]
+Condition = tuple[tuple[Taint, ...], bool, bool]
+Reader = Callable[[Iterable[Node | None]], Iterable[Any]]
+
+MAX_FOLLOWED = 4096
+"""Moves that are followed one by one; beyond that, starting over is quicker."""
+
+
+class Column:
+    """One number per slot for what `read` finds on its node; it is asked for many nodes at a time."""
+
+    __slots__ = ("_changes", "_codes", "_nodes", "_read", "_seen", "numbers")
+
+    def __init__(self, nodes: Nodes, changes: Changes, read: Reader) -> None:
+        self._nodes = nodes
+        self._changes = changes
+        self._read = read
+        self._seen = -1
+        self.numbers: dict[Any, int] = {}
+
+    def codes(self) -> Codes:
+        moved = self._changes.moved
+        start = self._seen - moved.trimmed
+        if self._seen < 0 or start < 0 or len(moved.entries) - start > MAX_FOLLOWED:
+            self.numbers = {None: 0}
+            self._codes = np.array(self._number(self._nodes), np.int32)
+        else:
+            self._follow(sorted({move.slot for move in moved.entries[start:]}))
+        self._seen = moved.end()
+        return self._codes
+
+    def select(self, wanted: Iterable[Any]) -> Flags:
+        """Slots with one of these values."""
+        codes = self.codes()
+        table = np.zeros(len(self.numbers), np.bool_)
+        for value in wanted:
+            number = self.numbers.get(value)
+            if number is not None:
+                table[number] = True
+        return table[codes]
+
+    def judge(self, verdict: Callable[[Any], bool]) -> Flags:
+        """Slots whose value passes; a slot without one is judged by None."""
+        codes = self.codes()
+        return np.array([verdict(value) for value in self.numbers], np.bool_)[codes]
+
+    def _follow(self, slots: Sequence[int]) -> None:
+        missing = len(self._nodes) - len(self._codes)
+        if missing:
+            self._codes = np.concatenate((self._codes, np.zeros(missing, np.int32)))
+        for slot, code in zip(slots, self._number([self._nodes[slot] for slot in slots]), strict=True):
+            self._codes[slot] = code
+
+    def _number(self, nodes: Iterable[Node | None]) -> list[int]:
+        numbers = self.numbers
+        return [numbers.setdefault(value, len(numbers)) for value in self._read(nodes)]
+
+
+def read_conditions(nodes: Iterable[Node | None]) -> Iterable[Condition | None]:
+    """Taints, cordon and readiness; few nodes differ in them. None: pods do not go there, but perhaps to its zones.
+
+    Lazily: so many tuples at once wake the collector.
+    """
+    return (
+        None if node is None or (node.zones and node.is_divided) else (node.taints, node.unschedulable, node.ready)
+        for node in nodes
+    )
+
+
+def read_label(key: str) -> Reader:
+    def read(nodes: Iterable[Node | None]) -> Iterable[str | None]:
+        return [None if node is None else node.labels.get(key) for node in nodes]
+
+    return read
+
 
 MOST_MASKS = 64
 MOST_COLUMNS = 64
@@ -31,7 +114,7 @@ class Mask:
     def refresh(self) -> Mask:
         moved = self._masks.changes.moved
         start = self._seen - moved.trimmed
-        if self._seen >= 0 and start >= 0 and len(moved.entries) - start <= PATIENCE:
+        if self._seen >= 0 and start >= 0 and len(moved.entries) - start <= MAX_FOLLOWED:
             self._follow({move.slot for move in moved.entries[start:]})
         else:
             self.flags = bytearray(self._masks.compute(self._wanted).tobytes())
@@ -59,8 +142,10 @@ class Masks:
         self.nodes = nodes
         self.changes = changes
         self._conditions = Column(nodes, changes, read_conditions)
-        self._labels: Recent[str, Column] = Recent(MOST_COLUMNS, lambda key: Column(nodes, changes, read_label(key)))
-        self._masks: Recent[NodeFilter, Mask] = Recent(MOST_MASKS, lambda wanted: Mask(wanted, self))
+        self._labels: LRUCache[str, Column] = LRUCache(
+            MOST_COLUMNS, lambda key: Column(nodes, changes, read_label(key))
+        )
+        self._masks: LRUCache[NodeFilter, Mask] = LRUCache(MOST_MASKS, lambda wanted: Mask(wanted, self))
 
     def of(self, wanted: NodeFilter) -> Mask:
         """Up to date. Filters that differ only in what they prefer share one."""
@@ -73,8 +158,8 @@ class Masks:
             flags &= self._labels.get(key).select((value,))
         if wanted.required is not None:
             flags &= self._any(wanted.required)
-        for wish in wanted.company:
-            flags &= self._label(wish)
+        for expression in wanted.company:
+            flags &= self._label(expression)
         return flags
 
     def _any(self, terms: tuple[NodeTerm, ...]) -> Flags:
@@ -86,23 +171,23 @@ class Masks:
 
     def _all(self, term: NodeTerm) -> Flags:
         flags = np.ones(len(self.nodes), np.bool_)
-        for wish in term.expressions:
-            flags &= self._label(wish)
-        for wish in term.fields:
-            flags &= np.array([node is not None and named(wish, node.name) for node in self.nodes], np.bool_)
+        for expression in term.expressions:
+            flags &= self._label(expression)
+        for expression in term.fields:
+            flags &= np.array([node is not None and named(expression, node.name) for node in self.nodes], np.bool_)
         return flags
 
-    def _label(self, wish: Term) -> Flags:
-        if not well_formed(wish):
+    def _label(self, expression: Term) -> Flags:
+        if not well_formed(expression):
             return np.zeros(len(self.nodes), np.bool_)
-        column = self._labels.get(wish.key)
-        match wish.operator:
+        column = self._labels.get(expression.key)
+        match expression.operator:
             case "In":
-                return column.select(wish.values)
+                return column.select(expression.values)
             case "NotIn":
-                return ~column.select(wish.values)
+                return ~column.select(expression.values)
             case _:
-                return column.judge(lambda value: holds(wish, value))
+                return column.judge(lambda value: holds(expression, value))
 
 
 def _usable(tolerations: tuple[Toleration, ...], state: Condition | None) -> bool:

@@ -1,6 +1,7 @@
 """The domains of one topology: which there are, which nodes they hold, how they hang together.
 
 A domain is the tuple of its label values from the broadest level down, never a joined text or its own value alone.
+Each level knows only itself: parents and children are ids.
 """
 
 from __future__ import annotations
@@ -8,9 +9,139 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from spinney.api.placement.problem import Topology
-from spinney.core.inventory.tiers import NOWHERE, Ids, Tier
+
+Ids = npt.NDArray[np.int32]
+NOWHERE = -1
+FEW = 1024
+
+
+class TreeLevel:
+    """Domain ids are dense. `ids` is the truth of who sits where; member lists follow it on demand."""
+
+    __slots__ = (
+        "_array",
+        "_members",
+        "_names",
+        "_narrowest",
+        "_spare",
+        "_stale",
+        "_untidy",
+        "below",
+        "ids",
+        "parents",
+        "seated",
+        "sizes",
+        "values",
+    )
+
+    def __init__(self, names: Sequence[str], narrowest: bool) -> None:
+        self._names = names
+        self.values: list[str] = []
+        self.parents: list[int] = []
+        self.below: list[dict[str, int]] = []
+        self._narrowest = narrowest
+        self.sizes: list[int] = []
+        self.seated = 0
+        self.ids: list[int] = []
+        self._members: list[list[int]] = []
+        self._untidy: list[bool] = []
+        self._spare: list[int] = []
+        self._stale: list[int] = []
+        self._array: Ids = np.zeros(0, np.int32)
+
+    def reserve(self, slots: int) -> None:
+        self.ids.extend([NOWHERE] * (slots - len(self.ids)))
+
+    def open(self, parent: int, value: str) -> int:
+        """A new id."""
+        self.values.append(value)
+        self.parents.append(parent)
+        if not self._narrowest:
+            self.below.append({})
+        self.sizes.append(0)
+        self._members.append([])
+        self._untidy.append(False)
+        return len(self.values) - 1
+
+    def spare(self) -> int | None:
+        """The id of an emptied domain that may be renamed."""
+        while self._spare:
+            domain = self._spare.pop()
+            if not self.sizes[domain]:
+                return domain
+        return None
+
+    def rename(self, domain: int, parent: int, value: str) -> None:
+        self.values[domain] = value
+        self.parents[domain] = parent
+
+    def enter(self, slot: int, domain: int) -> None:
+        self.ids[slot] = domain
+        if len(self._stale) <= FEW:
+            self._stale.append(slot)
+        if domain == NOWHERE:
+            return
+        self.seated += 1
+        self.sizes[domain] += 1
+        if self.sizes[domain] == 1:
+            self._members[domain] = [slot]
+            return
+        members = self._loosen(domain)
+        members.append(slot)
+        if len(members) > 2 * self.sizes[domain] + 16:
+            self._tidy(domain)
+
+    def leave(self, slot: int) -> None:
+        domain = self.ids[slot]
+        self.ids[slot] = NOWHERE
+        if len(self._stale) <= FEW:
+            self._stale.append(slot)
+        if domain == NOWHERE:
+            return
+        self.seated -= 1
+        self.sizes[domain] -= 1
+        if self.sizes[domain]:
+            self._loosen(domain)
+        else:
+            self._members[domain] = []
+            self._untidy[domain] = False
+            self._spare.append(domain)
+
+    def members(self, domain: int) -> list[int]:
+        """Sorted by name. A list once given out is never changed."""
+        if self._untidy[domain]:
+            self._tidy(domain)
+        return self._members[domain]
+
+    def array(self) -> Ids:
+        """`ids`, brought up to date; not to be kept over the next move."""
+        missing = len(self.ids) - len(self._array)
+        if len(self._stale) > FEW:
+            self._array = np.array(self.ids, np.int32)
+        else:
+            if missing:
+                self._array = np.concatenate((self._array, np.full(missing, NOWHERE, np.int32)))
+            for slot in self._stale:
+                self._array[slot] = self.ids[slot]
+        self._stale.clear()
+        return self._array
+
+    def _loosen(self, domain: int) -> list[int]:
+        """A member list that may become untidy, not the one given out."""
+        if not self._untidy[domain]:
+            self._members[domain] = self._members[domain][:]
+            self._untidy[domain] = True
+        return self._members[domain]
+
+    def _tidy(self, domain: int) -> None:
+        """Member lists only grow in between: drop who left, or came twice, and sort."""
+        ids, names = self.ids, self._names
+        present = {slot for slot in self._members[domain] if ids[slot] == domain}
+        self._members[domain] = sorted(present, key=names.__getitem__)
+        self._untidy[domain] = False
 
 
 def distance(one: Sequence[str], other: Sequence[str]) -> int:
@@ -35,7 +166,7 @@ class Tree:
     def __init__(self, topology: Topology, names: Sequence[str]) -> None:
         self.topology = topology
         self.levels = topology.levels
-        self._tiers = [Tier(names, depth == len(self.levels)) for depth in range(len(self.levels) + 1)]
+        self._tiers = [TreeLevel(names, depth == len(self.levels)) for depth in range(len(self.levels) + 1)]
         self._tiers[0].open(0, "")
         self._orders: list[list[int] | None] = [None] * len(self._tiers)
         self._ranks: list[Ids | None] = [None] * len(self._tiers)
@@ -66,16 +197,16 @@ class Tree:
 
     def path(self, depth: int, domain: int) -> tuple[str, ...]:
         path: list[str] = []
-        for tier in self._tiers[depth:0:-1]:
-            path.append(tier.values[domain])
-            domain = tier.parents[domain]
+        for tree_level in self._tiers[depth:0:-1]:
+            path.append(tree_level.values[domain])
+            domain = tree_level.parents[domain]
         return tuple(reversed(path))
 
     def find(self, path: Sequence[str]) -> int | None:
         """The id of the domain with this path, at depth len(path)."""
         domain = 0
-        for tier, value in zip(self._tiers, path, strict=False):
-            below = tier.below[domain].get(value)
+        for tree_level, value in zip(self._tiers, path, strict=False):
+            below = tree_level.below[domain].get(value)
             if below is None:
                 return None
             domain = below
@@ -90,8 +221,8 @@ class Tree:
 
     def ancestor(self, depth: int, domain: int, above: int) -> int:
         """The domain at depth `above` that holds it."""
-        for tier in self._tiers[depth:above:-1]:
-            domain = tier.parents[domain]
+        for tree_level in self._tiers[depth:above:-1]:
+            domain = tree_level.parents[domain]
         return domain
 
     def children(self, depth: int, domain: int) -> list[int]:
@@ -127,9 +258,9 @@ class Tree:
             self._orders[depth] = order
         return order
 
-    def seats(self, slot: int) -> tuple[int, ...]:
+    def domain_ids(self, slot: int) -> tuple[int, ...]:
         """The slot's domains at depth 1, 2, ..."""
-        return tuple([tier.ids[slot] for tier in self._tiers[1:]])
+        return tuple([tree_level.ids[slot] for tree_level in self._tiers[1:]])
 
     def locate(self, labels: Mapping[str, str]) -> list[str]:
         """The path of a node with these labels, as far down as it takes part."""
@@ -141,7 +272,7 @@ class Tree:
             path.append(value)
         return path
 
-    def stands_at(self, slot: int, labels: Mapping[str, str]) -> bool:
+    def belongs_at(self, slot: int, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels belongs where the slot sits."""
         path = self.locate(labels)
         if len(path) < len(self.levels) and self._tiers[len(path) + 1].ids[slot] != NOWHERE:
@@ -150,8 +281,8 @@ class Tree:
 
     def reserve(self, slots: int) -> None:
         """There are so many slots."""
-        for tier in self._tiers:
-            tier.reserve(slots)
+        for tree_level in self._tiers:
+            tree_level.reserve(slots)
 
     def enter(self, slot: int, labels: Mapping[str, str], reuse: bool) -> None:
         """Seat a node. `reuse`: a new domain may take the id of an emptied one."""
@@ -166,17 +297,17 @@ class Tree:
             self._tiers[depth].enter(slot, domain)
 
     def leave(self, slot: int) -> None:
-        for tier in self._tiers:
-            tier.leave(slot)
+        for tree_level in self._tiers:
+            tree_level.leave(slot)
 
     def _open(self, depth: int, parent: int, value: str, reuse: bool) -> int:
-        tier, above = self._tiers[depth], self._tiers[depth - 1]
-        domain = tier.spare() if reuse else None
+        tree_level, above = self._tiers[depth], self._tiers[depth - 1]
+        domain = tree_level.spare() if reuse else None
         if domain is None:
-            domain = tier.open(parent, value)
+            domain = tree_level.open(parent, value)
         else:
-            del above.below[tier.parents[domain]][tier.values[domain]]
-            tier.rename(domain, parent, value)
+            del above.below[tree_level.parents[domain]][tree_level.values[domain]]
+            tree_level.rename(domain, parent, value)
         above.below[parent][value] = domain
         for lower in range(depth, len(self._tiers)):
             self._orders[lower] = self._ranks[lower] = None

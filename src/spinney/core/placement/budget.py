@@ -10,7 +10,7 @@ class Exhausted(Exception):
     """The budget ended before the search did."""
 
 
-class Budget:
+class StepBudget:
     """A number of steps that are spent one after the other."""
 
     __slots__ = ("left",)

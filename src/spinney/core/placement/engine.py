@@ -12,30 +12,30 @@ import msgspec
 
 from spinney.api.placement.problem import Gang, Group, Options, Topology
 from spinney.api.placement.result import Decision, Explanation, Outcome, Victim
-from spinney.core.inventory.state import Inventory
-from spinney.core.placement.board import Board, Solution, minimum
-from spinney.core.placement.budget import Budget, Exhausted
-from spinney.core.placement.choices import Kids, all_kids, choices
-from spinney.core.placement.counting import Profile, profile
-from spinney.core.placement.disruption import make_room
-from spinney.core.placement.explanation import explain
-from spinney.core.placement.extras import add_extras
-from spinney.core.placement.fields import Field, fields
-from spinney.core.placement.holders import pod_sets
-from spinney.core.placement.parts import Invalid, Part, Parts, read_parts
-from spinney.core.placement.preemption import cheapest_victims
-from spinney.core.placement.quick import Quick
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.placement.budget import Exhausted, StepBudget
+from spinney.core.placement.disrupt.disruption import make_room
+from spinney.core.placement.disrupt.preemption import cheapest_victims
+from spinney.core.placement.explain.explanation import explain
+from spinney.core.placement.fit.counting import Profile, profile
+from spinney.core.placement.fit.fast_path import FastPath
+from spinney.core.placement.fit.regions import Region, find_regions
+from spinney.core.placement.gang.child_selection import ChosenChildren, all_children, choices
+from spinney.core.placement.gang.gang_tree import GangTree, Invalid, Part, read_gang_tree
+from spinney.core.placement.gang.running_gangs import pod_sets
+from spinney.core.placement.gang.tied_gangs import UnsatisfiedTie, tied_slots
 from spinney.core.placement.scoring import domains, number, score
-from spinney.core.placement.search import Search
-from spinney.core.placement.ties import Untied, tied_slots
-from spinney.core.placement.wishes import IDEAL, Found, fulfil
+from spinney.core.placement.search.elastic_pods import add_extras
+from spinney.core.placement.search.exact_search import Search
+from spinney.core.placement.search.preferences import IDEAL, RankedPlacement, best_placement
+from spinney.core.placement.search.search_space import SearchSpace, Solution, minimum
 
 _TEMPLATES = 256
 _AFTERTHOUGHT = 2_000  # steps for finding out who could have made room for a gang that was refused
 
 
 @dataclass(slots=True)
-class Standing:
+class PlacedGang:
     """A gang that is there: its members by path of their pod set, each with the slot of its node.
 
     Once it is `disturbed`, evictions and moves of this run show in `gang.running`; `moved` are the members moved.
@@ -50,51 +50,51 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Attempt:
+class SearchResult:
     """What came of a search on one view of the cluster: a placement, a proof that there is none, or neither."""
 
-    board: Board | None = None
+    space: SearchSpace | None = None
     mask: int = 0
-    found: Found | None = None
-    kids: Kids = field(default_factory=dict)
+    found: RankedPlacement | None = None
+    children: ChosenChildren = field(default_factory=dict)
     exhausted: bool = False
 
 
 class Engine:
-    """Decides gangs over an inventory. `standings` are all gangs that have members, also those not decided here."""
+    """Decides gangs over an inventory. `placed_gangs` are all gangs that have members, also those not decided here."""
 
     def __init__(self, inventory: Inventory, topologies: Mapping[str, Topology], options: Options) -> None:
         self.inventory = inventory
         self.topologies = topologies
         self.options = options
-        self.standings: dict[str, Standing] = {}
-        self.quick = Quick(inventory)
-        self._read: dict[Group, tuple[Parts, Profile]] = {}
+        self.placed_gangs: dict[str, PlacedGang] = {}
+        self.fast_path = FastPath(inventory)
+        self._read: dict[Group, tuple[GangTree, Profile]] = {}
 
     def admit_running(self, gang: Gang) -> None:
         """Members that run take their room from the start."""
-        standing = self.standings.setdefault(gang.name, Standing(gang))
+        placed_gang = self.placed_gangs.setdefault(gang.name, PlacedGang(gang))
         leaves = pod_sets(gang)
         for member in gang.running:
             slot = self.inventory.seat(member.node, member.zone)
             pods = leaves[member.pods]
             self.inventory.take(slot, pods.request, pods.host_ports)
-            standing.live.append((member.pods, slot))
+            placed_gang.live.append((member.pods, slot))
 
     def decide(self, gang: Gang) -> Decision:
         """Read, tie, count, search on idle room, else on releasing room, then add what is optional and take it."""
-        standing = self.standings.get(gang.name)
-        if standing is not None and standing.disturbed:
-            gang = msgspec.structs.replace(gang, running=standing.gang.running)
+        placed_gang = self.placed_gangs.get(gang.name)
+        if placed_gang is not None and placed_gang.disturbed:
+            gang = msgspec.structs.replace(gang, running=placed_gang.gang.running)
         try:
             parts, asked = self.read(gang)
-            scope = tied_slots(parts, self.inventory, self.standings) if gang.tied_to else None
+            scope = tied_slots(parts, self.inventory, self.placed_gangs) if gang.tied_to else None
         except Invalid as mistake:
             return _unplaced(gang, "invalid", Explanation(str(mistake), mistake.group, mistake.level))
-        except Untied as reason:
+        except UnsatisfiedTie as reason:
             return _unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level))
         if asked.simple and self.options.strategy == "binpack":
-            taken = self.quick.place(parts, asked, self.options.extras)
+            taken = self.fast_path.place(parts, asked, self.options.extras)
             if taken is not None:
                 return self._answer(
                     parts, [(leaf, slot) for leaf, slot, count in taken for _ in range(count)], False, True
@@ -106,12 +106,12 @@ class Engine:
             return self._refuse(parts, asked, scope, attempt)
         return self._place(parts, attempt)
 
-    def read(self, gang: Gang) -> tuple[Parts, Profile]:
+    def read(self, gang: Gang) -> tuple[GangTree, Profile]:
         """Gangs of one template are read once; those with running members are like no other."""
         known = self._read.get(gang.root) if not gang.running and not gang.tied_to else None
         if known is not None:
             return known[0].of(gang), known[1]
-        parts = read_parts(gang, self.topologies)
+        parts = read_gang_tree(gang, self.topologies)
         asked = profile(parts, self.inventory.resources)
         if not gang.running and not gang.tied_to:
             if len(self._read) >= _TEMPLATES:
@@ -119,15 +119,15 @@ class Engine:
             self._read[gang.root] = parts, asked
         return parts, asked
 
-    def attempt(self, parts: Parts, asked: Profile, scope: list[int] | None, waiting: bool) -> Attempt:
+    def attempt(self, parts: GangTree, asked: Profile, scope: list[int] | None, waiting: bool) -> SearchResult:
         """The best placement of the minimum on idle (or, waiting, idle and releasing) room."""
-        best = Attempt()
-        if self.quick.counting.is_hopeless(parts, asked, waiting):
+        best = SearchResult()
+        if self.fast_path.counting.is_hopeless(parts, asked, waiting):
             return best
-        budget = Budget(self.options.budget)
+        budget = StepBudget(self.options.budget)
         spread = self.options.strategy == "spread"
-        for area in fields(self.quick.counting, parts, asked, scope, waiting, spread):
-            attempt = self._search(parts, area, waiting, budget)
+        for region in find_regions(self.fast_path.counting, parts, asked, scope, waiting, spread):
+            attempt = self._search(parts, region, waiting, budget)
             attempt.exhausted |= best.exhausted
             best.exhausted = attempt.exhausted
             if attempt.found is not None and (best.found is None or _better(parts, attempt.found, best.found)):
@@ -138,39 +138,39 @@ class Engine:
             best.found.proved = False
         return best
 
-    def _search(self, parts: Parts, area: Field, waiting: bool, budget: Budget) -> Attempt:
+    def _search(self, parts: GangTree, region: Region, waiting: bool, budget: StepBudget) -> SearchResult:
         """The best placement of the minimum in one field, over all choices of children."""
-        board = Board(self.inventory, parts, area.slots, waiting)
-        mask = board.everything if area.usable is None else _mask(board, area.usable)
-        attempt = Attempt(board, mask)
-        needs = minimum(board)
-        extras = _wanted_extras(board) if self.options.extras != "skip" else {}
-        for kids in choices(parts, needs):
+        space = SearchSpace(self.inventory, parts, region.slots, waiting)
+        mask = space.everything if region.usable is None else _mask(space, region.usable)
+        attempt = SearchResult(space, mask)
+        needs = minimum(space)
+        extras = _wanted_extras(space) if self.options.extras != "skip" else {}
+        for children in choices(parts, needs):
             try:
                 budget.spend()
                 with budget.share():
-                    search = Search(board, budget, needs, kids, self.options.strategy == "spread")
+                    search = Search(space, budget, needs, children, self.options.strategy == "spread")
                     search.candidates.extras = extras
-                    found = fulfil(search, mask)
+                    found = best_placement(search, mask)
             except Exhausted:
                 attempt.exhausted = True
                 if budget.left <= 0:
                     break
                 continue
             if found is not None and (attempt.found is None or _better(parts, found, attempt.found)):
-                attempt.found, attempt.kids = found, kids
+                attempt.found, attempt.children = found, children
             if attempt.found is not None and _is_ideal(attempt.found):
                 break
         return attempt
 
-    def _could_wait(self, parts: Parts, asked: Profile, scope: list[int] | None) -> bool:
+    def _could_wait(self, parts: GangTree, asked: Profile, scope: list[int] | None) -> bool:
         """Whether releasing room could make a difference."""
-        if self.quick.counting.is_hopeless(parts, asked, waiting=True):
+        if self.fast_path.counting.is_hopeless(parts, asked, waiting=True):
             return False
         slots = self.inventory.slots() if scope is None else scope
         return any(any(self.inventory.releasing[slot]) for slot in slots)
 
-    def _refuse(self, parts: Parts, asked: Profile, scope: list[int] | None, attempt: Attempt) -> Decision:
+    def _refuse(self, parts: GangTree, asked: Profile, scope: list[int] | None, attempt: SearchResult) -> Decision:
         """Others make room, but only for a gang that is proved not to fit; where that does not help, say why."""
         outcome: Outcome = "exhausted" if attempt.exhausted else "infeasible"
         try:
@@ -189,42 +189,42 @@ class Engine:
 
         def victims() -> tuple[Victim, ...]:
             try:
-                prey = cheapest_victims(self, parts, scope, _AFTERTHOUGHT)
+                victim_set = cheapest_victims(self, parts, scope, _AFTERTHOUGHT)
             except Exhausted:
                 return ()
-            return prey.victims if prey is not None and prey.proved else ()
+            return victim_set.victims if victim_set is not None and victim_set.proved else ()
 
         return _unplaced(parts.gang, outcome, explain(self, parts, asked, scope, outcome, victims))
 
-    def _place(self, parts: Parts, attempt: Attempt) -> Decision:
+    def _place(self, parts: GangTree, attempt: SearchResult) -> Decision:
         found = attempt.found
         assert found is not None
-        board = attempt.board
-        assert board is not None
-        waits = board.waiting and _needs_releasing(board, found.solution)
+        space = attempt.space
+        assert space is not None
+        waits = space.waiting and _needs_releasing(space, found.solution)
         solution = found.solution
         if self.options.extras == "place":
             solution = self._with_extras(attempt)
         else:
-            board.settle(solution)
-        return self._answer(parts, self._taken(parts, board, solution), waits, found.proved)
+            space.add_running(solution)
+        return self._answer(parts, self._taken(parts, space, solution), waits, found.proved)
 
-    def _taken(self, parts: Parts, board: Board, solution: Solution) -> list[tuple[Part, int]]:
+    def _taken(self, parts: GangTree, space: SearchSpace, solution: Solution) -> list[tuple[Part, int]]:
         """Take a solution from the inventory; answers the new members."""
-        _take(board, solution)
+        _take(space, solution)
         new = []
         for leaf in parts.leaves:
             for node, count in sorted(solution.get(leaf.index, {}).items()):
-                new.extend([(leaf, board.slots[node])] * count)
+                new.extend([(leaf, space.slots[node])] * count)
         return new
 
-    def _answer(self, parts: Parts, new: list[tuple[Part, int]], waits: bool, proved: bool) -> Decision:
-        standing = self.standings.setdefault(parts.gang.name, Standing(parts.gang))
-        standing.live.extend([(leaf.path, slot) for leaf, slot in new])
+    def _answer(self, parts: GangTree, new: list[tuple[Part, int]], waits: bool, proved: bool) -> Decision:
+        placed_gang = self.placed_gangs.setdefault(parts.gang.name, PlacedGang(parts.gang))
+        placed_gang.live.extend([(leaf.path, slot) for leaf, slot in new])
         live = new
-        if len(standing.live) > len(new):
+        if len(placed_gang.live) > len(new):
             by_path = {leaf.path: leaf for leaf in parts.leaves}
-            live = [(by_path[path], slot) for path, slot in standing.live]
+            live = [(by_path[path], slot) for path, slot in placed_gang.live]
         return Decision(
             name=parts.gang.name,
             outcome="placed",
@@ -235,95 +235,100 @@ class Engine:
             domains=domains(parts, self.inventory, live),
         )
 
-    def _with_extras(self, attempt: Attempt) -> Solution:
+    def _with_extras(self, attempt: SearchResult) -> Solution:
         """All pods within the bounds of the minimum if they fit, else the minimum and what fits beside it."""
-        board, found = attempt.board, attempt.found
-        assert found is not None and board is not None
+        space, found = attempt.space, attempt.found
+        assert found is not None and space is not None
         spread = self.options.strategy == "spread"
         wanted = {
-            leaf.index: max(0, leaf.pods.count - len(board.running.get(leaf.index, ())))
-            for leaf in board.parts.leaves
+            leaf.index: max(0, leaf.pods.count - len(space.running.get(leaf.index, ())))
+            for leaf in space.parts.leaves
             if leaf.pods
         }
-        if wanted == minimum(board) and attempt.kids == all_kids(board.parts):
-            board.settle(found.solution)
+        if wanted == minimum(space) and attempt.children == all_children(space.parts):
+            space.add_running(found.solution)
             return found.solution
-        everything = Search(board, Budget(self.options.budget // 10), wanted, all_kids(board.parts), spread)
+        everything = Search(space, StepBudget(self.options.budget // 10), wanted, all_children(space.parts), spread)
         mask = attempt.mask
         try:
             whole = (
-                everything.solve(mask, found.caps) if everything.measures.could_hold(board.parts.all[0], mask) else None
+                everything.solve(mask, found.domain_bounds)
+                if everything.vectors.could_hold(space.parts.all[0], mask)
+                else None
             )
         except Exhausted:
             whole = None
         if whole is not None:
-            board.settle(whole)
+            space.add_running(whole)
             return whole
-        board.settle(found.solution)
+        space.add_running(found.solution)
         total = {leaf: dict(where) for leaf, where in found.solution.items()}
-        for leaf, where in add_extras(board, mask, attempt.kids, Budget(self.options.budget), spread).items():
+        for leaf, where in add_extras(space, mask, attempt.children, StepBudget(self.options.budget), spread).items():
             mine = total.setdefault(leaf, {})
             for node, count in where.items():
                 mine[node] = mine.get(node, 0) + count
         return total
 
 
-def _wanted_extras(board: Board) -> dict[int, int]:
+def _wanted_extras(space: SearchSpace) -> dict[int, int]:
     wanted = {}
-    for leaf in board.parts.leaves:
+    for leaf in space.parts.leaves:
         assert leaf.pods is not None
-        extra = leaf.pods.count - max(leaf.pods.min, len(board.running.get(leaf.index, ())))
+        extra = leaf.pods.count - max(leaf.pods.min, len(space.running.get(leaf.index, ())))
         if extra > 0:
             wanted[leaf.index] = extra
     return wanted
 
 
-def _better(parts: Parts, one: Found, other: Found) -> bool:
-    for wish in parts.wishes:
-        first, second = one.worths.get(wish.index, IDEAL), other.worths.get(wish.index, IDEAL)
+def _better(parts: GangTree, one: RankedPlacement, other: RankedPlacement) -> bool:
+    for preference in parts.preferences:
+        first, second = (
+            one.preference_scores.get(preference.index, IDEAL),
+            other.preference_scores.get(preference.index, IDEAL),
+        )
         if first != second:
             return first < second
     return False
 
 
-def _is_ideal(found: Found) -> bool:
-    return all(worth == IDEAL for worth in found.worths.values())
+def _is_ideal(found: RankedPlacement) -> bool:
+    return all(preference_score == IDEAL for preference_score in found.preference_scores.values())
 
 
-def _needs_releasing(board: Board, solution: Solution) -> bool:
+def _needs_releasing(space: SearchSpace, solution: Solution) -> bool:
     """Whether a placement takes room or ports that others have not left yet."""
     asked: dict[int, set[int]] = {}
     for leaf, where in solution.items():
-        resources = {resource for resource, _ in board.types[board.type_of[leaf]].request}
+        resources = {resource for resource, _ in space.types[space.type_of[leaf]].request}
         for node in where:
             asked.setdefault(node, set()).update(resources)
-    with board.inventory.trial():
-        _take(board, solution)
-        if any(board.inventory.idle[board.slots[node]][r] < 0 for node, resources in asked.items() for r in resources):
+    with space.inventory.trial():
+        _take(space, solution)
+        if any(space.inventory.idle[space.slots[node]][r] < 0 for node, resources in asked.items() for r in resources):
             return True
     return any(
-        asked.ports & _leaving_ports(board, node)
-        for asked, where in ((board.types[board.type_of[leaf]], where) for leaf, where in solution.items())
+        asked.ports & _leaving_ports(space, node)
+        for asked, where in ((space.types[space.type_of[leaf]], where) for leaf, where in solution.items())
         for node in where
     )
 
 
-def _take(board: Board, solution: Solution) -> None:
+def _take(space: SearchSpace, solution: Solution) -> None:
     """Take what a solution places from the inventory."""
     for leaf, where in solution.items():
-        pods = board.parts.all[leaf].pods
+        pods = space.parts.all[leaf].pods
         assert pods is not None
         for node, count in sorted(where.items()):
-            board.inventory.take(board.slots[node], pods.request, pods.host_ports, count)
+            space.inventory.take(space.slots[node], pods.request, pods.host_ports, count)
 
 
-def _leaving_ports(board: Board, node: int) -> set[int]:
-    slot = board.slots[node]
-    return set(board.inventory.ports(slot, False)) - set(board.inventory.ports(slot, True))
+def _leaving_ports(space: SearchSpace, node: int) -> set[int]:
+    slot = space.slots[node]
+    return set(space.inventory.ports(slot, False)) - set(space.inventory.ports(slot, True))
 
 
-def _mask(board: Board, inside: frozenset[int]) -> int:
-    return sum(1 << node for node, slot in enumerate(board.slots) if slot in inside)
+def _mask(space: SearchSpace, inside: frozenset[int]) -> int:
+    return sum(1 << node for node, slot in enumerate(space.slots) if slot in inside)
 
 
 def _unplaced(gang: Gang, outcome: Outcome, explanation: Explanation) -> Decision:

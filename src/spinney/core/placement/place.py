@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spinney.api.placement.problem import Problem
 from spinney.api.placement.result import Result
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.engine import Engine
 
 

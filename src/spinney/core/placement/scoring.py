@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from spinney.api.placement.result import Domain, Placement
-from spinney.core.inventory.state import Inventory
-from spinney.core.inventory.tiers import NOWHERE
-from spinney.core.placement.parts import Level, Part, Parts
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.inventory.trees import NOWHERE
+from spinney.core.placement.gang.gang_tree import GangTree, Level, Part
 
 Live = Sequence[tuple[Part, int]]
 """Members: their pod set and the slot of their node."""
 
 
-def score(parts: Parts, inventory: Inventory, live: Live) -> float:
+def score(parts: GangTree, inventory: Inventory, live: Live) -> float:
     """The mean over parts with a preference of (a + 1/k) / (d + 1), weighted by live pods; 1.0 without any."""
     total, weight = 0.0, 0
-    for part in parts.wishes:
+    for part in parts.preferences:
         level = part.preferred
         assert level is not None
         slots = _slots(parts, part, live)
@@ -27,7 +27,7 @@ def score(parts: Parts, inventory: Inventory, live: Live) -> float:
     return total / weight if weight else 1.0
 
 
-def domains(parts: Parts, inventory: Inventory, live: Live) -> tuple[Domain, ...]:
+def domains(parts: GangTree, inventory: Inventory, live: Live) -> tuple[Domain, ...]:
     """One entry per part with a requirement or preference whose live pods share a domain: the narrowest it asks for."""
     found = []
     for part in parts.all:
@@ -44,7 +44,7 @@ def domains(parts: Parts, inventory: Inventory, live: Live) -> tuple[Domain, ...
     return tuple(found)
 
 
-def number(parts: Parts, inventory: Inventory, new: Iterable[tuple[Part, int]]) -> tuple[Placement, ...]:
+def number(parts: GangTree, inventory: Inventory, new: Iterable[tuple[Part, int]]) -> tuple[Placement, ...]:
     """New pods, counted per pod set from 0 in the order of node names."""
     if inventory.divided:
         return _number_zones(parts, inventory, new)
@@ -60,7 +60,7 @@ def number(parts: Parts, inventory: Inventory, new: Iterable[tuple[Part, int]]) 
     )
 
 
-def _number_zones(parts: Parts, inventory: Inventory, new: Iterable[tuple[Part, int]]) -> tuple[Placement, ...]:
+def _number_zones(parts: GangTree, inventory: Inventory, new: Iterable[tuple[Part, int]]) -> tuple[Placement, ...]:
     places: dict[int, list[tuple[str, str]]] = {leaf.index: [] for leaf in parts.leaves}
     for leaf, slot in new:
         places[leaf.index].append((inventory.node(slot).name, inventory.zone(slot)))
@@ -73,7 +73,7 @@ def _number_zones(parts: Parts, inventory: Inventory, new: Iterable[tuple[Part, 
     )
 
 
-def _slots(parts: Parts, part: Part, live: Live) -> list[int]:
+def _slots(parts: GangTree, part: Part, live: Live) -> list[int]:
     if part.index == 0:
         return [slot for _, slot in live]
     below = {leaf.index for leaf in parts.below(part)}

@@ -6,7 +6,7 @@ leaves 64 bits, and they err on the safe side: what is asked for and cannot be t
 
 from __future__ import annotations
 
-from spinney.api import quantity
+from spinney.api.values import quantity
 
 Quantity = str | int | float
 

@@ -13,7 +13,7 @@ import msgspec
 
 from spinney.api.builtin import node as nodes
 from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resources import NodeResourceTopology
+from spinney.api.builtin.node_resource_topology import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.topology import Topology as KaiTopology
@@ -21,11 +21,11 @@ from spinney.api.labels import KAI_NODE_POOL
 from spinney.api.placement import problem
 from spinney.api.placement.problem import Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
-from spinney.core.inventory.state import Inventory
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.scheduling.affinity.index import AffinityIndex, PlacedPod
 from spinney.core.scheduling.amounts import MOST_ASKED, offered
-from spinney.core.scheduling.neighbours import Neighbour, Neighbours
-from spinney.core.scheduling.shapes import shapes_on
-from spinney.core.scheduling.zones import below_hosts, with_zones, zone_of
+from spinney.core.scheduling.gang.pod_shape import shapes_on
+from spinney.core.scheduling.numa_zones import below_hosts, with_zones, zone_of
 
 BASE = ("cpu", "memory", "pods")
 """Resources that are counted even if no node offers them."""
@@ -33,7 +33,7 @@ BASE = ("cpu", "memory", "pods")
 _UNREADABLE = "unreadable/"  # before the uid of a pod: no uid is like it
 
 
-class Room(Enum):
+class ReservedCapacity(Enum):
     """How it stands with the room that is promised on a node."""
 
     READY = "ready"  # it is there
@@ -41,7 +41,7 @@ class Room(Enum):
     LOST = "lost"  # it will not be there
 
 
-class _Held(msgspec.Struct, frozen=True):
+class _HeldCapacity(msgspec.Struct, frozen=True):
     """Who holds room where. The pod is the one of the view."""
 
     pod: Pod
@@ -65,11 +65,11 @@ class Cluster:
         self._resources = set(BASE)
         self._nodes: dict[str, Node] = {}
         self._zones: dict[str, NodeResourceTopology] = {}
-        self._held: dict[str, _Held] = {}
-        self.neighbours = Neighbours(lambda: map(self._neighbour, self._held.values()))
+        self._held: dict[str, _HeldCapacity] = {}
+        self.affinity_index = AffinityIndex(lambda: map(self._placed_pod, self._held.values()))
         self._unreadable: dict[str, str] = {}
         self._reserved: set[str] = set()
-        self._doomed: set[str] = set()
+        self._victims: set[str] = set()
         self._kai: dict[str, KaiTopology] = {}
         self._grove: dict[str, ClusterTopology] = {}
         self._outgrown = False
@@ -114,15 +114,15 @@ class Cluster:
         uid = some.metadata.uid
         if new is None or _is_over(new):
             self._reserved.discard(uid)
-            self._doomed.discard(uid)
+            self._victims.discard(uid)
             self._forget(uid)
             return
         if not new.spec.node_name:
             return
         self._reserved.discard(uid)
         before = self._held.get(uid)
-        releasing = uid in self._doomed or new.metadata.deletion_timestamp is not None
-        held = _Held(new, new.spec.node_name, releasing, zone_of(new))
+        releasing = uid in self._victims or new.metadata.deletion_timestamp is not None
+        held = _HeldCapacity(new, new.spec.node_name, releasing, zone_of(new))
         if before is not None and _holds_the_same(before, held):
             self._held[uid] = held
             return
@@ -165,7 +165,7 @@ class Cluster:
         resources = (*BASE, *sorted(self._resources - set(BASE)))
         self.inventory = Inventory(resources, list(self.topologies.values()))
         everybody, self._held = self._held, {}
-        self.neighbours.clear()
+        self.affinity_index.clear()
         for uid, held in everybody.items():
             self._hold(uid, held)
         for uid, name in self._unreadable.items():
@@ -179,7 +179,7 @@ class Cluster:
         """Room on a node, in a zone of it where that is known, is the pod's from now on, bound or not."""
         uid = pod.metadata.uid
         self._reserved.add(uid)
-        self._hold(uid, _Held(pod, node, zone=zone))
+        self._hold(uid, _HeldCapacity(pod, node, zone=zone))
 
     def release(self, uid: str) -> None:
         """Give a reservation up; a pod that has its node by now keeps its room."""
@@ -190,49 +190,49 @@ class Cluster:
     def is_reserved(self, uid: str) -> bool:
         return uid in self._reserved
 
-    def doom(self, uids: Iterable[str]) -> None:
+    def mark_victims(self, uids: Iterable[str]) -> None:
         """Pods that have to go for others: their room counts as room of pods that are leaving already."""
         for uid in uids:
             held = self._held.get(uid)
-            if held is not None and uid not in self._doomed:
-                self._doomed.add(uid)
+            if held is not None and uid not in self._victims:
+                self._victims.add(uid)
                 self._set_releasing(uid, held, True)
 
-    def spare(self, uids: Iterable[str]) -> None:
+    def unmark_victims(self, uids: Iterable[str]) -> None:
         """Pods that need not go after all; whoever leaves by now, leaves."""
         for uid in uids:
             held = self._held.get(uid)
-            if held is not None and uid in self._doomed:
-                self._doomed.discard(uid)
+            if held is not None and uid in self._victims:
+                self._victims.discard(uid)
                 self._set_releasing(uid, held, held.pod.metadata.deletion_timestamp is not None)
 
     @property
-    def has_doomed(self) -> bool:
-        return bool(self._doomed)
+    def has_victims(self) -> bool:
+        return bool(self._victims)
 
-    def is_doomed(self, uid: str) -> bool:
-        return uid in self._doomed
+    def is_victim(self, uid: str) -> bool:
+        return uid in self._victims
 
     @property
-    def doomed(self) -> list[Pod]:
+    def pending_victims(self) -> list[Pod]:
         """Those who have to go and are not on their way yet."""
-        found = [self._held[uid].pod for uid in sorted(self._doomed)]
+        found = [self._held[uid].pod for uid in sorted(self._victims)]
         return [pod for pod in found if pod.metadata.deletion_timestamp is None]
 
-    def holder(self, uid: str) -> Pod | None:
+    def running_pod(self, uid: str) -> Pod | None:
         """The pod that holds room, bound or with a seat; None: there is none (any more)."""
         held = self._held.get(uid)
         return held.pod if held is not None else None
 
-    def room(self, node: str, ports: Collection[int] = ()) -> Room:
+    def reserved_capacity(self, node: str, ports: Collection[int] = ()) -> ReservedCapacity:
         """Whether those who have seats on a node can have them; `ports`: what they claim there."""
         slot = self.inventory.find(node)
         if slot is None:
-            return Room.LOST
+            return ReservedCapacity.LOST
         found = self.inventory.node(slot)
         if not found.ready or found.unschedulable or not self._fits(slot, ports, waiting=True):
-            return Room.LOST
-        return Room.READY if self._fits(slot, ports, waiting=False) else Room.LEAVING
+            return ReservedCapacity.LOST
+        return ReservedCapacity.READY if self._fits(slot, ports, waiting=False) else ReservedCapacity.LEAVING
 
     def _fits(self, slot: int, ports: Collection[int], *, waiting: bool) -> bool:
         is_overcommitted = min(self.inventory.free(slot, waiting=waiting)) < 0
@@ -265,27 +265,27 @@ class Cluster:
     def _fill(self, uid: str, node: str) -> None:
         self.inventory.add_pod(_UNREADABLE + uid, node, (MOST_ASKED,) * len(self.inventory.resources))
 
-    def _hold(self, uid: str, held: _Held) -> None:
+    def _hold(self, uid: str, held: _HeldCapacity) -> None:
         before = self._held.get(uid)
         self._held[uid] = held
         if not self._outgrown:
             shape = shapes_on(self.inventory.resources).of(held.pod)
             self.inventory.add_pod(uid, held.node, shape.request, shape.host_ports, held.releasing, held.zone)
-            if shape.bonds.apart or self.neighbours.matter:
-                self._meet(before, held)
+            if shape.affinity_terms.apart or self.affinity_index.matter:
+                self._update_affinity(before, held)
 
-    def _meet(self, before: _Held | None, after: _Held) -> None:
+    def _update_affinity(self, before: _HeldCapacity | None, after: _HeldCapacity) -> None:
         if before is not None:
-            self.neighbours.leave(self._neighbour(before))
+            self.affinity_index.leave(self._placed_pod(before))
             if before.pod.metadata.labels != after.pod.metadata.labels:
                 self.improved += 1
-        if self.neighbours.enter(self._neighbour(after)):
+        if self.affinity_index.enter(self._placed_pod(after)):
             self.improved += 1
 
-    def _neighbour(self, held: _Held) -> Neighbour:
-        return Neighbour(held.pod, held.node, shapes_on(self.inventory.resources).of(held.pod), held.releasing)
+    def _placed_pod(self, held: _HeldCapacity) -> PlacedPod:
+        return PlacedPod(held.pod, held.node, shapes_on(self.inventory.resources).of(held.pod), held.releasing)
 
-    def _set_releasing(self, uid: str, held: _Held, releasing: bool) -> None:
+    def _set_releasing(self, uid: str, held: _HeldCapacity, releasing: bool) -> None:
         if held.releasing != releasing:
             self.improved += 1
             self._hold(uid, msgspec.structs.replace(held, releasing=releasing))
@@ -297,8 +297,8 @@ class Cluster:
         self.improved += 1
         if not self._outgrown:
             self.inventory.remove_pod(uid)
-            if self.neighbours.matter:
-                self.neighbours.leave(self._neighbour(held))
+            if self.affinity_index.matter:
+                self.affinity_index.leave(self._placed_pod(held))
 
     def _recount_zones(self, name: str) -> None:
         """A pod says that it is in another zone than before: what its node publishes tells whether it is gone there."""
@@ -354,7 +354,7 @@ def _is_over(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def _holds_the_same(before: _Held, after: _Held) -> bool:
+def _holds_the_same(before: _HeldCapacity, after: _HeldCapacity) -> bool:
     same_place = (before.node, before.zone, before.releasing) == (after.node, after.zone, after.releasing)
     same_labels = before.pod.metadata.labels == after.pod.metadata.labels
     return same_place and same_labels and before.pod.spec.containers == after.pod.spec.containers

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from spinney.api.markers import INT32_LIMIT
-from spinney.api.names import SUBDOMAIN_LIMIT
+from spinney.api.name_validation import SUBDOMAIN_LIMIT
 
 State = Literal["bind", "wait"]
 VERSION = 1
@@ -30,7 +30,7 @@ class PlanError(ValueError):
     """The text is not a plan that we can carry out."""
 
 
-class Seat(msgspec.Struct, frozen=True, gc=False):
+class Assignment(msgspec.Struct, frozen=True, gc=False):
     """One pod's place. `segment` None: the pod is in no segment; `zone` "": no zone below the host."""
 
     uid: str
@@ -40,7 +40,7 @@ class Seat(msgspec.Struct, frozen=True, gc=False):
     zone: str = ""
 
 
-class Shift(msgspec.Struct, frozen=True, gc=False):
+class Move(msgspec.Struct, frozen=True, gc=False):
     """A pod that makes room and gets another place: whoever its owner makes in its stead finds room on a node."""
 
     uid: str
@@ -52,11 +52,11 @@ class Plan(msgspec.Struct, frozen=True):
 
     epoch: int
     state: State
-    seats: tuple[Seat, ...]
+    assignments: tuple[Assignment, ...]
     domain: tuple[str, ...] = ()
     score: float = 1.0
     victims: tuple[str, ...] = ()
-    moves: tuple[Shift, ...] = ()
+    moves: tuple[Move, ...] = ()
 
     @property
     def leaving(self) -> tuple[str, ...]:
@@ -92,24 +92,26 @@ class _Version(msgspec.Struct, frozen=True):
 
 def encode(plan: Plan) -> str:
     """One line of JSON; the same plan gives the same text."""
-    seats = plan.seats
-    nodes = list(dict.fromkeys(seat.node for seat in seats))
-    zones = list(dict.fromkeys(seat.zone for seat in seats))
-    segments = [_NONE if seat.segment is None else seat.segment for seat in seats]
+    assignments = plan.assignments
+    nodes = list(dict.fromkeys(assignment.node for assignment in assignments))
+    zones = list(dict.fromkeys(assignment.zone for assignment in assignments))
+    segments = [_NONE if assignment.segment is None else assignment.segment for assignment in assignments]
     prefix, suffix = _shared(nodes)
     record = _Record(
         v=VERSION,
         epoch=plan.epoch,
         state=plan.state,
-        uids=_pack([seat.uid for seat in seats]),
+        uids=_pack([assignment.uid for assignment in assignments]),
         names=[name[len(prefix) : len(name) - len(suffix)] for name in nodes],
-        node=_write_runs(_places(nodes, [seat.node for seat in seats])),
-        rank=_write_runs([seat.rank for seat in seats]),
+        node=_write_runs(_places(nodes, [assignment.node for assignment in assignments])),
+        rank=_write_runs([assignment.rank for assignment in assignments]),
         prefix=prefix,
         suffix=suffix,
         segment="" if set(segments) <= {_NONE} else _write_runs([segment + 1 for segment in segments]),
         zones=[] if zones == [""] else zones,
-        zone="" if zones in ([], [""]) else _write_runs(_places(zones, [seat.zone for seat in seats])),
+        zone=""
+        if zones in ([], [""])
+        else _write_runs(_places(zones, [assignment.zone for assignment in assignments])),
         domain=list(plan.domain),
         score=plan.score,
         victims=_pack(plan.victims),
@@ -148,7 +150,9 @@ def _plan(record: _Record) -> Plan:
     return Plan(
         epoch=record.epoch,
         state=_state(record.state),
-        seats=tuple([Seat(uid, node, rank, at - 1 if at else None, zone) for uid, node, rank, at, zone in columns]),
+        assignments=tuple(
+            [Assignment(uid, node, rank, at - 1 if at else None, zone) for uid, node, rank, at, zone in columns]
+        ),
         domain=tuple(record.domain),
         score=record.score,
         victims=tuple(_unpack(record.victims)),
@@ -163,10 +167,10 @@ def _node_names(record: _Record) -> list[str]:
     return [record.prefix + name + record.suffix for name in record.names]
 
 
-def _moves(uids: list[str], targets: list[str]) -> tuple[Shift, ...]:
+def _moves(uids: list[str], targets: list[str]) -> tuple[Move, ...]:
     if len(uids) != len(targets):
         raise PlanError(f"the plan moves {len(uids)} pods to {len(targets)} places")
-    return tuple([Shift(uid, node) for uid, node in zip(uids, targets, strict=True)])
+    return tuple([Move(uid, node) for uid, node in zip(uids, targets, strict=True)])
 
 
 def _state(text: str) -> State:

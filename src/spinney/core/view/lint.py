@@ -17,8 +17,8 @@ from spinney.api.kinds.topology import Topology
 from spinney.api.labels import HOSTNAME, REGION, ZONE
 from spinney.core.expansion.backends.kai import Kai, topology_keys
 from spinney.core.expansion.clustertopology import level_statuses
-from spinney.core.expansion.objects import builtins
-from spinney.core.placement.wording import enumerated, many
+from spinney.core.expansion.objects import to_builtins
+from spinney.core.placement.explain.wording import enumerated, many
 from spinney.core.view.tree import Json, Level, is_accelerator, natural
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
@@ -84,7 +84,7 @@ def lint(
     """`topologies` are the scheduler's own; None: they cannot be seen, so that drift is not looked for."""
     ordered = sorted(nodes, key=lambda node: natural(node.metadata.name))
     subjects = _subjects(cluster_topologies, topologies or ())
-    problems = [problem for subject in subjects for problem in _Look(subject, ordered).problems()]
+    problems = [problem for subject in subjects for problem in _TopologyCheck(subject, ordered).problems()]
     problems += _equal_topologies(subjects)
     told = {name for problem in problems if problem.code == "missing-key" for name in problem.nodes}
     problems += _outside(subjects, [node for node in ordered if node.metadata.name not in told])
@@ -125,7 +125,7 @@ def _checked(subject: _Subject, nodes: Sequence[Node]) -> Checked:
     return Checked(subject.name, sum(map(subject.holds, labels)), tuple(level_statuses(levels, labels)))
 
 
-class _Look:
+class _TopologyCheck:
     """One topology over all nodes."""
 
     def __init__(self, subject: _Subject, nodes: Sequence[Node]) -> None:
@@ -309,7 +309,7 @@ def _outside(subjects: Sequence[_Subject], nodes: Sequence[Node]) -> Iterator[Pr
 
 def _drift(cluster: Sequence[ClusterTopology], own: Sequence[Topology]) -> Iterator[Problem]:
     """Where the scheduler has other levels than the ClusterTopology; in the words of its status."""
-    stored: dict[str, Any] = {one.metadata.name: builtins(one) for one in own}
+    stored: dict[str, Any] = {one.metadata.name: to_builtins(one) for one in own}
     backend = Kai(manages_topologies=False)
     for grove in sorted(cluster, key=lambda one: one.metadata.name):
         twin = backend.twin_of(grove, lambda resource, namespace, name: stored.get(name))

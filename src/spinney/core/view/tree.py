@@ -23,7 +23,7 @@ _ACCELERATORS = ("gpu", "tpu", "npu", "gaudi", "neuron", "mig-")
 _DIGITS = re.compile(r"(\d+)")
 
 
-class Room(Struct, frozen=True, gc=False):
+class ResourceUsage(Struct, frozen=True, gc=False):
     """Of one resource in base units (cpu in thousandths): what nodes offer, what pods hold, what others could have.
 
     Nodes that take no pods offer room and have none free.
@@ -42,7 +42,7 @@ class Room(Struct, frozen=True, gc=False):
         return {"capacity": self.capacity, "used": self.used, "free": self.free}
 
 
-Rooms = tuple[Room, ...]
+ResourceUsages = tuple[ResourceUsage, ...]
 """One for each resource of the view, in their order."""
 
 
@@ -50,7 +50,7 @@ class Host(Struct, frozen=True, gc=False):
     """A node. `state`: why it takes no pods, empty if it does; `gangs`: pods by gang; `loose`: pods of no gang."""
 
     name: str
-    rooms: Rooms
+    rooms: ResourceUsages
     state: str = ""
     gangs: Mapping[str, int] = {}
     loose: int = 0
@@ -63,7 +63,7 @@ class Domain(Struct, frozen=True, gc=False):
     """
 
     path: Path
-    rooms: Rooms
+    rooms: ResourceUsages
     nodes: int
     unusable: int = 0
     gangs: Mapping[str, int] = {}
@@ -134,11 +134,11 @@ class Tree(Struct, frozen=True):
                 return depth
         return None
 
-    def room(self, domain: Domain | Host) -> Room:
+    def room(self, domain: Domain | Host) -> ResourceUsage:
         """Of the resource that the tree is told by."""
         return domain.rooms[self.resource]
 
-    def own_resource(self, rooms: Rooms) -> int:
+    def own_resource(self, rooms: ResourceUsages) -> int:
         """What a domain with this room is told by: as the tree where it has some of that, else what it has most of."""
         room = rooms[self.resource]
         return self.resource if room.capacity or room.used else most_of(rooms)
@@ -167,19 +167,19 @@ class View(Struct, frozen=True):
         return self.resources[tree.resource]
 
 
-def most_of(rooms: Rooms) -> int:
+def most_of(rooms: ResourceUsages) -> int:
     """The accelerator that there is most of; the last resource is the cpu."""
     best = max(range(len(rooms) - 1), key=lambda at: (rooms[at].capacity, -at), default=len(rooms) - 1)
     return best if rooms[best].capacity else len(rooms) - 1
 
 
-def sum_of(parts: Sequence[Domain | Host], resources: int) -> Rooms:
+def sum_of(parts: Sequence[Domain | Host], resources: int) -> ResourceUsages:
     """The room of several together, one for each of so many resources."""
     found = []
     for at in range(resources):
         rooms = [part.rooms[at] for part in parts]
         sums = (sum([r.capacity for r in rooms]), sum([r.used for r in rooms]), sum([r.free for r in rooms]))
-        found.append(Room(*sums))
+        found.append(ResourceUsage(*sums))
     return tuple(found)
 
 
@@ -231,6 +231,6 @@ def _host_facts(view: View, host: Host) -> Json:
     return {**facts, "state": host.state} if host.state else facts
 
 
-def _rooms_json(view: View, rooms: Rooms) -> Json:
+def _rooms_json(view: View, rooms: ResourceUsages) -> Json:
     pairs = zip(view.resources, rooms, strict=True)
     return {name: room.to_json() for name, room in pairs if room.capacity or room.used}

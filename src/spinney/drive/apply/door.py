@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from spinney.api.clock import Dice
-from spinney.drive.apply.outcome import Deleted, NotNow, Outcome, Refused, Stale, Unknown, Written, read_outcome
+from spinney.drive.apply.outcome import Deleted, Outcome, Refused, RetryLater, Stale, Unknown, Written, read_outcome
 from spinney.drive.apply.write import (
     ANY,
     Given,
@@ -23,11 +23,11 @@ from spinney.drive.apply.write import (
     delete_options,
     with_metadata,
 )
-from spinney.drive.client.call import Call, Patience, carry_out
 from spinney.drive.client.errors import NotSent, TransportError
-from spinney.drive.client.own_writes import Ledger, OwnWrites
+from spinney.drive.client.http.retries import Call, RetryPolicy, carry_out
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.client.informers.expectations import Expectations, OwnWrites
 from spinney.drive.client.paths import Key, Ref, ResourcePath
-from spinney.drive.client.transport import Transport
 
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
@@ -62,7 +62,7 @@ class Door:
         *,
         field_manager: str,
         own_writes: OwnWrites | None = None,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
         may_write: Callable[[], None] = lambda: None,
         witness: Witness | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class Door:
         self._transport = transport
         self._dice = dice
         self._field_manager = field_manager
-        self._patience = patience or Patience()
+        self._retry_policy = retry_policy or RetryPolicy()
         self._may_write = may_write
         self._witness: Witness = witness or _Nobody()
 
@@ -147,7 +147,7 @@ class Door:
     async def evict(
         self, ref: Ref, given: Precondition, *, grace_s: int | None = None, dry_run: bool = False
     ) -> Outcome:
-        """A pod away from its node, if its disruption budgets allow: `NotNow` otherwise."""
+        """A pod away from its node, if its disruption budgets allow: `RetryLater` otherwise."""
         write = Write(Verb.EVICT, ref, given, "eviction", dry_run)
         body: Object = {
             "apiVersion": "policy/v1",
@@ -217,9 +217,9 @@ class Door:
 
     async def _carry_out(self, write: Write, call: Call) -> Outcome:
         try:
-            response = await carry_out(self._transport, call, self._patience, self._dice)
+            response = await carry_out(self._transport, call, self._retry_policy, self._dice)
         except NotSent as error:
-            return NotNow(error)
+            return RetryLater(error)
         except TransportError as error:
             return Unknown(error)
         return _in_the_words_of(write, read_outcome(response))
@@ -231,20 +231,20 @@ class Door:
             key = (write.ref.namespace, outcome.name)
         if write.dry_run or not key[1]:
             return
-        for ledger in self.own_writes.concerned(write.ref):
-            _enter(ledger, key, write, outcome)
+        for expectations in self.own_writes.concerned(write.ref):
+            _enter(expectations, key, write, outcome)
 
 
-def _enter(ledger: Ledger, key: Key, write: Write, outcome: Outcome | None) -> None:
+def _enter(expectations: Expectations, key: Key, write: Write, outcome: Outcome | None) -> None:
     match outcome:
         case Written(version=version) if version:
-            ledger.wrote(key, version)
+            expectations.wrote(key, version)
         case Written() if write.verb is Verb.BIND and write.resource_version:
-            ledger.wrote_after(key, write.resource_version)  # a bind always changes the pod; an eviction may not
+            expectations.wrote_after(key, write.resource_version)  # a bind always changes the pod; an eviction may not
         case Deleted(uid) if uid:
-            ledger.removed(key, uid)
+            expectations.removed(key, uid)
         case Written() | Deleted() | Unknown() | None:
-            ledger.unsure(key)
+            expectations.unsure(key)
         case _:
             pass
 

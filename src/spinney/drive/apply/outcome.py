@@ -10,10 +10,10 @@ from typing import Any, assert_never
 
 import msgspec
 
-from spinney.drive.client.call import retry_after_s
 from spinney.drive.client.codec import read_status
 from spinney.drive.client.errors import ClientError, ServerError, Status, TransportError, Undecodable, status_error
-from spinney.drive.client.transport import Response
+from spinney.drive.client.http.retries import retry_after_s
+from spinney.drive.client.http.transport import Response
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Stale(msgspec.Struct, frozen=True):
     status: Status
 
 
-class Contested(msgspec.Struct, frozen=True):
+class FieldConflict(msgspec.Struct, frozen=True):
     """Somebody else owns fields that we apply without force."""
 
     status: Status
@@ -61,7 +61,7 @@ class Gone(msgspec.Struct, frozen=True):
     status: Status
 
 
-class NotNow(msgspec.Struct, frozen=True):
+class RetryLater(msgspec.Struct, frozen=True):
     """Nothing was written: the server is busy or out of reach, or a disruption budget says no."""
 
     reason: Status | TransportError
@@ -80,7 +80,7 @@ class Unknown(msgspec.Struct, frozen=True):
     reason: Status | TransportError
 
 
-Outcome = Written | Deleted | Stale | Contested | Exists | Gone | NotNow | Refused | Unknown
+Outcome = Written | Deleted | Stale | FieldConflict | Exists | Gone | RetryLater | Refused | Unknown
 
 
 def written(outcome: Outcome) -> Written:
@@ -90,9 +90,9 @@ def written(outcome: Outcome) -> Written:
             return outcome
         case Deleted(uid):
             raise Undecodable(f"found uid {uid} deleted, expected an object")
-        case Stale(status) | Contested(status) | Exists(status) | Gone(status) | Refused(status):
+        case Stale(status) | FieldConflict(status) | Exists(status) | Gone(status) | Refused(status):
             raise status_error(status)
-        case NotNow(reason, after_s):
+        case RetryLater(reason, after_s):
             raise _as_error(reason, after_s)
         case Unknown(reason):
             raise _as_error(reason, None)
@@ -134,11 +134,11 @@ def read_outcome(response: Response) -> Outcome:
         case 409 if status.reason == "AlreadyExists":
             return Exists(status)
         case 409 if status.has_cause("FieldManagerConflict"):
-            return Contested(status)
+            return FieldConflict(status)
         case 409:
             return Stale(status)
         case 429 | 503:
-            return NotNow(status, retry_after_s(response))
+            return RetryLater(status, retry_after_s(response))
         case code if code >= 500:
             return Unknown(status)
         case _:

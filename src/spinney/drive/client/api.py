@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
 from spinney.api.clock import Dice
-from spinney.drive.client.call import Call, Patience, carry_out, retry_after_s
 from spinney.drive.client.codec import Broken, Codec, Page, codec_for, read_status
 from spinney.drive.client.errors import ApiStatusError, Gone, NotFound, status_error
+from spinney.drive.client.http.retries import Call, RetryPolicy, carry_out, retry_after_s
+from spinney.drive.client.http.transport import Response, Stream, Transport
+from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.paths import Ref, ResourcePath
-from spinney.drive.client.transport import Response, Stream, Transport
-from spinney.drive.client.unreadable import Unreadable
 
 T = TypeVar("T")
 Object = dict[str, Any]
@@ -65,14 +65,14 @@ class ApiClient:
         transport: Transport,
         dice: Dice,
         *,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
         page_limit: int = _PAGE_LIMIT,
         unreadable: Unreadable | None = None,
     ) -> None:
         self.transport = transport
         self.unreadable = unreadable or Unreadable()
         self._dice = dice
-        self._patience = patience or Patience()
+        self._retry_policy = retry_policy or RetryPolicy()
         self._page_limit = page_limit
 
     @overload
@@ -95,13 +95,13 @@ class ApiClient:
         except NotFound:
             return None
         if isinstance(found, Broken):
-            self.unreadable.tell(ref.resource, found)
+            self.unreadable.report(ref.resource, found)
         return found
 
     async def read(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """The body of any path, for what is not an object: `/version`, `/readyz`, discovery, logs."""
         call = Call("GET", path, query=query or {}, headers=_ACCEPT, idempotent=True)
-        response = await carry_out(self.transport, call, self._patience, self._dice)
+        response = await carry_out(self.transport, call, self._retry_policy, self._dice)
         return _accepted(response, str(call))
 
     @overload
@@ -123,7 +123,7 @@ class ApiClient:
             broken.extend(page.broken)
             version = page.version
         for thing in broken:
-            self.unreadable.tell(selection.resource, thing)
+            self.unreadable.report(selection.resource, thing)
         return Listing(tuple(items), version, tuple(broken))
 
     async def pages(self, selection: Selection, codec: Codec[T]) -> AsyncIterator[Page[T]]:

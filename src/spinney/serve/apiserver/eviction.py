@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api.selectors import from_object
+from spinney.api.values.selectors import from_object
 from spinney.serve.apiserver.deletion import DeleteOptions, delete, parse_options
 from spinney.serve.apiserver.errors import ApiError, too_many_requests
 from spinney.serve.apiserver.kernel import Call, Kernel

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from spinney.api.selectors import SelectorError, parse_fields, parse_labels
+from spinney.api.values.selectors import SelectorError, parse_fields, parse_labels
 from spinney.serve.apiserver.errors import ApiError, bad_request
 from spinney.serve.apiserver.http import HttpReply, decode_json, encode_json, json_reply
 from spinney.serve.apiserver.kernel import Call, Kernel

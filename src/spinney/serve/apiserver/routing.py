@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from spinney.api.admission import AdmissionRequest
-from spinney.api.selectors import SelectorError, parse_fields
+from spinney.api.values.selectors import SelectorError, parse_fields
 from spinney.serve.apiserver.access.attributes import on_path, on_resource
 from spinney.serve.apiserver.access.identity import Authenticator, Identity
 from spinney.serve.apiserver.access.impersonation import IMPERSONATES, impersonated

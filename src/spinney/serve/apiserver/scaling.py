@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.field_errors import invalid as invalid_value
-from spinney.api.selectors import from_object
+from spinney.api.values.selectors import from_object
 from spinney.serve.apiserver.admitting import admit
 from spinney.serve.apiserver.errors import bad_request, conflict, internal, invalid, no_such_path, stale
 from spinney.serve.apiserver.kernel import Call, Kernel

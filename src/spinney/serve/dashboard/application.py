@@ -15,12 +15,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from spinney.serve.dashboard import pages
-from spinney.serve.dashboard.guarding import Doors, Guarded
-from spinney.serve.dashboard.pages import Asked, Desk, Page
-from spinney.serve.dashboard.planning import form, planned
-from spinney.serve.dashboard.rendering import STATIC, render
-from spinney.serve.dashboard.showing import Shown
+from spinney.serve.dashboard import page_handlers
+from spinney.serve.dashboard.auth import AuthMiddleware, AuthSettings
+from spinney.serve.dashboard.page import STATIC, PageContent, render
+from spinney.serve.dashboard.page_handlers import Asked, Page, PageContext, form, planned
 from spinney.serve.dashboard.streams import Streams, mark
 
 _log = structlog.get_logger("dashboard")
@@ -28,20 +26,20 @@ _log = structlog.get_logger("dashboard")
 Answer = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PAGES: dict[str, Page] = {
-    "/": pages.overview_page,
-    "/tree": pages.tree,
-    "/gangs": pages.gangs,
-    "/gangs/{namespace}/{name}": pages.gang,
-    "/nodes/{name}": pages.node,
-    "/topologies": pages.topologies,
+    "/": page_handlers.overview_page,
+    "/tree": page_handlers.tree,
+    "/gangs": page_handlers.gangs,
+    "/gangs/{namespace}/{name}": page_handlers.gang,
+    "/nodes/{name}": page_handlers.node,
+    "/topologies": page_handlers.topologies,
 }
 _NAVIGATION = (("/", "Overview"), ("/tree", "Topology"), ("/gangs", "Gangs"), ("/topologies", "Topologies"))
 _FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
-def application(desk: Desk, streams: Streams, doors: Doors) -> ASGIApp:
+def application(context: PageContext, streams: Streams, auth_settings: AuthSettings) -> ASGIApp:
     """Read-only but for one form, which asks a question and changes nothing."""
-    site = _Site(desk, streams)
+    site = _Site(context, streams)
     routes: list[BaseRoute] = []
     for path, page in PAGES.items():
         routes.append(Route(path, site.whole(page)))
@@ -49,15 +47,15 @@ def application(desk: Desk, streams: Streams, doors: Doors) -> ASGIApp:
     routes += [
         Route("/cells/tree", site.cells),
         Route("/plan", site.plan, methods=["GET", "POST"]),
-        Mount("/static", _Kept(directory=STATIC)),
+        Mount("/static", _CachedStaticFiles(directory=STATIC)),
     ]
-    if desk.questions.metrics is not None:
-        routes.append(Route("/metrics", _page_of(desk.questions.metrics)))
+    if context.questions.metrics is not None:
+        routes.append(Route("/metrics", _page_of(context.questions.metrics)))
     app = Starlette(routes=routes, exception_handlers={HTTPException: site.refused, 500: site.failed})
-    return Guarded(app, doors, lambda wrong: render("enter.html", {"wrong": wrong}))
+    return AuthMiddleware(app, auth_settings, lambda wrong: render("enter.html", {"wrong": wrong}))
 
 
-class _Kept(StaticFiles):
+class _CachedStaticFiles(StaticFiles):
     """Our files: their addresses change with their content, so browsers may keep them."""
 
     def file_response(self, *given: Any, **named: Any) -> Response:
@@ -67,14 +65,14 @@ class _Kept(StaticFiles):
 
 
 class _Site:
-    def __init__(self, desk: Desk, streams: Streams) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext, streams: Streams) -> None:
+        self._context = context
         self._streams = streams
 
     def whole(self, page: Page) -> Answer:
         async def answer(request: Request) -> Response:
-            await self._desk.model.settle()
-            return await self._shown(request, await page(self._desk, _asked(request)), live=True)
+            await self._context.model.settle()
+            return await self._shown(request, await page(self._context, _asked(request)), live=True)
 
         return answer
 
@@ -85,26 +83,26 @@ class _Site:
             if request.method == "HEAD":
                 return Response(media_type="text/event-stream")
             asked = _asked(request)
-            await self._desk.model.settle()
+            await self._context.model.settle()
             known = request.headers.get("last-event-id") or asked.get("mark", "")
-            news = self._streams.follow(lambda: page(self._desk, asked), known)
+            news = self._streams.follow(lambda: page(self._context, asked), known)
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
             return StreamingResponse(news, media_type="text/event-stream", headers=headers)
 
         return answer
 
     async def cells(self, request: Request) -> Response:
-        await self._desk.model.settle()
-        return JSONResponse(pages.tree_cells(self._desk, _asked(request)))
+        await self._context.model.settle()
+        return JSONResponse(page_handlers.tree_cells(self._context, _asked(request)))
 
     async def plan(self, request: Request) -> Response:
-        shown = form(self._desk) if request.method != "POST" else await planned(self._desk, request)
+        shown = form(self._context) if request.method != "POST" else await planned(self._context, request)
         return await self._shown(request, shown)
 
     async def refused(self, request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         if status == 404:
-            return await self._shown(request, pages.missing("page", request.url.path))
+            return await self._shown(request, page_handlers.missing("page", request.url.path))
         return PlainTextResponse(f"{error.detail if isinstance(error, HTTPException) else 'failed'}\n", status)
 
     async def failed(self, request: Request, error: Exception) -> Response:
@@ -112,7 +110,7 @@ class _Site:
         _log.error("a page failed by our own fault", page=request.url.path, exc_info=error)
         return PlainTextResponse("this page failed by our own fault; the log says why\n", 500)
 
-    async def _shown(self, request: Request, shown: Shown, live: bool = False) -> Response:
+    async def _shown(self, request: Request, shown: PageContent, live: bool = False) -> Response:
         built = shown.build()
         part = await asyncio.to_thread(render, shown.template, built)
         if request.headers.get("hx-request") == "true":
@@ -123,10 +121,10 @@ class _Site:
             "part": part,
             "here": request.url.path,
             "navigation": _NAVIGATION,
-            "can_plan": self._desk.questions.plan is not None,
+            "can_plan": self._context.questions.plan is not None,
             "live": live and shown.status == 200,
             "mark": mark(shown, part),
-            "trouble": self._desk.questions.trouble(),
+            "trouble": self._context.questions.trouble(),
         }
         return HTMLResponse(await asyncio.to_thread(render, "page.html", values), shown.status)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spinney.api.builtin.pod import Pod
-from spinney.core.scheduling.shapes import requests
-from spinney.core.view.tree import CPU, Domain, Host, Path, Rooms, Tree, View, sum_of
+from spinney.core.scheduling.gang.pod_shape import requests
+from spinney.core.view.tree import CPU, Domain, Host, Path, ResourceUsages, Tree, View, sum_of
 
 _COLUMNS = ((3, 3), (8, 4), (9, 3), (16, 4), (20, 6), (42, 6), (80, 8))
 _MOST_COLUMNS = 12
@@ -137,12 +137,12 @@ class Drawing:
         kids = tuple([self._box(below, depth + 1) for below in domain.domains])
         return Box(number, level, domain.name, depth, domain.nodes, *self._figures(domain.rooms, kids), kids=kids)
 
-    def _leaf(self, name: str, level: str, depth: int, hosts: list[Host], rooms: Rooms) -> Box:
+    def _leaf(self, name: str, level: str, depth: int, hosts: list[Host], rooms: ResourceUsages) -> Box:
         number = self._number()
         cells = tuple([self._cell(host) for host in hosts])
         return Box(number, level, name, depth, len(cells), *self._figures(rooms, cells), cells=cells)
 
-    def _figures(self, rooms: Rooms, parts: Sequence[Box | Cell]) -> tuple[int, int, int, int, str]:
+    def _figures(self, rooms: ResourceUsages, parts: Sequence[Box | Cell]) -> tuple[int, int, int, int, str]:
         """Size, use, the share of the chosen gang, its pods, and the unit. Shares in other units are not added up."""
         at = self._tree.own_resource(rooms)
         room, unit, word = rooms[at], self._units[at], self._word(at)

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.placement.parts import Invalid, Parts, read_parts
+from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.placement.gang.gang_tree import GangTree, Invalid, read_gang_tree
 from spinney.core.placement.scoring import score
-from spinney.core.placement.wording import enumerated, many
-from spinney.core.scheduling.gangs import Context, read_gang
-from spinney.core.view.story import GangStory, Place
+from spinney.core.scheduling.gang.parsed_gang import Context, read_gang
+from spinney.core.view.explanation import GangExplanation, Place
 from spinney.core.view.tree import Tree, View
 from spinney.serve.dashboard.boxes import Box, Unit, pruned, unit_of
-from spinney.serve.dashboard.keeping import Kept
+from spinney.serve.dashboard.data_sources import ClusterEvent, Json, Key
 from spinney.serve.dashboard.model import Model
+from spinney.serve.dashboard.render_cache import RenderCache
 from spinney.serve.dashboard.rows import DOMAIN_LINE, workload_of
-from spinney.serve.dashboard.seeing import Happening, Json, Key
 
 MOST_PODS = 256
 
@@ -46,7 +46,7 @@ class Lack:
 class GangPage:
     """`level`: of the domains in `lacks`. `ways`: what would make it fit. `picture` is empty while nothing is bound."""
 
-    story: GangStory
+    story: GangExplanation
     created: str
     workload: str
     bound: int
@@ -60,10 +60,10 @@ class GangPage:
     unit: Unit | None
     topology: str
     picture: tuple[Box, ...]
-    events: tuple[Happening, ...]
+    events: tuple[ClusterEvent, ...]
 
 
-def gang_page(model: Model, kept: Kept, key: Key, events: Sequence[Happening]) -> GangPage | None:
+def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[ClusterEvent]) -> GangPage | None:
     """None: there is no such gang."""
     group, story = model.views.groups.get(key), model.story(key)
     if group is None or story is None:
@@ -95,9 +95,9 @@ def gang_page(model: Model, kept: Kept, key: Key, events: Sequence[Happening]) -
     )
 
 
-def _together(events: Sequence[Happening]) -> tuple[Happening, ...]:
+def _together(events: Sequence[ClusterEvent]) -> tuple[ClusterEvent, ...]:
     """What was said in the same words about several stands there once, with the first of them."""
-    said: dict[tuple[str, str, str], list[Happening]] = {}
+    said: dict[tuple[str, str, str], list[ClusterEvent]] = {}
     for one in events:
         said.setdefault((one.type, one.reason, one.message), []).append(one)
     found = []
@@ -115,11 +115,11 @@ def tree_for(view: View, name: str) -> Tree | None:
     return max(view.trees, key=lambda tree: tree.root.nodes, default=None)
 
 
-def _group(story: GangStory, place: Place, scores: Mapping[str, float]) -> Group:
+def _group(story: GangExplanation, place: Place, scores: Mapping[str, float]) -> Group:
     return Group(place, _short(story, place.level), _short(story, place.required), scores.get(place.group))
 
 
-def _short(story: GangStory, key: str) -> str:
+def _short(story: GangExplanation, key: str) -> str:
     return story.short.get(key) or key.rpartition("/")[2]
 
 
@@ -132,7 +132,7 @@ def _scores(model: Model, key: Key, group: PodGroup) -> dict[str, float]:
     )
     reading = read_gang(group, model.pods_of(key), context)
     try:
-        parts = read_parts(reading.gang, topologies)
+        parts = read_gang_tree(reading.gang, topologies)
     except Invalid:
         return {}
     leaves = {leaf.path: leaf for leaf in parts.leaves}
@@ -140,7 +140,7 @@ def _scores(model: Model, key: Key, group: PodGroup) -> dict[str, float]:
     live = [(leaves[member.pods], inventory.seat(member.node)) for member in members]
     if not live:
         return {}
-    alone = {part.path: Parts(parts.gang, parts.all, parts.leaves, [part]) for part in parts.wishes}
+    alone = {part.path: GangTree(parts.gang, parts.all, parts.leaves, [part]) for part in parts.preferences}
     return {path.rpartition("/")[2]: score(each, inventory, live) for path, each in alone.items()}
 
 
@@ -172,7 +172,7 @@ def _number(found: object) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _way(story: GangStory, way: Json) -> str:
+def _way(story: GangExplanation, way: Json) -> str:
     """In the words of the scheduler's own sentence."""
     if "count" in way:
         return f"with {many(_number(way['count']), 'pod')}"

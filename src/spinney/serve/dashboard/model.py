@@ -18,11 +18,11 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.view.story import GangStory, Levels, gang_story
+from spinney.core.view.explanation import GangExplanation, Levels, explain_gang
+from spinney.core.view.topology_index import TopologyIndex
 from spinney.core.view.tree import View
-from spinney.core.view.tree_growing import Forest
+from spinney.serve.dashboard.data_sources import Change, Key, Views
 from spinney.serve.dashboard.rows import Row, row_of
-from spinney.serve.dashboard.seeing import Change, Key, Views
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Model:
         self.version = 0
         self.structure = 0
         self.stirred = asyncio.Event()
-        self._forest = Forest()
+        self._forest = TopologyIndex()
         self._labels: dict[str, dict[str, str]] = {}
         self._rows: dict[Key, Row] = {}
         self._members: dict[Key, dict[Key, None]] = {}
@@ -114,7 +114,7 @@ class Model:
         for name in names:
             self._one(("", name), "topology", partial(self._fold_topology, name))
         self._restructured()
-        self._tell_all_anew()
+        self._restart_all()
 
     def _fold_topology(self, name: str) -> None:
         kai, grove = self.views.topologies.get(("", name)), self.views.cluster_topologies.get(("", name))
@@ -139,7 +139,7 @@ class Model:
         if changed:
             self._restructured()
         if moved:
-            self._tell_all_anew()
+            self._restart_all()
 
     def _fold_node(self, name: str, changed: set[str], moved: set[str]) -> None:
         node, improved = self.views.nodes.get(("", name)), self.cluster.improved
@@ -157,7 +157,7 @@ class Model:
         self.structure += 1
         self.version += 1
 
-    def _tell_all_anew(self) -> None:
+    def _restart_all(self) -> None:
         """Domains of gangs may be others than before."""
         self._gangs.update((key, None) for key in self._rows)
 
@@ -220,14 +220,14 @@ class Model:
         """One for each gang, in the order of their names."""
         return [self._rows[key] for key in sorted(self._rows)]
 
-    def story(self, key: Key, levels: dict[str, Levels] | None = None) -> GangStory | None:
+    def story(self, key: Key, levels: dict[str, Levels] | None = None) -> GangExplanation | None:
         group = self.views.groups.get(key)
         if group is None:
             return None
         pods = self.pods_of(key)
         names = {pod.spec.node_name for pod in pods}
         nodes = {name: node for name in names if (node := self.views.nodes.get(("", name))) is not None}
-        return gang_story(group, pods, nodes, self.levels() if levels is None else levels)
+        return explain_gang(group, pods, nodes, self.levels() if levels is None else levels)
 
     def pods_of(self, key: Key) -> list[Pod]:
         found = (self.views.pods.get(member) for member in sorted(self._members.get(key, ())))

@@ -10,7 +10,7 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import APP_PART_OF
-from spinney.core.view.story import GangStory
+from spinney.core.view.explanation import GangExplanation
 
 PAGE = 50
 WAITS, PLACED = "waits", "placed"
@@ -51,7 +51,7 @@ def gang_address(namespace: str, name: str) -> str:
     return f"/gangs/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
-def row_of(group: PodGroup, story: GangStory) -> Row:
+def row_of(group: PodGroup, story: GangExplanation) -> Row:
     whole = story.places[0] if story.places else None
     level = whole.level if whole is not None else ""
     return Row(
@@ -72,7 +72,7 @@ def row_of(group: PodGroup, story: GangStory) -> Row:
     )
 
 
-def reason_of(story: GangStory) -> str:
+def reason_of(story: GangExplanation) -> str:
     """The first line is for programs where there are others."""
     lines = [line for line in story.lines if not line.startswith(DOMAIN_LINE)]
     return " ".join(lines[1:] or lines)

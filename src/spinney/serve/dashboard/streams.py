@@ -17,8 +17,7 @@ from typing import Any
 import structlog
 
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.rendering import render
-from spinney.serve.dashboard.showing import Shown
+from spinney.serve.dashboard.page import PageContent, render
 
 _log = structlog.get_logger("dashboard")
 
@@ -82,7 +81,7 @@ class Streams:
         turn, self._turn = self._turn, asyncio.Event()
         turn.set()
 
-    async def follow(self, look: Callable[[], Awaitable[Shown]], known: str) -> AsyncIterator[bytes]:
+    async def follow(self, look: Callable[[], Awaitable[PageContent]], known: str) -> AsyncIterator[bytes]:
         """What a browser's EventSource reads: `page` with the whole page, `cells` with what is new in its drawing.
 
         `known`: the mark of what it shows already.
@@ -117,7 +116,7 @@ class _Last:
         self._mark = known
         self._cells: dict[str, Any] = {}
 
-    async def news(self, shown: Shown) -> bytes:
+    async def news(self, shown: PageContent) -> bytes:
         """Empty: nothing that this browser does not know."""
         self.cost_s = 0.0
         if shown.frame is not None and shown.frame == self._mark:
@@ -136,7 +135,7 @@ def _timed(template: str, values: dict[str, Any]) -> tuple[str, float]:
     return render(template, values), time.thread_time() - begun
 
 
-def mark(shown: Shown, html: str) -> str:
+def mark(shown: PageContent, html: str) -> str:
     """By which browsers and we tell what is shown."""
     return shown.frame if shown.frame is not None else hashlib.sha256(html.encode()).hexdigest()[:16]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from spinney.core.view.lint import Problem
 from spinney.core.view.tree import Tree
 from spinney.serve.dashboard.boxes import Unit, unit_of
-from spinney.serve.dashboard.keeping import Kept
+from spinney.serve.dashboard.data_sources import TopologyUse
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.seeing import Use
+from spinney.serve.dashboard.render_cache import RenderCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class TopologyRow:
 @dataclass(frozen=True, slots=True)
 class TopologiesPage:
     topologies: tuple[TopologyRow, ...]
-    uses: tuple[Use, ...]
+    uses: tuple[TopologyUse, ...]
     problems: tuple[Problem, ...]
 
 
-def topologies_page(model: Model, kept: Kept, uses: Sequence[Use]) -> TopologiesPage:
+def topologies_page(model: Model, kept: RenderCache, uses: Sequence[TopologyUse]) -> TopologiesPage:
     view = model.trees()
     rows = tuple(_row(tree, unit_of(view, tree)) for tree in view.trees)
     return TopologiesPage(rows, tuple(uses), kept.lint().problems)

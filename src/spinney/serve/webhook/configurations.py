@@ -18,15 +18,15 @@ from spinney.api.labels import APP_MANAGED_BY, MANAGED_BY_OPERATOR
 from spinney.api.meta import Kind
 from spinney.api.reserved_keys import RESERVED, SCHEDULER_POD_KEYS
 from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
-from spinney.core.admission.dynamo.review import OPERATIONS as GRAPH_OPERATIONS
-from spinney.core.admission.managed_rules import OPERATIONS as GUARDED
-from spinney.core.admission.managed_rules import PROTECTED, exempt_users
-from spinney.core.admission.review import GROUP, OPERATIONS, SCHEDULER_KINDS
+from spinney.core.admission.authorizer import OPERATIONS as GUARDED
+from spinney.core.admission.authorizer import PROTECTED, exempt_users
+from spinney.core.admission.dynamo.dynamo_admission import OPERATIONS as GRAPH_OPERATIONS
+from spinney.core.admission.operator_admission import GROUP, OPERATIONS, SCHEDULER_KINDS
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.webhook import cel
 from spinney.serve.webhook.conversion import CONVERT
+from spinney.serve.webhook.handler import MUTATE, VALIDATE
 from spinney.serve.webhook.policies import is_refused, is_status_refused, keys_rules, status_rules
-from spinney.serve.webhook.serving import MUTATE, VALIDATE
 
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
 TIMEOUT_S = 10

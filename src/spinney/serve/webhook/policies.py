@@ -11,7 +11,7 @@ from typing import Any
 
 from spinney.api.labels import SPINNEY_PREFIX
 from spinney.api.reserved_keys import FREE_KEYS, FREE_PREFIXES, RESERVED, ReservedKeys, status_writers
-from spinney.core.admission.reserved_rules import CARRIERS, MARKS, MASTERS, OPERATIONS
+from spinney.core.admission.reserved_fields import CARRIERS, MARKS, MASTERS, OPERATIONS
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.webhook import cel
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spinney.api.selectors import from_object
+from spinney.api.values.selectors import from_object
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import ResourcePath
-from spinney.sim.controllers.effects import Amend, ref_of, state_of
+from spinney.sim.controllers.effects import Patch, ref_of, state_of
 from spinney.sim.controllers.template import owner_reference
+from spinney.sim.objects import Json, Pod
 from spinney.sim.resources import PODS
-from spinney.sim.words import Json, Pod
 
 
-def adopt_pods(owner: Json, pods: Iterable[Pod]) -> tuple[Amend, ...]:
+def adopt_pods(owner: Json, pods: Iterable[Pod]) -> tuple[Patch, ...]:
     """`pods`: those of the owner's namespace that nobody owns."""
     return tuple(
-        Amend(
+        Patch(
             PODS.ref(pod.metadata.name, pod.metadata.namespace),
             _owned_by(owner),
             Precondition(pod.metadata.uid, pod.metadata.resource_version),
@@ -29,10 +29,10 @@ def adopt_pods(owner: Json, pods: Iterable[Pod]) -> tuple[Amend, ...]:
     )
 
 
-def adopt(owner: Json, resource: ResourcePath, objects: Iterable[Json]) -> tuple[Amend, ...]:
+def adopt(owner: Json, resource: ResourcePath, objects: Iterable[Json]) -> tuple[Patch, ...]:
     """`objects`: those of one kind in the owner's namespace."""
     return tuple(
-        Amend(ref_of(resource, each), _owned_by(owner), state_of(each))
+        Patch(ref_of(resource, each), _owned_by(owner), state_of(each))
         for each in objects
         if not each["metadata"].get("ownerReferences")
         and not each["metadata"].get("deletionTimestamp")

@@ -6,9 +6,9 @@ Pure. Claims that name a volume, or a class of their own making ("" is one), are
 from __future__ import annotations
 
 from spinney.api.labels import PVC_SELECTED_NODE
-from spinney.sim.controllers.effects import Amend, Create, Decision, ref_of, state_of
+from spinney.sim.controllers.effects import Create, Decision, Patch, ref_of, state_of
+from spinney.sim.objects import Json
 from spinney.sim.resources import CLAIMS, VOLUMES
-from spinney.sim.words import Json
 
 BOUND = "pv.kubernetes.io/bind-completed"
 BY_HAND = "kubernetes.io/no-provisioner"
@@ -30,15 +30,15 @@ def decide(claim: Json, volume: Json | None, storage_class: Json | None = None) 
         )
     if not named:
         patch = {"metadata": {"annotations": {BOUND: "yes"}}, "spec": {"volumeName": volume["metadata"]["name"]}}
-        return Decision((Amend(ref_of(CLAIMS, claim), patch, state_of(claim)),))
+        return Decision((Patch(ref_of(CLAIMS, claim), patch, state_of(claim)),))
     status = {
         "phase": "Bound",
         "accessModes": volume["spec"].get("accessModes", []),
         "capacity": volume["spec"].get("capacity", {}),
     }
-    effects = [Amend(ref_of(CLAIMS, claim), {"status": status}, state_of(claim), "status")]
+    effects = [Patch(ref_of(CLAIMS, claim), {"status": status}, state_of(claim), "status")]
     if (volume.get("status") or {}).get("phase") != "Bound":
-        effects.append(Amend(ref_of(VOLUMES, volume), {"status": {"phase": "Bound"}}, state_of(volume), "status"))
+        effects.append(Patch(ref_of(VOLUMES, volume), {"status": {"phase": "Bound"}}, state_of(volume), "status"))
     return Decision(tuple(effects))
 
 

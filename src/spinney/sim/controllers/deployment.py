@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spinney.sim.controllers.effects import Amend, Create, Decision, Effect, Remove, ref_of, report, state_of
+from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, Patch, ref_of, report, state_of
 from spinney.sim.controllers.template import count_of, owner_reference, template_hash
+from spinney.sim.objects import Json
 from spinney.sim.resources import DEPLOYMENTS, REPLICASETS
-from spinney.sim.stamps import rfc3339
-from spinney.sim.words import Json
+from spinney.sim.times import rfc3339
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -121,15 +121,15 @@ def _recreate(deployment: Json, sets: Sets) -> list[int]:
     return [0] * len(sets.old) + new
 
 
-def _resize(replicaset: Json, size: int) -> Amend:
-    return Amend(ref_of(REPLICASETS, replicaset), {"spec": {"replicas": size}}, state_of(replicaset))
+def _resize(replicaset: Json, size: int) -> Patch:
+    return Patch(ref_of(REPLICASETS, replicaset), {"spec": {"replicas": size}}, state_of(replicaset))
 
 
 def _forget_old(deployment: Json, sets: Sets) -> list[Effect]:
     limit = deployment["spec"].get("revisionHistoryLimit", 10)
     empty = [each for each in sets.old if not _size(each) and not _count(each, "replicas")]
     surplus = empty[: max(0, len(empty) - limit)]
-    return [Remove(ref_of(REPLICASETS, each), each["metadata"]["uid"]) for each in surplus]
+    return [Delete(ref_of(REPLICASETS, each), each["metadata"]["uid"]) for each in surplus]
 
 
 def _number(deployment: Json, sets: Sets) -> list[Effect]:
@@ -143,12 +143,12 @@ def _number(deployment: Json, sets: Sets) -> list[Effect]:
     if revision <= highest_old:
         revision = highest_old + 1
         patch = {"metadata": {"annotations": {REVISION: str(revision)}}}
-        effects.append(Amend(ref_of(REPLICASETS, sets.new), patch, state_of(sets.new)))
+        effects.append(Patch(ref_of(REPLICASETS, sets.new), patch, state_of(sets.new)))
     shown = (deployment["metadata"].get("annotations") or {}).get(REVISION)
     if shown != str(revision):
         patch = {"metadata": {"annotations": {REVISION: str(revision)}}}
         # Through the status, as the real one writes it: an annotation on the main way would raise the generation.
-        effects.append(Amend(ref_of(DEPLOYMENTS, deployment), patch, state_of(deployment), "status"))
+        effects.append(Patch(ref_of(DEPLOYMENTS, deployment), patch, state_of(deployment), "status"))
     return effects[:1]
 
 

@@ -15,7 +15,7 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, Outcome, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import Ref, ResourcePath
-from spinney.sim.words import Json
+from spinney.sim.objects import Json
 
 _BREATH = 50
 
@@ -27,7 +27,7 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Amend:
+class Patch:
     """A merge patch of an object, or of its status."""
 
     ref: Ref
@@ -37,7 +37,7 @@ class Amend:
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class Delete:
     """A deletion; without a grace the object decides."""
 
     ref: Ref
@@ -46,7 +46,7 @@ class Remove:
     propagation: str | None = None
 
 
-Effect = Create | Amend | Remove
+Effect = Create | Patch | Delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ async def _one(door: Door, effect: Effect) -> Outcome:
     match effect:
         case Create(ref, body):
             return await door.create(ref, body)
-        case Amend(ref, patch, given, subresource):
+        case Patch(ref, patch, given, subresource):
             return await door.merge_patch(ref, patch, given, subresource=subresource)
-        case Remove(ref, uid, grace_s, propagation):
+        case Delete(ref, uid, grace_s, propagation):
             return await door.delete(ref, Precondition(uid=uid), grace_s=grace_s, propagation=propagation)
         case _:
             assert_never(effect)
@@ -89,13 +89,13 @@ def state_of(obj: Json) -> Precondition:
     return Precondition(obj["metadata"]["uid"], obj["metadata"]["resourceVersion"])
 
 
-def report(resource: ResourcePath, obj: Json, status: Json) -> tuple[Amend, ...]:
+def report(resource: ResourcePath, obj: Json, status: Json) -> tuple[Patch, ...]:
     """A status write, if it would change anything: at rest there are no writes."""
     before = obj.get("status") or {}
     changed = {key: value for key, value in status.items() if before.get(key, _absent(value)) != value}
     if not changed:
         return ()
-    return (Amend(ref_of(resource, obj), {"status": changed}, state_of(obj), "status"),)
+    return (Patch(ref_of(resource, obj), {"status": changed}, state_of(obj), "status"),)
 
 
 def _absent(value: object) -> object:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spinney.api.labels import JOB_COMPLETION_INDEX, JOB_NAME
-from spinney.sim.controllers.effects import Create, Decision, Effect, Remove, ref_of, report
+from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, ref_of, report
 from spinney.sim.controllers.replicaset import NewName
 from spinney.sim.controllers.template import expendable_first, pod_for
+from spinney.sim.objects import Json, Pod
 from spinney.sim.resources import JOBS, PODS
-from spinney.sim.stamps import parse_time, rfc3339
-from spinney.sim.words import Json, Pod
+from spinney.sim.times import parse_time, rfc3339
 
 _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 
@@ -127,7 +127,7 @@ def _told(container: Json) -> Json:
 
 
 def _drop(job: Json, pods: Iterable[Pod]) -> list[Effect]:
-    return [Remove(PODS.ref(pod.metadata.name, job["metadata"]["namespace"]), pod.metadata.uid) for pod in pods]
+    return [Delete(PODS.ref(pod.metadata.name, job["metadata"]["namespace"]), pod.metadata.uid) for pod in pods]
 
 
 def _finish(job: Json, tally: Tally, now_s: float, kind: str, reason: str, message: str) -> Decision:
@@ -202,7 +202,7 @@ def _expire(job: Json, now_s: float) -> Decision:
     due_s = max(ends) + ttl_s
     if now_s < due_s:
         return Decision(again_s=due_s)
-    return Decision((Remove(ref_of(JOBS, job), job["metadata"]["uid"], propagation="Background"),))
+    return Decision((Delete(ref_of(JOBS, job), job["metadata"]["uid"], propagation="Background"),))
 
 
 def _indexed(job: Json) -> bool:

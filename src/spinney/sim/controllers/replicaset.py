@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from spinney.sim.controllers.effects import Create, Decision, Effect, Remove, report
+from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, report
 from spinney.sim.controllers.template import expendable_first, pod_for
+from spinney.sim.objects import Json, Pod
 from spinney.sim.resources import PODS, REPLICASETS
-from spinney.sim.stamps import parse_time
-from spinney.sim.words import Json, Pod
+from spinney.sim.times import parse_time
 
 NewName = Callable[[str], str]
 """From a prefix to a fresh name."""
 
 
-class Ripeness(NamedTuple):
+class Availability(NamedTuple):
     """How many pods have been ready long enough, and when the next one will have been."""
 
     available: int
@@ -43,7 +43,7 @@ def decide(replicaset: Json, pods: Sequence[Pod], now_s: float, new_name: NewNam
     return Decision(effects, ripe.again_s)
 
 
-def available(pods: Sequence[Pod], min_ready_s: int, now_s: float) -> Ripeness:
+def available(pods: Sequence[Pod], min_ready_s: int, now_s: float) -> Availability:
     count, again_s = 0, None
     for pod in pods:
         if not pod.ready:
@@ -53,7 +53,7 @@ def available(pods: Sequence[Pod], min_ready_s: int, now_s: float) -> Ripeness:
             count += 1
         else:
             again_s = due_s if again_s is None else min(again_s, due_s)
-    return Ripeness(count, again_s)
+    return Availability(count, again_s)
 
 
 def ready_since_s(pod: Pod, otherwise_s: float) -> float:
@@ -70,4 +70,4 @@ def _scale(replicaset: Json, active: Sequence[Pod], wanted: int, new_name: NewNa
     if len(active) == wanted:
         return []
     surplus = expendable_first(active)[: len(active) - wanted]
-    return [Remove(PODS.ref(pod.metadata.name, namespace), pod.metadata.uid) for pod in surplus]
+    return [Delete(PODS.ref(pod.metadata.name, namespace), pod.metadata.uid) for pod in surplus]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spinney.sim.controllers.effects import Create, Decision, Effect, Remove, report
+from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, report
 from spinney.sim.controllers.replicaset import available
 from spinney.sim.controllers.template import pod_for, template_hash
+from spinney.sim.objects import Json, Pod
 from spinney.sim.resources import CLAIMS, PODS, STATEFULSETS
-from spinney.sim.words import Json, Pod
 
 REVISION_LABEL = "controller-revision-hash"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
@@ -113,8 +113,8 @@ def _claim_name(template: Json, pod_name: str) -> str:
     return f"{template['metadata']['name']}-{pod_name}"
 
 
-def _remove(pod: Pod) -> Remove:
-    return Remove(PODS.ref(pod.metadata.name, pod.metadata.namespace), pod.metadata.uid)
+def _remove(pod: Pod) -> Delete:
+    return Delete(PODS.ref(pod.metadata.name, pod.metadata.namespace), pod.metadata.uid)
 
 
 def _settled(pod: Pod) -> bool:

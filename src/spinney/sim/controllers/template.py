@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spinney.core.expansion.objects import digest
-from spinney.sim.words import Json, Pod
+from spinney.core.expansion.objects import short_hash
+from spinney.sim.objects import Json, Pod
 
 
 def owner_reference(owner: Json) -> Json:
@@ -49,7 +49,7 @@ def pod_for(
 
 def template_hash(template: Json, collisions: int = 0) -> str:
     """A short name for a template, the same for the same template."""
-    return digest([template, collisions])
+    return short_hash([template, collisions])
 
 
 def owned(pods: Iterable[Pod], owner: Json) -> list[Pod]:

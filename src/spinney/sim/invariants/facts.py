@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spinney.api import quantity
 from spinney.api.labels import KAI_STALE_TIMESTAMP, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
 from spinney.api.meta import ObjectMeta
+from spinney.api.values import quantity
 from spinney.core.scheduling.plan import Plan, PlanError, decode
-from spinney.core.scheduling.signature import claimed, verify
-from spinney.sim.words import Json
+from spinney.core.scheduling.plan_signature import claimed, verify
+from spinney.sim.objects import Json
 
 Key = tuple[str, str]
 Amounts = Mapping[str, int]

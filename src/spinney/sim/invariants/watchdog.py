@@ -11,15 +11,15 @@ import msgspec
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.plan import Plan
 from spinney.serve.apiserver.store import Event, Record
-from spinney.sim.invariants import promises
+from spinney.sim.invariants import properties
 from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, Part, PodFacts, read_amounts, read_gang, read_pod
-from spinney.sim.invariants.ground import Ground, NodeFacts
-from spinney.sim.words import Json, condition
+from spinney.sim.invariants.recorded_state import NodeFacts, RecordedState
+from spinney.sim.objects import Json, condition
 from spinney.sim.world import World
 
 PODS, NODES, CLASSES = "/pods", "/nodes", "scheduling.k8s.io/priorityclasses"
 PODGROUPS, TOPOLOGIES = "scheduling.run.ai/podgroups", "kai.scheduler/topologies"
-LOOKED_AT = (CLASSES, TOPOLOGIES, NODES, PODGROUPS, PODS)
+WATCHED_RESOURCES = (CLASSES, TOPOLOGIES, NODES, PODGROUPS, PODS)
 """In an order in which what is there can be shown."""
 
 LATE_S = 120.0
@@ -50,13 +50,13 @@ class Watchdog:
         self.writes = 0
         self.binds = 0
         self.plans = 0
-        self.ground = Ground()
+        self.ground = RecordedState()
         self._now = now
         self._schedulers = frozenset(schedulers)
         self._late_s = late_s
         self._records_come_late = records_come_late
         self._elects = elects
-        self._newest = promises.Epochs()
+        self._newest = properties.Epochs()
         self._record_keys = record_keys
         self._since: dict[Key, float] = {}
         self._leaf_of: dict[str, str] = {}  # by uid
@@ -71,11 +71,11 @@ class Watchdog:
         self._whole: set[Key] = set()
         self._fell: dict[Key, float] = {}  # when the last of a gang that stood was lost
         self._looks: dict[str, Callable[[Key, Json | None], None]] = {
-            PODS: self._look_at_pod,
-            PODGROUPS: self._look_at_gang,
-            NODES: self._look_at_node,
-            TOPOLOGIES: self._look_at_topology,
-            CLASSES: self._look_at_class,
+            PODS: self._check_pod,
+            PODGROUPS: self._check_gang,
+            NODES: self._check_node,
+            TOPOLOGIES: self._check_topology,
+            CLASSES: self._check_class,
         }
 
     @classmethod
@@ -83,7 +83,7 @@ class Watchdog:
         """Over a world: what is there is believed, what comes is judged."""
         dog = cls(world.clock.monotonic, record_keys=world.record_keys, **told)  # type: ignore[arg-type]
         collections = world.server.kernel.store.collections
-        for name in LOOKED_AT:
+        for name in WATCHED_RESOURCES:
             for key, record in collections[name].records.items() if name in collections else ():
                 dog.see(name, key, msgspec.json.decode(record.body))
         dog.violations.clear()
@@ -109,19 +109,19 @@ class Watchdog:
         pod = self.ground.pods.get(victim)
         needed_s = self._needed.get(pod.uid, -self._late_s) if pod is not None else 0.0
         if pod is not None and pod.is_live and needed_s + self._late_s < self._now():
-            self._note(promises.inv7_lawful_eviction(self.ground, pod))
+            self._note(properties.inv7_lawful_eviction(self.ground, pod))
 
     def check_at_rest(self) -> list[str]:
         """Everything that was broken on the way, and what is broken now that nothing changes."""
         found = [
-            *promises.inv5_nobody_is_forgotten(self.ground, self._schedulers),
-            *promises.inv6_nothing_is_reserved_for_nothing(self.ground),
+            *properties.inv5_nobody_is_forgotten(self.ground, self._schedulers),
+            *properties.inv6_nothing_is_reserved_for_nothing(self.ground),
         ]
         for gang in self.ground.gangs.values():
             found += self._half_bound(gang)
         return [*self.violations, *(f"at rest: {text}" for text in found)]
 
-    def _look_at_pod(self, key: Key, obj: Json | None) -> None:
+    def _check_pod(self, key: Key, obj: Json | None) -> None:
         was = self.ground.pods.pop(key, None)
         pod = read_pod(obj) if obj is not None else None
         if was is not None and (pod is None or was.uid != pod.uid):
@@ -150,7 +150,11 @@ class Watchdog:
 
     def _is_seated(self, pod: PodFacts) -> bool:
         gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
-        return gang is not None and gang.plan is not None and any(seat.uid == pod.uid for seat in gang.plan.seats)
+        return (
+            gang is not None
+            and gang.plan is not None
+            and any(assignment.uid == pod.uid for assignment in gang.plan.assignments)
+        )
 
     def _begin_anew(self, key: Key) -> None:
         """Nothing of it stands any more: it is judged like one that never did, after the plan that is carried out."""
@@ -172,17 +176,17 @@ class Watchdog:
             gang = lost.get(pod.uid)
             self._repaired.add(pod.group)  # whoever makes the PodGroup anew finds a part of a gang
         since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
-        self._note(promises.inv4_bound_as_recorded(self.ground, pod, was, _seats(lost)))
-        self._note(promises.inv1_no_overcommit(self.ground, pod.node, since_s))
+        self._note(properties.inv4_bound_as_recorded(self.ground, pod, was, _seats(lost)))
+        self._note(properties.inv1_no_overcommit(self.ground, pod.node, since_s))
         if gang is not None:
-            self._note(promises.inv3_required_topology(self.ground, gang, pod, since_s))
+            self._note(properties.inv3_required_topology(self.ground, gang, pod, since_s))
 
     def _lost_records(self) -> dict[str, GangFacts]:
         """Gangs by uid of pods, whose records went with their PodGroups a moment ago."""
         since_s = self._now() - self._late_s
         return {uid: gang for uid, (gang, gone_s) in self._deleted.items() if gone_s >= since_s}
 
-    def _look_at_gang(self, key: Key, obj: Json | None) -> None:
+    def _check_gang(self, key: Key, obj: Json | None) -> None:
         if obj is None:
             self._forget(key)
             return
@@ -190,9 +194,9 @@ class Watchdog:
         self.ground.gangs[key] = gang
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
-        if was is not None and promises.is_ended_as_stale(self.ground, was):
+        if was is not None and properties.is_ended_as_stale(self.ground, was):
             self._needed.update((pod.uid, self._now()) for pod in self.ground.members(key))
-        self._note(promises.inv10_fenced(gang, was, self._newest))
+        self._note(properties.inv10_fenced(gang, was, self._newest))
         self._newest.note(gang.lease, gang.epoch)
         if gang.plan is not None and (was is None or was.plan != gang.plan):
             self._recorded(gang)
@@ -203,7 +207,7 @@ class Watchdog:
         """A PodGroup was deleted: its record counts while a bind may be on its way, one of its name begins anew."""
         gang = self.ground.gangs.pop(key, None)
         if gang is not None and gang.plan is not None and gang.plan.state == "bind":
-            self._deleted.update({seat.uid: (gang, self._now()) for seat in gang.plan.seats})
+            self._deleted.update({assignment.uid: (gang, self._now()) for assignment in gang.plan.assignments})
         if not any(pod.node and pod.is_live for pod in self.ground.members(key)):
             self._excuse_no_more(key)
             self._whole.discard(key)
@@ -219,32 +223,34 @@ class Watchdog:
         self._since[gang.key] = self._now()
         self._asked[gang.key] = gang.parts
         since_s = self._now() - self._late_s
-        self._note(promises.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
-        self._lost[gang.key].update(self._leaf_of[seat.uid] for seat in plan.seats if seat.uid in self._left)
+        self._note(properties.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
+        self._lost[gang.key].update(
+            self._leaf_of[assignment.uid] for assignment in plan.assignments if assignment.uid in self._left
+        )
         if self._fell.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
             self._repaired.add(gang.key)
-        self._note(promises.inv7_lawful_plan(self.ground, gang, plan))
+        self._note(properties.inv7_lawful_plan(self.ground, gang, plan))
         decided_s = self._decided_at(gang.key, plan)
         if plan.state != "bind":
             return
-        self._note(promises.inv3_ties(self.ground, gang, plan, self._seated, since_s, decided_s))
+        self._note(properties.inv3_ties(self.ground, gang, plan, self._seated, since_s, decided_s))
         term = (gang.lease, plan.epoch, self._now())
-        self._seated.update(dict.fromkeys((seat.uid for seat in plan.seats), term))
-        self._note(promises.inv1_open(self.ground, plan, since_s))
+        self._seated.update(dict.fromkeys((assignment.uid for assignment in plan.assignments), term))
+        self._note(properties.inv1_open(self.ground, plan, since_s))
         if not self._records_come_late:
-            for node in sorted({seat.node for seat in plan.seats}):
-                self._note(promises.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
+            for node in sorted({assignment.node for assignment in plan.assignments}):
+                self._note(properties.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
 
     def _decided_at(self, key: Key, plan: Plan) -> float:
         """When a plan with these seats was recorded first."""
-        seats = frozenset((seat.uid, seat.node) for seat in plan.seats)
-        if key not in self._decided or self._decided[key][0] != seats:
-            self._decided[key] = (seats, self._now())
+        assignments = frozenset((assignment.uid, assignment.node) for assignment in plan.assignments)
+        if key not in self._decided or self._decided[key][0] != assignments:
+            self._decided[key] = (assignments, self._now())
         return self._decided[key][1]
 
     def _repairs(self, gang: GangFacts, plan: Plan) -> bool:
         """Whether the seats are too few for a gang of which nothing stands: its maker still saw others standing."""
-        uids = {seat.uid for seat in plan.seats}
+        uids = {assignment.uid for assignment in plan.assignments}
         seated = Counter(pod.leaf or LONE_LEAF for pod in self.ground.members(gang.key) if pod.uid in uids)
         return not gang.is_whole(gang.root, seated)
 
@@ -255,11 +261,15 @@ class Watchdog:
         """
         since_s = self._since[gang.key] - self._late_s
         waiting = {pod.uid: pod for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
-        left = [seat for seat in plan.seats if seat.uid in waiting and not self._is_as_it_was(seat.node, since_s)]
-        self._lost[gang.key].update(waiting[seat.uid].leaf or LONE_LEAF for seat in left)
+        left = [
+            assignment
+            for assignment in plan.assignments
+            if assignment.uid in waiting and not self._is_as_it_was(assignment.node, since_s)
+        ]
+        self._lost[gang.key].update(waiting[assignment.uid].leaf or LONE_LEAF for assignment in left)
         self._decided.pop(gang.key, None)
-        for seat in plan.seats:
-            self._deleted.pop(seat.uid, None)
+        for assignment in plan.assignments:
+            self._deleted.pop(assignment.uid, None)
         self._half_bound(replace(gang, parts=self._asked[gang.key]))
         self._note(self._half_bound(gang))
         if not any(pod.node and pod.is_live for pod in self.ground.members(gang.key)):
@@ -281,14 +291,14 @@ class Watchdog:
         if gang.plan is not None or gang.key in self._whole:
             return []
         has_begun = any(pod.node for pod in self.ground.members(gang.key))
-        if has_begun and not any(promises.inv2_all_or_nothing(self.ground, gang)):
+        if has_begun and not any(properties.inv2_all_or_nothing(self.ground, gang)):
             self._whole.add(gang.key)
             self._excuse_no_more(gang.key)
         if gang.key in self._repaired:
             return []
-        return list(promises.inv2_all_or_nothing(self.ground, gang, self._lost[gang.key]))
+        return list(properties.inv2_all_or_nothing(self.ground, gang, self._lost[gang.key]))
 
-    def _look_at_node(self, key: Key, obj: Json | None) -> None:
+    def _check_node(self, key: Key, obj: Json | None) -> None:
         history = self.ground.nodes[key[1]]
         if obj is None:
             history.put(self._now(), None)
@@ -302,11 +312,11 @@ class Watchdog:
         )
         history.put(self._now(), facts)
 
-    def _look_at_topology(self, key: Key, obj: Json | None) -> None:
+    def _check_topology(self, key: Key, obj: Json | None) -> None:
         levels = tuple(one["nodeLabel"] for one in obj["spec"]["levels"]) if obj is not None else None
         self.ground.levels[key[1]].put(self._now(), levels)
 
-    def _look_at_class(self, key: Key, obj: Json | None) -> None:
+    def _check_class(self, key: Key, obj: Json | None) -> None:
         if obj is None:
             self.ground.priorities.pop(key[1], None)
         else:
@@ -319,7 +329,9 @@ class Watchdog:
 def _seats(records: Mapping[str, GangFacts]) -> dict[str, str]:
     """Nodes by uid, of those whom the records seat."""
     plans = {uid: gang.plan for uid, gang in records.items() if gang.plan is not None}
-    return {uid: seat.node for uid, plan in plans.items() for seat in plan.seats if seat.uid == uid}
+    return {
+        uid: assignment.node for uid, plan in plans.items() for assignment in plan.assignments if assignment.uid == uid
+    }
 
 
 def _decoded(record: Record | None) -> Json | None:

@@ -29,7 +29,7 @@ Environ = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class BuildDirectory:
     """One build: the toolchain, the copied module, and the environment its commands run in."""
 
     go: str
@@ -42,24 +42,24 @@ def build_programs(module: Path, target: Path, version: str, environ: Environ, s
     """Build into a scratch directory beside `target` and rename it to `target`."""
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.build-", dir=target.parent) as name:
         scratch = Path(name)
-        workshop = _open_workshop(module, scratch, environ, say)
+        build_directory = _open_build_directory(module, scratch, environ, say)
         say(f"building Kubernetes {version} and etcd into {target} (once; 5 to 10 minutes on two cores)")
         built = scratch / "bin"
         built.mkdir()
-        _build(workshop, KUBERNETES_COMMANDS, f"{built}/", _stamped(version))
-        _build(workshop, (ETCD_COMMAND,), str(built / "etcd"), "-s -w")
+        _build(build_directory, KUBERNETES_COMMANDS, f"{built}/", _stamped(version))
+        _build(build_directory, (ETCD_COMMAND,), str(built / "etcd"), "-s -w")
         shutil.rmtree(target, ignore_errors=True)
         built.rename(target)
     say(f"built Kubernetes {version}")
 
 
-def _open_workshop(module: Path, scratch: Path, environ: Environ, say: Say) -> Workshop:
+def _open_build_directory(module: Path, scratch: Path, environ: Environ, say: Say) -> BuildDirectory:
     copy = scratch / "module"
     copy.mkdir()
     for name in ("go.mod", "go.sum"):
         shutil.copyfile(module / name, copy / name)
     go = _go_from_path(environ) or _go_from_pypi(scratch, environ, say)
-    return Workshop(go, copy, _build_environ(environ, scratch), say)
+    return BuildDirectory(go, copy, _build_environ(environ, scratch), say)
 
 
 def _build_environ(environ: Environ, scratch: Path) -> Environ:
@@ -116,11 +116,17 @@ def _stamped(version: str) -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
-def _build(workshop: Workshop, commands: tuple[str, ...], output: str, linker_flags: str) -> None:
+def _build(build_directory: BuildDirectory, commands: tuple[str, ...], output: str, linker_flags: str) -> None:
     for command in commands:
-        workshop.say(f"  go build {command}")
-    arguments = [workshop.go, "build", *BUILD_FLAGS, "-ldflags", linker_flags, "-o", output, *commands]
-    _run(arguments, workshop.module, workshop.environ, workshop.say, f"go build of {', '.join(commands)} failed")
+        build_directory.say(f"  go build {command}")
+    arguments = [build_directory.go, "build", *BUILD_FLAGS, "-ldflags", linker_flags, "-o", output, *commands]
+    _run(
+        arguments,
+        build_directory.module,
+        build_directory.environ,
+        build_directory.say,
+        f"go build of {', '.join(commands)} failed",
+    )
 
 
 def _run(arguments: list[str], directory: Path, environ: Environ, say: Say, failure: str) -> None:

@@ -9,9 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from spinney.sim.nodes.description import DEFAULT_CAPACITY
-from spinney.sim.stamps import parse_time, rfc3339
-from spinney.sim.words import (
+from spinney.sim.objects import (
     NOT_READY,
     STATE,
     UNREACHABLE,
@@ -23,6 +21,8 @@ from spinney.sim.words import (
     condition,
     merged,
 )
+from spinney.sim.times import parse_time, rfc3339
+from spinney.whatif.inputs.node_description import DEFAULT_CAPACITY
 
 KUBELET_VERSION = "v1.36.3"
 _LIFECYCLE_TAINTS = (NOT_READY, UNREACHABLE, UNSCHEDULABLE)

@@ -16,15 +16,15 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Outcome, Refused, written
 from spinney.drive.apply.write import ANY, Precondition
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.cache import Cache, Change
+from spinney.drive.client.informers.cache import Cache, Change
 from spinney.drive.client.paths import Key
-from spinney.drive.loop.controller import Controller, Done, Result, Source
+from spinney.drive.controller.controller import Controller, Done, Result, Source
+from spinney.sim.caches import Views
 from spinney.sim.nodes.health import Health, health_of, kubelet_report
 from spinney.sim.nodes.kubelet import Kubelet
+from spinney.sim.objects import Json, Node
 from spinney.sim.resources import LEASES, NODES
-from spinney.sim.stamps import micro_time
-from spinney.sim.views import Views
-from spinney.sim.words import Json, Node
+from spinney.sim.times import micro_time
 
 LEASE_NAMESPACE = "kube-node-lease"
 _LEASE_S = 40

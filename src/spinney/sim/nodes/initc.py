@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from spinney.api.labels import INIT_CONTAINER, PODCLIQUE, PODGANG
-from spinney.sim.words import Container, Pod
+from spinney.sim.objects import Container, Pod
 
 _NAMES = (INIT_CONTAINER, "spinney-initc")
 _FLAG = "--podcliques"

@@ -14,17 +14,17 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.cache import Change
+from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
-from spinney.drive.loop.controller import Again, Controller, Done, Result, Source
+from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
+from spinney.sim.caches import Views, clique_key
 from spinney.sim.nodes.addresses import NODE_NETWORKS, POD_NETWORKS, Addresses
 from spinney.sim.nodes.health import Health, health_of
 from spinney.sim.nodes.initc import may_start, parents_of_pod
-from spinney.sim.nodes.life import Life, Stage, Timing, advance, crash, stop
+from spinney.sim.nodes.pod_lifecycle import Life, Stage, Timing, advance, crash, stop
 from spinney.sim.nodes.pod_status import recall, says, status_of
+from spinney.sim.objects import STATE, Node, Pod, condition
 from spinney.sim.resources import PODS
-from spinney.sim.views import Views, clique_key
-from spinney.sim.words import STATE, Node, Pod, condition
 
 _WORKERS = 32
 
@@ -109,7 +109,7 @@ class Kubelet:
         if step.life.stage is not Stage.WAITING:
             held = pod.metadata.annotations.get(STATE) == "notready"
             await self._report(pod, node, replace(step.life, ready=False) if held else step.life, now_s)
-        return Done() if step.wake_s is None else Again(max(step.wake_s - self._clock.now(), 0.001))
+        return Done() if step.wake_s is None else RequeueAfter(max(step.wake_s - self._clock.now(), 0.001))
 
     async def _report(self, pod: Pod, node: Node, life: Life, now_s: float) -> None:
         host_ip = self.address_of(node)
@@ -132,7 +132,7 @@ class Kubelet:
         since_s = self._ending.setdefault(uid, now_s)
         due_s = since_s + min(30.0 if grace_s is None else float(grace_s), self._timing.stop_s)
         if now_s < due_s:
-            return Again(max(due_s - now_s, 0.001))
+            return RequeueAfter(max(due_s - now_s, 0.001))
         if JOB_TRACKING in pod.metadata.finalizers and not pod.finished:
             await self._report(pod, node, stop(self._lives.get(uid) or recall(pod, now_s), now_s), now_s)
         if grace_s == 0:

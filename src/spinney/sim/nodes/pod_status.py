@@ -5,9 +5,9 @@ Pure. Reports only what a kubelet owns: conditions of others, the phase of an un
 
 from __future__ import annotations
 
-from spinney.sim.nodes.life import Life, Stage
-from spinney.sim.stamps import parse_time, rfc3339
-from spinney.sim.words import FAIL, Container, Json, Pod, condition, merged
+from spinney.sim.nodes.pod_lifecycle import Life, Stage
+from spinney.sim.objects import FAIL, Container, Json, Pod, condition, merged
+from spinney.sim.times import parse_time, rfc3339
 
 
 def phase_of(life: Life) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from spinney.core.inventory.counts import Shape
 from spinney.core.scheduling.cluster import Cluster
-from spinney.sim.replay.hosts import Described
+from spinney.sim.replay.cluster import DescribedCluster
+from spinney.sim.replay.gang_shapes import pod_filter, request_of
 from spinney.sim.replay.occupancy import cluster_of
-from spinney.sim.replay.shapes import pod_filter, request_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Capacity:
     levels: tuple[LevelSize, ...]
 
 
-def capacity_of(described: Described, resource: str) -> Capacity:
+def capacity_of(described: DescribedCluster, resource: str) -> Capacity:
     cluster = cluster_of(described)
     inventory, fits = cluster.inventory, cluster.inventory.counts(pod_shape(cluster, resource, 1)).per_node
     slots = [slot for slot in inventory.slots() if fits[slot]]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spinney.sim.replay.levels import CLUSTER
-from spinney.sim.replay.run import Outcome, Scene
-from spinney.sim.replay.timeline import Averages, Timeline
+from spinney.sim.replay.cluster import CLUSTER
+from spinney.sim.replay.measurements import Averages, Timeline
+from spinney.sim.replay.simulation import Outcome, ReplayInputs
 
 SAMPLES = 120
 
@@ -65,7 +65,7 @@ class Figures:
     series: tuple[tuple[float, Averages], ...]
 
 
-def figures(scene: Scene, outcome: Outcome) -> Figures:
+def figures(scene: ReplayInputs, outcome: Outcome) -> Figures:
     schedule = scene.schedule
     waits = tuple(sorted(start.waited_s for start in outcome.starts))
     is_long = schedule.last_s > schedule.first_s
@@ -101,7 +101,7 @@ def _waits(ordered: Sequence[int]) -> Waits:
     return Waits(mean, *(quantile(ordered, percent) for percent in (50, 95, 99, 100)))
 
 
-def _sizes(scene: Scene, outcome: Outcome) -> tuple[Size, ...]:
+def _sizes(scene: ReplayInputs, outcome: Outcome) -> tuple[Size, ...]:
     gpus = {arrival.job.name: arrival.job.gpus for arrival in scene.schedule.arrivals}
     waits: dict[int, list[int]] = {}
     for start in outcome.starts:
@@ -112,7 +112,7 @@ def _sizes(scene: Scene, outcome: Outcome) -> tuple[Size, ...]:
     )
 
 
-def to_json(scene: Scene, trace: str, all_figures: Sequence[Figures]) -> dict[str, Any]:
+def to_json(scene: ReplayInputs, trace: str, all_figures: Sequence[Figures]) -> dict[str, Any]:
     """Plain values; the same input always gives the same."""
     schedule, capacity, shaping = scene.schedule, scene.capacity, scene.shaping
     names = {level.key: level.name for level in scene.described.levels.levels}
@@ -150,7 +150,7 @@ def to_json(scene: Scene, trace: str, all_figures: Sequence[Figures]) -> dict[st
     }
 
 
-def _setting(scene: Scene, found: Figures) -> dict[str, Any]:
+def _setting(scene: ReplayInputs, found: Figures) -> dict[str, Any]:
     waits = found.waits
     return {
         "setting": found.setting,
@@ -190,7 +190,7 @@ def _setting(scene: Scene, found: Figures) -> dict[str, Any]:
     }
 
 
-def _averages(scene: Scene, means: Averages) -> dict[str, Any]:
+def _averages(scene: ReplayInputs, means: Averages) -> dict[str, Any]:
     levels = [level.name for level in scene.described.levels.levels]
     return {
         "utilisation": round(means.used, 4),

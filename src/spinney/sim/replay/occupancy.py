@@ -14,10 +14,10 @@ from spinney.api.kinds.topology import Topology as KaiTopology
 from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import DEFAULT_BUDGET, Gang, Running
 from spinney.api.placement.result import Decision, Move
-from spinney.core.placement.holders import pod_sets
+from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import Cluster
-from spinney.drive.loop.scheduler.deciding import Decider
-from spinney.sim.replay.hosts import Described
+from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.sim.replay.cluster import DescribedCluster
 from spinney.sim.replay.settings import Setting
 
 MOVING_BUDGET = 20_000
@@ -25,7 +25,7 @@ MOVING_BUDGET = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Seated:
+class PlacedGang:
     """Where the pods of a gang went, and what had to move for it."""
 
     nodes: tuple[str, ...]
@@ -35,34 +35,34 @@ class Seated:
 class Occupancy:
     """One setting's view of the cluster."""
 
-    def __init__(self, described: Described, setting: Setting) -> None:
+    def __init__(self, described: DescribedCluster, setting: Setting) -> None:
         self.cluster = cluster_of(described)
         self._setting = setting
-        self._decider = Decider(self.cluster, setting.strategy, DEFAULT_BUDGET)
-        self._decider.renew()
-        options = msgspec.structs.replace(self._decider.options, budget=MOVING_BUDGET)
+        self._session = PlacementSession(self.cluster, setting.strategy, DEFAULT_BUDGET)
+        self._session.renew()
+        options = msgspec.structs.replace(self._session.options, budget=MOVING_BUDGET)
         self._moving = msgspec.structs.replace(options, consolidate=setting.consolidate)
-        self._there: dict[str, Gang] = {}
+        self._running: dict[str, Gang] = {}
 
     @property
     def names(self) -> list[str]:
         """Of gangs that are there."""
-        return sorted(self._there)
+        return sorted(self._running)
 
     def refusal(self, gang: Gang) -> str:
         """Why a gang does not fit as things are; empty: it fits."""
-        decision = self._decider.minimum(gang)
+        decision = self._session.minimum(gang)
         if decision.outcome == "placed":
             return ""
         return decision.explanation.reason if decision.explanation is not None else decision.outcome
 
-    def place(self, gang: Gang) -> Seated | None:
+    def place(self, gang: Gang) -> PlacedGang | None:
         """Seat a gang on what is free; None: it does not fit."""
-        return self._seat(gang, self._decider.minimum(gang)) if self._may_fit(gang) else None
+        return self._seat(gang, self._session.minimum(gang)) if self._may_fit(gang) else None
 
-    def place_after_moves(self, gang: Gang) -> Seated | None:
+    def place_after_moves(self, gang: Gang) -> PlacedGang | None:
         """Seat a gang that fits nowhere, others having moved; None: no allowed moves were found."""
-        return self._seat(gang, self._decider.disturbing(gang, self._moving, {}))
+        return self._seat(gang, self._session.disturbing(gang, self._moving, {}))
 
     def moves_may_help(self, gang: Gang) -> bool:
         """Moves make no room: they only gather what is free."""
@@ -78,47 +78,47 @@ class Occupancy:
 
     def leave(self, name: str) -> None:
         """A gang is done."""
-        self._rise(name)
-        self._decider.forget(name)
+        self._vacate(name)
+        self._session.forget(name)
         self.cluster.touch()
 
     def _may_fit(self, gang: Gang) -> bool:
         """False where counting proves that it does not: cheaper than an answer with reasons."""
-        engine = self._decider.engine
-        return not engine.quick.counting.is_hopeless(*engine.read(gang), waiting=False)
+        engine = self._session.engine
+        return not engine.fast_path.counting.is_hopeless(*engine.read(gang), waiting=False)
 
-    def _seat(self, gang: Gang, decision: Decision) -> Seated | None:
+    def _seat(self, gang: Gang, decision: Decision) -> PlacedGang | None:
         if decision.outcome != "placed":
             return None
         for move in decision.moves:
             self._move(move)
-        self._sit(gang, tuple(Running(place.pods, place.node) for place in decision.placements))
-        return Seated(tuple(place.node for place in decision.placements), decision.moves)
+        self._occupy(gang, tuple(Running(place.pods, place.node) for place in decision.placements))
+        return PlacedGang(tuple(place.node for place in decision.placements), decision.moves)
 
-    def _sit(self, gang: Gang, members: tuple[Running, ...]) -> None:
+    def _occupy(self, gang: Gang, members: tuple[Running, ...]) -> None:
         seated = msgspec.structs.replace(gang, running=members)
         requests = {path: pods.request for path, pods in pod_sets(gang).items()}
         for at, member in enumerate(members):
             self.cluster.inventory.add_pod(f"{gang.name}/{at}", member.node, requests[member.pods])
-        self._there[gang.name] = seated
-        self._decider.stand(seated)
+        self._running[gang.name] = seated
+        self._session.put_gang(seated)
 
-    def _rise(self, name: str) -> Gang:
-        gang = self._there.pop(name)
+    def _vacate(self, name: str) -> Gang:
+        gang = self._running.pop(name)
         for at in range(len(gang.running)):
             self.cluster.inventory.remove_pod(f"{name}/{at}")
         return gang
 
     def _move(self, move: Move) -> None:
         """One pod of a gang changes its node."""
-        gang = self._rise(move.gang)
+        gang = self._vacate(move.gang)
         members = list(gang.running)
         members[members.index(Running(move.pods, move.source))] = Running(move.pods, move.target)
-        self._sit(gang, tuple(members))
+        self._occupy(gang, tuple(members))
         self.cluster.touch()
 
 
-def cluster_of(described: Described) -> Cluster:
+def cluster_of(described: DescribedCluster) -> Cluster:
     """The nodes and their topology as the scheduler knows them."""
     cluster = Cluster()
     for node in described.nodes:

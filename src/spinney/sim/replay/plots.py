@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from spinney.sim.replay.figures import Figures
-from spinney.sim.replay.run import Scene
+from spinney.sim.replay.measurements import Averages
+from spinney.sim.replay.simulation import ReplayInputs
 from spinney.sim.replay.svg import Axis, Curve, Panel, draw, even_marks
-from spinney.sim.replay.timeline import Averages
 
 DAY_S = 86_400
 _UNITS = ((3 * DAY_S, DAY_S, "days"), (3 * 3600, 3600, "hours"), (180, 60, "minutes"), (0, 1, "seconds"))
@@ -21,7 +21,7 @@ _POINTS = 300
 _SHARES = Axis(0.0, 1.0, tuple((share / 4, f"{share * 25} %") for share in range(5)))
 
 
-def plots(scene: Scene, found: Sequence[Figures]) -> dict[str, str]:
+def plots(scene: ReplayInputs, found: Sequence[Figures]) -> dict[str, str]:
     """SVG texts by file name."""
     names = [figures.setting for figures in found]
     return {
@@ -37,7 +37,7 @@ def _utilisation(names: Sequence[str], found: Sequence[Figures]) -> str:
     return draw("GPUs in use", "Share of GPUs in use over simulated time, by setting.", names, [panel])
 
 
-def _fragmentation(scene: Scene, names: Sequence[str], found: Sequence[Figures]) -> str:
+def _fragmentation(scene: ReplayInputs, names: Sequence[str], found: Sequence[Figures]) -> str:
     """A level that is one domain says no more than the cluster."""
     levels = [(at, size.name) for at, size in enumerate(scene.capacity.levels) if size.domains > 1]
     panels = [Panel("stranded", _time(found, ""), _SHARES, _over_time(found, lambda means: means.stranded))]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from spinney.sim.replay.sheets import InputError, Row, Sheet, read_sheet
+from spinney.sim.replay.csv_rows import CsvRow, CsvTable, InputError, read_csv
 
 MIB = 1024**2
 MOST_GPUS = 1_000_000
@@ -62,7 +62,7 @@ class Trace:
 
 
 def read_trace(text: str, where: str) -> Trace:
-    sheet = read_sheet(text, where)
+    sheet = read_csv(text, where)
     timing = _timing(sheet)
     read = _pod if timing is Timing.NONE else _gang
     jobs = [read(row, timing) for row in sheet.rows]
@@ -78,7 +78,7 @@ def part_of(trace: Trace, limit: int | None, times: int) -> Trace:
     return replace(trace, jobs=jobs)
 
 
-def _timing(sheet: Sheet) -> Timing:
+def _timing(sheet: CsvTable) -> Timing:
     if not sheet.header:
         raise InputError(f"{sheet.where}: is empty, expected a header: {_FORMS}")
     if set(sheet.header) == set(_PODS):
@@ -90,7 +90,7 @@ def _timing(sheet: Sheet) -> Timing:
     raise InputError(f"{sheet.where}:1: header: found {found[:120]!r}, allowed: {_FORMS}")
 
 
-def _gang(row: Row, timing: Timing) -> Job:
+def _gang(row: CsvRow, timing: Timing) -> Job:
     steps = timing is Timing.STEPS
     return Job(
         name=row.cells.get("name") or f"gang-{row.number}",
@@ -101,7 +101,7 @@ def _gang(row: Row, timing: Timing) -> Job:
     )
 
 
-def _pod(row: Row, _: Timing) -> Job:
+def _pod(row: CsvRow, _: Timing) -> Job:
     """A share of a GPU counts as a whole one."""
     row.whole("gpu_milli", 0, 1000)
     return Job(
@@ -115,7 +115,7 @@ def _pod(row: Row, _: Timing) -> Job:
     )
 
 
-def _refuse_doubles(sheet: Sheet, jobs: list[Job]) -> None:
+def _refuse_doubles(sheet: CsvTable, jobs: list[Job]) -> None:
     rows: dict[str, int] = {}
     for row, job in zip(sheet.rows, jobs, strict=True):
         if job.name in rows:

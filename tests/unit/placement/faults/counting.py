@@ -25,7 +25,7 @@ def one_pod_more_fits_than_there_is_room_for(ground: Ground) -> None:
 
         return capacity
 
-    ground.swap("placement.board", "Board.capacity", generous)
+    ground.swap("placement.search.search_space", "SearchSpace.capacity", generous)
 
 
 @caught_by(
@@ -60,14 +60,14 @@ def only_the_last_resource_is_looked_at(ground: Ground) -> None:
 
         return of
 
-    ground.swap("placement.board", "Board._type", narrow)
+    ground.swap("placement.search.search_space", "SearchSpace._type", narrow)
 
 
 @caught_by(
     rule(test_rules.test_a_gang_waits_for_releasing_room_when_there_is_no_other), judged("violations", "core", 1, 7)
 )
 def allocatable_counts_as_free(ground: Ground) -> None:
-    ground.swap("inventory.state", "capacity", lambda _: lambda node: list(node.allocatable))
+    ground.swap("inventory.inventory", "capacity", lambda _: lambda node: list(node.allocatable))
 
 
 @caught_by(judged("violations", "full", 17, 19, 37))
@@ -75,7 +75,7 @@ def releasing_room_counts_as_idle(ground: Ground) -> None:
     def early(original: Any) -> Any:
         return lambda self, slot, waiting: original(self, slot, True)
 
-    ground.swap("inventory.state", "Inventory.free", early)
+    ground.swap("inventory.inventory", "Inventory.free", early)
 
 
 @caught_by(
@@ -139,7 +139,7 @@ def counting_answers_what_needs_a_search(ground: Ground) -> None:
     def rash(original: Any) -> Any:
         return lambda parts, resources: replace(original(parts, resources), simple=True)
 
-    ground.swap("placement.counting", "profile", rash)
+    ground.swap("placement.fit.counting", "profile", rash)
 
 
 @caught_by(
@@ -157,4 +157,4 @@ def a_domain_must_hold_one_pod_more_than_needed(ground: Ground) -> None:
 
         return hopeless
 
-    ground.swap("placement.counting", "Counting.is_hopeless", strict)
+    ground.swap("placement.fit.counting", "Counting.is_hopeless", strict)

@@ -72,7 +72,7 @@ def a_tie_to_another_gang_is_ignored(ground: Ground) -> None:
 
         return anywhere
 
-    ground.swap("placement.ties", "tied_slots", free)
+    ground.swap("placement.gang.tied_gangs", "tied_slots", free)
 
 
 @caught_by(
@@ -87,12 +87,12 @@ def a_tie_to_a_gang_that_is_not_there_is_dropped(ground: Ground) -> None:
 
         return slots
 
-    ground.swap("placement.ties", "tied_slots", lax)
+    ground.swap("placement.gang.tied_gangs", "tied_slots", lax)
 
 
 @caught_by(judged("violations", "full", 15, 19, 61))
 def running_members_pin_nothing(ground: Ground) -> None:
-    ground.answer("placement.board", "Board.running_mask", 0)
+    ground.answer("placement.search.search_space", "SearchSpace.running_mask", 0)
 
 
 @caught_by(rule(test_rules.test_best_fit_takes_the_least_or_the_most_room_as_configured))
@@ -100,12 +100,14 @@ def best_fit_takes_the_most_room_in_the_search(ground: Ground) -> None:
     def reversed_(original: Any) -> Any:
         return lambda board, mask: tuple([-amount for amount in original(board, mask)])
 
-    ground.swap("placement.board", "Board.room", reversed_)
+    ground.swap("placement.search.search_space", "SearchSpace.room", reversed_)
 
 
 @caught_by(rule(test_rules.test_best_fit_takes_the_least_or_the_most_room_as_configured))
 def best_fit_takes_the_most_room_by_counting(ground: Ground) -> None:
-    ground.swap("inventory.rooms", "Room.at", lambda original: lambda self, *where: -original(self, *where))
+    ground.swap(
+        "inventory.free_by_domain", "FreeByDomain.at", lambda original: lambda self, *where: -original(self, *where)
+    )
 
 
 @caught_by(rule(test_fault_gaps.test_equal_nodes_are_taken_by_name_whatever_order_they_came_in))
@@ -119,7 +121,7 @@ def equal_nodes_are_taken_as_they_came(ground: Ground) -> None:
 
         return tidy
 
-    ground.swap("inventory.tiers", "Tier._tidy", untidy)
+    ground.swap("inventory.trees", "TreeLevel._tidy", untidy)
 
 
 @caught_by(
@@ -133,4 +135,8 @@ def equal_domains_are_taken_as_they_came(ground: Ground) -> None:
 
 @caught_by(rule(test_fault_gaps.test_equal_domains_are_taken_by_path_whatever_order_they_came_in))
 def equal_domains_of_the_search_are_taken_backwards(ground: Ground) -> None:
-    ground.swap("placement.board", "Board.spots", lambda original: lambda *asked: list(reversed(original(*asked))))
+    ground.swap(
+        "placement.search.search_space",
+        "SearchSpace.domain_masks",
+        lambda original: lambda *asked: list(reversed(original(*asked))),
+    )

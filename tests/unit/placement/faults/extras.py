@@ -11,7 +11,7 @@ from unit.placement.faults.judges import judged, rule
 
 @caught_by(judged("violations", "full", 15, 19, 33))
 def extras_leave_the_required_domain(ground: Ground) -> None:
-    ground.swap("placement.extras", "_allowed", lambda _: lambda board, part, mask: mask)
+    ground.swap("placement.search.elastic_pods", "_allowed", lambda _: lambda board, part, mask: mask)
 
 
 @caught_by(
@@ -25,7 +25,7 @@ def extras_go_beyond_the_count(ground: Ground) -> None:
 
         return fill
 
-    ground.swap("placement.extras", "_fill_scope", one_more)
+    ground.swap("placement.search.elastic_pods", "_fill_scope", one_more)
 
 
 @caught_by(
@@ -33,13 +33,13 @@ def extras_go_beyond_the_count(ground: Ground) -> None:
     judged("missed extras", "full", 5, 33),
 )
 def extras_are_forgotten(ground: Ground) -> None:
-    ground.answer("placement.extras", "add_extras", {})
+    ground.answer("placement.search.elastic_pods", "add_extras", {})
 
 
 @caught_by(rule(test_fault_gaps.test_k14_extras_that_do_not_fit_beside_the_minimum_stay_in_the_next_broader_domain))
 def extras_go_anywhere(ground: Ground) -> None:
     """All that is allowed is as near as anything."""
-    ground.swap("placement.extras", "_around", lambda _: lambda *_: iter(()))
+    ground.swap("placement.search.elastic_pods", "_around", lambda _: lambda *_: iter(()))
 
 
 @caught_by(judged("violations", "full", 33, 75, 110))
@@ -56,7 +56,7 @@ def extras_use_room_that_is_still_releasing(ground: Ground) -> None:
 
         return add
 
-    ground.swap("placement.extras", "add_extras", early)
+    ground.swap("placement.search.elastic_pods", "add_extras", early)
 
 
 @caught_by(rule(test_fault_gaps.test_k14_an_optional_child_is_placed_whole))
@@ -70,7 +70,7 @@ def an_optional_child_is_placed_by_halves(ground: Ground) -> None:
 
         return add
 
-    ground.swap("placement.extras", "_add_child", half)
+    ground.swap("placement.search.elastic_pods", "_add_child", half)
 
 
 @caught_by(rule(test_fault_gaps.test_k14_optional_children_come_in_the_order_of_the_problem))
@@ -80,13 +80,13 @@ def optional_children_are_taken_backwards(ground: Ground) -> None:
     def backwards(original: Any) -> Any:
         def add(board: Any, mask: int, active: Any, *rest: Any) -> Any:
             for part in board.parts.all:
-                part.kids = part.kids[::-1]
+                part.children = part.children[::-1]
             try:
                 return original(board, mask, active, *rest)
             finally:
                 for part in board.parts.all:
-                    part.kids = part.kids[::-1]
+                    part.children = part.children[::-1]
 
         return add
 
-    ground.swap("placement.extras", "add_extras", backwards)
+    ground.swap("placement.search.elastic_pods", "add_extras", backwards)

@@ -88,7 +88,7 @@ def pods_share_a_host_port(ground: Ground) -> None:
     def shared(original: Any) -> Any:
         return lambda board, leaf: replace(original(board, leaf), ports=frozenset())
 
-    ground.swap("placement.board", "Board._type", shared)
+    ground.swap("placement.search.search_space", "SearchSpace._type", shared)
 
 
 @caught_by(rule(test_rules.test_k8_two_pods_with_one_host_port_never_share_a_node), judged("violations", "full", 5, 38))
@@ -98,7 +98,7 @@ def ports_in_use_are_not_seen(ground: Ground) -> None:
 
 @caught_by(rule(test_rules.test_anti_affinity_keeps_pods_of_a_set_on_different_hosts), judged("violations", "full", 5))
 def anti_affinity_is_not_asked(ground: Ground) -> None:
-    ground.answer("placement.board", "Board._values", {})
+    ground.answer("placement.search.search_space", "SearchSpace._values", {})
 
 
 @caught_by(judged("violations", "full", 48, 100))
@@ -108,4 +108,4 @@ def anti_affinity_keeps_apart_on_nodes_only(ground: Ground) -> None:
     def near(original: Any) -> Any:
         return lambda self, key: {node: node for node in original(self, key)}
 
-    ground.swap("placement.board", "Board._values", near)
+    ground.swap("placement.search.search_space", "SearchSpace._values", near)

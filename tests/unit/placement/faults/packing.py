@@ -15,7 +15,7 @@ from unit.placement.faults.judges import judged, rule
     judged("false infeasible", "core", 183, 196),
 )
 def packing_is_greedy_only(ground: Ground) -> None:
-    ground.answer("placement.fillings", "Fillings.search", None)
+    ground.answer("placement.search.packing", "NodePatterns.search", None)
 
 
 @caught_by(
@@ -31,7 +31,7 @@ def only_the_fullest_filling_of_a_node_is_tried(ground: Ground) -> None:
 
         return fillings
 
-    ground.swap("placement.fillings", "Fillings._fillings", first)
+    ground.swap("placement.search.packing", "NodePatterns._patterns", first)
 
 
 @caught_by(
@@ -47,7 +47,7 @@ def a_filling_is_full_too_early(ground: Ground) -> None:
 
         return is_full
 
-    ground.swap("placement.fillings", "Fillings._is_full", strict)
+    ground.swap("placement.search.packing", "NodePatterns._is_full", strict)
 
 
 @caught_by(judged("false infeasible", "core", 21, 46, 77))
@@ -55,7 +55,7 @@ def sums_count_the_first_pods_twice(ground: Ground) -> None:
     def strict(original: Any) -> Any:
         return lambda board, jobs: original(board, [*jobs, jobs[0]])
 
-    ground.swap("placement.packing", "_sums_suffice", strict)
+    ground.swap("placement.search.packing", "_sums_suffice", strict)
 
 
 @caught_by(rule(test_fault_gaps.test_k5_nodes_that_cannot_take_the_rest_are_tried_again_with_another_rest))
@@ -76,7 +76,7 @@ def a_failed_packing_is_remembered_by_its_node_alone(ground: Ground) -> None:
 
         return start
 
-    ground.swap("placement.fillings", "Fillings.__init__", forgetful)
+    ground.swap("placement.search.packing", "NodePatterns.__init__", forgetful)
 
 
 @caught_by(judged("violations", "core", 12, 15, 25))
@@ -95,4 +95,4 @@ def merged_pods_all_go_to_the_first_pod_set(ground: Ground) -> None:
 
         return split
 
-    ground.swap("placement.packing", "_split", unfair)
+    ground.swap("placement.search.packing", "_split", unfair)

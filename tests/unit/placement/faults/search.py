@@ -32,24 +32,26 @@ def siblings_are_never_revisited(ground: Ground) -> None:
 
         return options
 
-    ground.swap("placement.search", "Search._options", forward)
+    ground.swap("placement.search.exact_search", "Search._options", forward)
 
 
 @caught_by(judged("false infeasible", "core", 20, 40, 101, 119))
 def only_the_first_candidate_domain_is_tried(ground: Ground) -> None:
-    ground.swap("placement.candidates", "Candidates.single", lambda original: lambda *asked: original(*asked)[:1])
+    ground.swap(
+        "placement.search.candidates", "Candidates.single", lambda original: lambda *asked: original(*asked)[:1]
+    )
 
 
 @caught_by(judged("false infeasible", "core", 1, 40, 119, 155))
 def all_domains_look_alike(ground: Ground) -> None:
     """What is skipped as equal to what was tried is not equal at all."""
-    ground.answer("placement.candidates", "Candidates.look", 0)
+    ground.answer("placement.search.candidates", "Candidates.symmetry_class", 0)
 
 
 @caught_by(judged("optimum missed", "full", 10, 96))
 def domains_look_alike_whatever_is_below_them(ground: Ground) -> None:
     """The look of a node leaves out what is free on it."""
-    ground.answer("placement.looks", "Looks._node_signature", 0)
+    ground.answer("placement.search.symmetry", "Symmetry._node_signature", 0)
 
 
 @caught_by(rule(test_fault_gaps.test_k9_racks_that_look_alike_differ_by_what_is_in_them))
@@ -63,13 +65,13 @@ def a_remembered_failure_forgets_what_was_placed(ground: Ground) -> None:
 
         return state
 
-    ground.swap("placement.search", "Search._state", forgetful)
+    ground.swap("placement.search.exact_search", "Search._state", forgetful)
 
 
 @caught_by(rule(test_rules.test_k9_an_answer_that_was_not_found_in_time_says_so))
 def a_budget_that_ends_is_taken_for_a_proof(ground: Ground) -> None:
     ground.swap(
-        "placement.engine", "Attempt.exhausted", lambda _: property(lambda self: False, lambda self, value: None)
+        "placement.engine", "SearchResult.exhausted", lambda _: property(lambda self: False, lambda self, value: None)
     )
 
 
@@ -84,12 +86,14 @@ def what_is_to_come_must_find_more_than_it_needs(ground: Ground) -> None:
 
         return enough
 
-    ground.swap("placement.search", "Search._leaves_enough", strict)
+    ground.swap("placement.search.exact_search", "Search._leaves_enough", strict)
 
 
 @caught_by(judged("violations", "core", 1, 4, 10))
 def what_shares_nodes_is_solved_apart(ground: Ground) -> None:
-    ground.swap("placement.search", "_pieces", lambda _: lambda board, entries: [[entry] for entry in entries])
+    ground.swap(
+        "placement.search.exact_search", "_pieces", lambda _: lambda board, entries: [[entry] for entry in entries]
+    )
 
 
 @caught_by(judged("violations", "core", 27, 49, 55))
@@ -97,9 +101,9 @@ def a_required_level_is_not_asked(ground: Ground) -> None:
     """Only wishes bind a part to a domain."""
 
     def free(_: Any) -> Any:
-        return lambda self, entry: not entry.settled and entry.part.index in self.candidates.caps
+        return lambda self, entry: not entry.requirement_met and entry.part.index in self.candidates.domain_bounds
 
-    ground.swap("placement.search", "Search._is_bound", free)
+    ground.swap("placement.search.exact_search", "Search._is_bound", free)
 
 
 @caught_by(rule(test_fault_gaps.test_k9_a_large_cluster_is_searched_beyond_the_tightest_domain))
@@ -110,7 +114,7 @@ def only_the_tightest_field_is_searched(ground: Ground) -> None:
 
         return fields
 
-    ground.swap("placement.fields", "fields", first)
+    ground.swap("placement.fit.regions", "find_regions", first)
 
 
 @caught_by(rule(test_fault_gaps.test_k9_a_large_cluster_keeps_every_node_that_some_pod_can_use))
@@ -124,15 +128,15 @@ def nodes_on_which_the_largest_pods_do_not_fit_are_left_out(ground: Ground) -> N
 
         return promising
 
-    ground.swap("placement.fields", "_promising", narrow)
+    ground.swap("placement.fit.regions", "_promising", narrow)
 
 
 @caught_by(judged("violations", "full", 7, 23, 27))
 def fewer_children_than_asked_are_enough(ground: Ground) -> None:
     def lax(original: Any) -> Any:
-        return lambda group, kids, path: max(0, original(group, kids, path) - (group.min_groups is not None))
+        return lambda group, children, path: max(0, original(group, children, path) - (group.min_groups is not None))
 
-    ground.swap("placement.parts", "_needed_kids", lax)
+    ground.swap("placement.gang.gang_tree", "_needed_children", lax)
 
 
 @caught_by(
@@ -146,7 +150,7 @@ def only_the_first_choice_of_children_is_tried(ground: Ground) -> None:
 
         return choices
 
-    ground.swap("placement.choices", "choices", first)
+    ground.swap("placement.gang.child_selection", "choices", first)
 
 
 @caught_by(rule(test_fault_gaps.test_k14_of_several_children_those_that_give_the_better_preference_are_chosen))

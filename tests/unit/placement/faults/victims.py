@@ -24,19 +24,19 @@ def a_protected_gang_is_a_victim(ground: Ground) -> None:
 
         return holders
 
-    ground.swap("placement.holders", "holders", ruthless)
+    ground.swap("placement.gang.running_gangs", "running_gangs", ruthless)
 
 
 @caught_by(judged("violations", "preempt", 6, 8, 9))
 def a_gang_may_be_left_below_its_minimum(ground: Ground) -> None:
-    ground.answer("placement.holders", "is_satisfied", True)
+    ground.answer("placement.gang.running_gangs", "is_satisfied", True)
 
 
 @caught_by(
     rule(test_preemption.test_k10_elastic_pods_go_before_a_whole_gang), judged("victims not cheapest", "preempt", 7)
 )
 def gangs_are_evicted_only_whole(ground: Ground) -> None:
-    ground.answer("placement.holders", "Holder.spares", False)
+    ground.answer("placement.gang.running_gangs", "RunningGang.can_lose", False)
 
 
 @caught_by(
@@ -45,7 +45,11 @@ def gangs_are_evicted_only_whole(ground: Ground) -> None:
 )
 def the_priority_of_victims_does_not_matter(ground: Ground) -> None:
     """As long as they are weaker: the highest of them may go as well as the lowest."""
-    ground.swap("placement.preemption", "_Chase._lowest", lambda _: lambda self, helped: len(self.priorities) - 1)
+    ground.swap(
+        "placement.disrupt.preemption",
+        "_VictimSelection._lowest",
+        lambda _: lambda self, helped: len(self.priorities) - 1,
+    )
 
 
 @caught_by(
@@ -56,4 +60,4 @@ def the_room_of_a_victim_is_idle_at_once(ground: Ground) -> None:
     def hasty(_: Any) -> Any:
         return lambda inventory, slot, pods, count=1: inventory.give(slot, pods.request, pods.host_ports, count)
 
-    ground.swap("placement.holders", "release", hasty)
+    ground.swap("placement.gang.running_gangs", "release", hasty)

@@ -20,30 +20,30 @@ def the_last_wish_comes_first(ground: Ground) -> None:
 
         return order
 
-    ground.swap("placement.parts", "_order_of_wishes", backwards)
+    ground.swap("placement.gang.gang_tree", "_order_of_preferences", backwards)
 
 
 @caught_by(judged("optimum missed", "full", 10, 12, 37))
 def the_number_of_domains_does_not_matter(ground: Ground) -> None:
-    ground.answer("placement.wishes", "fewest_domains", 10**6)
+    ground.answer("placement.search.preferences", "fewest_domains", 10**6)
 
 
 @caught_by(judged("optimum missed", "full", 42, 103), judged("optimum missed", "core", 81))
 def the_distance_of_domains_does_not_matter(ground: Ground) -> None:
-    ground.answer("placement.wishes", "least_distance", 10**6)
+    ground.answer("placement.search.preferences", "least_distance", 10**6)
 
 
 @caught_by(judged("optimum missed", "core", 8, 136, 189))
 def all_domains_are_equally_near(ground: Ground) -> None:
-    ground.answer("placement.search", "apart", 2)
+    ground.answer("placement.search.candidates", "path_distance", 2)
 
 
 @caught_by(rule(test_fault_gaps.test_k6_a_later_wish_leaves_nodes_outside_the_topology_for_the_last))
 def a_node_outside_the_topology_is_as_good_as_any(ground: Ground) -> None:
     def blind(original: Any) -> Any:
-        return lambda *asked: original(*asked)._replace(strays=False)
+        return lambda *asked: original(*asked)._replace(outside_nodes=False)
 
-    ground.swap("placement.wishes", "worth_of", blind)
+    ground.swap("placement.search.preferences", "score_nodes", blind)
 
 
 @caught_by(judged("optimum missed", "hard", 37, 97), judged("optimum missed", "full", 111))
@@ -57,7 +57,7 @@ def a_wish_that_fails_is_given_up_at_once(ground: Ground) -> None:
 
         return scopes
 
-    ground.swap("placement.candidates", "Candidates.scopes_of", hasty)
+    ground.swap("placement.search.candidates", "Candidates.scopes_of", hasty)
 
 
 @caught_by(rule(test_fault_gaps.test_k6_a_later_wish_never_undoes_an_earlier_one))
@@ -65,9 +65,9 @@ def a_later_wish_undoes_an_earlier_one(ground: Ground) -> None:
     """What a wish got is not kept as a bound for those after it."""
 
     def loose(original: Any) -> Any:
-        return lambda wish, got: original(wish, got)._replace(depth=0, strays=True, domains=None, distance=None)
+        return lambda wish, got: original(wish, got)._replace(depth=0, outside_nodes=True, domains=None, distance=None)
 
-    ground.swap("placement.wishes", "_cap", loose)
+    ground.swap("placement.search.preferences", "_domain_bound", loose)
 
 
 @caught_by(rule(test_fault_gaps.test_k14_the_level_is_decided_by_the_minimum_whatever_holds_all_pods))
@@ -99,7 +99,7 @@ def the_fewest_domains_are_not_looked_for(ground: Ground) -> None:
     def any_(original: Any) -> Any:
         return lambda *asked: original(*asked) * 0 + 1
 
-    ground.swap("placement.spans", "Spans.fewest", any_)
+    ground.swap("placement.fit.counting", "DomainsNeeded.fewest", any_)
 
 
 @caught_by(rule(test_rules.test_k6_preferred_falls_back_level_by_level), judged("violations", "core", 8, 10))

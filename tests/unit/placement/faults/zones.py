@@ -12,7 +12,7 @@ from unit.placement.faults.judges import judged, rule
 
 @caught_by(rule(test_zones.test_k12_a_pod_goes_only_where_one_zone_holds_it), judged("violations", "zones", 1, 3))
 def a_zone_gives_whatever_its_node_has(ground: Ground) -> None:
-    ground.swap("inventory.zones", "within", lambda _: lambda own, node: node)
+    ground.swap("inventory.numa_zones", "within", lambda _: lambda own, node: node)
 
 
 @caught_by(
@@ -21,8 +21,8 @@ def a_zone_gives_whatever_its_node_has(ground: Ground) -> None:
 )
 def zones_have_a_node_each(ground: Ground) -> None:
     """What a pod takes in one zone is still there for the next."""
-    ground.answer("placement.shares", "find_shares", ())
-    ground.answer("placement.quick", "_Attempt._still_holds", True)
+    ground.answer("placement.search.numa_sharing", "find_shared_nodes", ())
+    ground.answer("placement.fit.fast_path", "_FastAttempt._still_holds", True)
 
 
 @caught_by(
@@ -30,7 +30,7 @@ def zones_have_a_node_each(ground: Ground) -> None:
     judged("violations", "zones", 28, 34),
 )
 def counting_forgets_that_zones_share_a_node(ground: Ground) -> None:
-    ground.answer("placement.quick", "_Attempt._still_holds", True)
+    ground.answer("placement.fit.fast_path", "_FastAttempt._still_holds", True)
 
 
 @caught_by(
@@ -38,7 +38,7 @@ def counting_forgets_that_zones_share_a_node(ground: Ground) -> None:
     judged("violations", "hard-zones", 60),
 )
 def groups_in_zones_of_one_node_are_solved_apart(ground: Ground) -> None:
-    ground.swap("placement.board", "Board.span", lambda _: lambda board, mask: mask)
+    ground.swap("placement.search.search_space", "SearchSpace.span", lambda _: lambda board, mask: mask)
 
 
 @caught_by(rule(test_zones.test_k12_no_pod_is_put_where_another_one_needs_what_is_left))
@@ -51,8 +51,8 @@ def a_zone_is_always_filled_up(ground: Ground) -> None:
 
         return extend
 
-    ground.swap("placement.fillings", "Fillings._extend", greedy)
-    ground.answer("placement.packing", "_greedy", None)
+    ground.swap("placement.search.packing", "NodePatterns._extend", greedy)
+    ground.answer("placement.search.packing", "_greedy", None)
 
 
 @caught_by(
@@ -63,7 +63,7 @@ def a_pod_whose_zone_is_not_known_is_in_none(ground: Ground) -> None:
     def nowhere(_: Any) -> Any:
         return lambda divided, slot: () if slot == divided.slot else (slot,)
 
-    ground.swap("inventory.zones", "Divided.charged", nowhere)
+    ground.swap("inventory.numa_zones", "DividedNode.charged", nowhere)
 
 
 @caught_by(
@@ -82,10 +82,14 @@ def every_zone_has_ports_of_its_own(ground: Ground) -> None:
 
         return join
 
-    ground.swap("inventory.zones", "Divisions.join", apart)
-    ground.swap("placement.board", "Board._ports", lambda _: lambda board: [set() for _ in board.slots])
+    ground.swap("inventory.numa_zones", "DividedNodes.join", apart)
     ground.swap(
-        "placement.shares", "Share.holds", lambda original: lambda self, request, _: original(self, request, ())
+        "placement.search.search_space", "SearchSpace._ports", lambda _: lambda board: [set() for _ in board.slots]
+    )
+    ground.swap(
+        "placement.search.numa_sharing",
+        "SharedNode.holds",
+        lambda original: lambda self, request, _: original(self, request, ()),
     )
 
 
@@ -106,9 +110,9 @@ def zones_of_one_name_are_one_zone(ground: Ground) -> None:
 
         return labels
 
-    ground.swap("inventory.zones", "labels_for", short)
+    ground.swap("inventory.numa_zones", "labels_for", short)
 
 
 @caught_by(rule(test_zones.test_k10_k12_a_victim_in_another_zone_helps_where_the_node_is_short))
 def only_pods_in_the_same_zone_can_make_room(ground: Ground) -> None:
-    ground.swap("inventory.zones", "Divisions.family", lambda _: lambda divisions, slot: (slot,))
+    ground.swap("inventory.numa_zones", "DividedNodes.family", lambda _: lambda divisions, slot: (slot,))

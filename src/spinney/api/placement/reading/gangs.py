@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spinney.api.placement.problem import Gang, Group, NodeFilter, PodSet, Running, Tie
-from spinney.api.placement.reading.amounts import MAX_AMOUNT, Scale
-from spinney.api.placement.reading.checks import distinct, ports, whole
-from spinney.api.placement.reading.filters import read_filter, unsupported
-from spinney.api.placement.reading.unreadable import MAX_DEPTH, Path, refused, too_deep
+from spinney.api.placement.reading.errors import MAX_DEPTH, Path, refused, too_deep
+from spinney.api.placement.reading.fields import MAX_AMOUNT, Scale, distinct, ports, whole
+from spinney.api.placement.reading.node_filters import read_filter, unsupported
 from spinney.api.placement.reading.wire import WireGang, WireGroup, WirePodSet, WireRunning
 
 Nodes = Mapping[str, frozenset[str]]

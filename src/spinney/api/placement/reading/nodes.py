@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from spinney.api.placement.problem import ZONE_POLICIES, Amounts, Node, Taint, Zone
-from spinney.api.placement.reading.amounts import Scale
-from spinney.api.placement.reading.checks import distinct, one_of, ports
-from spinney.api.placement.reading.filters import read_taints
-from spinney.api.placement.reading.unreadable import Path, refused
+from spinney.api.placement.reading.errors import Path, refused
+from spinney.api.placement.reading.fields import Scale, distinct, one_of, ports
+from spinney.api.placement.reading.node_filters import read_taints
 from spinney.api.placement.reading.wire import WireNode, WireTaint, WireZone
 
 

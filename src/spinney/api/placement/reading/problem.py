@@ -1,21 +1,44 @@
-"""A document in the exchange format to a `Problem`.
-
-Raises `Unreadable` and nothing else. What the format calls `invalid` is read: the engine gives that answer.
-"""
+"""The reader: a document in the exchange format, text or plain values, to a `Problem`."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from spinney.api import documents
+from spinney.api.documents import DocumentError, Limits
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate, Options, Problem, Topology
-from spinney.api.placement.reading.amounts import Scale
-from spinney.api.placement.reading.checks import distinct, one_of, whole
+from spinney.api.placement.reading.errors import Path, Unreadable, refused
+from spinney.api.placement.reading.fields import Scale, distinct, one_of, whole
 from spinney.api.placement.reading.gangs import read_gangs
 from spinney.api.placement.reading.nodes import read_nodes
 from spinney.api.placement.reading.structure import structured
-from spinney.api.placement.reading.unreadable import Path, refused
 from spinney.api.placement.reading.wire import WireConsolidate, WireOptions, WireTopology
+
+PROBLEM = Limits(bytes=1024 * 1024 * 1024, depth=500, values=100_000_000, aliased=1_000_000, text_keys=True)
+"""A cluster of a hundred thousand nodes with all that runs on it, and groups in groups."""
+
+
+def decode_json(body: bytes) -> Any:
+    """The value of a JSON text; raises Unreadable."""
+    try:
+        return documents.read_json(body, limits=PROBLEM)
+    except DocumentError as error:
+        raise Unreadable((), error.problem, error.line) from None
+
+
+def decode_text(body: bytes) -> Any:
+    """The value of a JSON or YAML text in UTF-8; raises Unreadable, with the line where one is known."""
+    try:
+        return documents.read_document(body, limits=PROBLEM)
+    except DocumentError as error:
+        raise Unreadable((), error.problem, error.line) from None
+
+
+def line_of(body: bytes, path: Path) -> int | None:
+    """The line where a field is written, if it can be found."""
+    return documents.line_of(body, path)
+
 
 _DEFAULTS = Consolidate()
 

@@ -12,7 +12,7 @@ import msgspec
 
 from spinney.api.documents.errors import show
 from spinney.api.placement.problem import VERSION
-from spinney.api.placement.reading.unreadable import Path, Unreadable, refused, too_deep
+from spinney.api.placement.reading.errors import Path, Unreadable, refused, too_deep
 from spinney.api.placement.reading.wire import WireGang, WireProblem
 
 _PLACE = re.compile(r"(.*?)(?: - at (`key` in )?`\$([^`]*)`)?", re.DOTALL)

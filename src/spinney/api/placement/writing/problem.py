@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api import quantity
 from spinney.api.placement.problem import (
     VERSION,
     Amounts,
@@ -27,6 +26,7 @@ from spinney.api.placement.problem import (
     Topology,
     Zone,
 )
+from spinney.api.values import quantity
 
 
 def write_problem(problem: Problem) -> Document:

@@ -7,8 +7,8 @@ from typing import Any
 
 from spinney.api.admission import Object
 from spinney.api.labels import DYNAMO_ENABLE_GROVE, DYNAMO_ORIGIN_VERSION, DYNAMO_WORKLOAD_PROVIDER
+from spinney.core.admission.decoding import items, part
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
-from spinney.core.admission.reading import items, part
 
 GROVE, COMPONENT = "grove", "component"
 SET, CLIQUE, GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spinney.api.naming import DEFAULT_TOPOLOGY
+from spinney.api.generated_names import DEFAULT_TOPOLOGY
 
 
 @dataclass(frozen=True, slots=True)

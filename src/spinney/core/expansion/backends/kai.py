@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from spinney.api import naming
-from spinney.api.changes import Change, Create, Delete, Json, Notify, Resource
+from spinney.api import generated_names
+from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Resource
 from spinney.api.domains import NUMA, rank
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -31,8 +31,8 @@ from spinney.api.labels import (
 from spinney.api.meta import ObjectMeta
 from spinney.api.reserved_keys import without_reserved
 from spinney.core.expansion.backends import Capabilities, Find, Marks, Twin
-from spinney.core.expansion.objects import amend, builtins, difference, kept, owner_reference
-from spinney.core.expansion.resources import CLUSTERTOPOLOGIES, KAI_TOPOLOGIES, PODGANGS, PODGROUPS
+from spinney.core.expansion.objects import difference, entries_patch, owner_reference, patch_object, to_builtins
+from spinney.core.expansion.resource_kinds import CLUSTERTOPOLOGIES, KAI_TOPOLOGIES, PODGANGS, PODGROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Kai:
         return Marks({KAI_QUEUE: queue}) if queue else Marks()
 
     def mark_pod(self, gang: str, clique: str) -> Marks:
-        annotations = {KAI_SKIP_PODGROUPER: "true", POD_GROUP_NAME: naming.kai_podgroup(gang)}
+        annotations = {KAI_SKIP_PODGROUPER: "true", POD_GROUP_NAME: generated_names.kai_podgroup(gang)}
         return Marks({KAI_SUBGROUP_NAME: clique}, annotations)
 
     def sync_gang(self, gang: PodGang, find: Find) -> tuple[Change, ...]:
-        name = naming.kai_podgroup(gang.metadata.name)
+        name = generated_names.kai_podgroup(gang.metadata.name)
         live = find(PODGROUPS, gang.metadata.namespace, name)
         if live is None:
             return (_podgroup(gang, name),)
@@ -71,13 +71,15 @@ class Kai:
         if not _is_controlled(metadata, gang.metadata.uid):
             message = f"PodGroup {name} is not owned by PodGang {gang.metadata.name} and is left alone"
             target = PODGANGS.of(gang.metadata)
-            return (Notify(target, gang.metadata.uid, "KAIBackendMappingFailed", message, metadata.uid, warning=True),)
+            return (
+                EmitEvent(target, gang.metadata.uid, "KAIBackendMappingFailed", message, metadata.uid, warning=True),
+            )
         if metadata.deletion_timestamp is not None:
             return ()
         return _put_right(gang, metadata, msgspec.convert(live.get("spec") or {}, PodGroupSpec))
 
     def twin_of(self, topology: ClusterTopology, find: Find) -> Twin | None:
-        name = naming.kai_topology(topology.metadata.name)
+        name = generated_names.kai_topology(topology.metadata.name)
         live = find(KAI_TOPOLOGIES, "", name)
         keys = topology_keys(topology)
         wanted = [{"nodeLabel": key} for key in keys]
@@ -165,7 +167,7 @@ def _podgroup(gang: PodGang, name: str) -> Create:
     metadata = body["metadata"]
     metadata |= {"namespace": gang.metadata.namespace, "labels": dict(gang.metadata.labels)}
     metadata["annotations"] = _annotations(gang)
-    body["spec"] = builtins(podgroup_spec(gang))
+    body["spec"] = to_builtins(podgroup_spec(gang))
     return Create(PODGROUPS.at(name, gang.metadata.namespace), body)
 
 
@@ -181,14 +183,14 @@ def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec) -> tuple
     annotations = _annotations(gang)
     gone = {key: None for key in (TOPOLOGY_NAME, TIED_TO) if key in metadata.annotations and key not in annotations}
     changed = {
-        "labels": kept(metadata.labels, {k: v for k, v in gang.metadata.labels.items() if k != KAI_QUEUE}),
-        "annotations": kept(metadata.annotations, annotations) | gone,
+        "labels": entries_patch(metadata.labels, {k: v for k, v in gang.metadata.labels.items() if k != KAI_QUEUE}),
+        "annotations": entries_patch(metadata.annotations, annotations) | gone,
     }
     patch: Json = {
         "metadata": {key: value for key, value in changed.items() if value},
-        "spec": difference(builtins(live), builtins(wanted)),
+        "spec": difference(to_builtins(live), to_builtins(wanted)),
     }
-    return amend(PODGROUPS, metadata, patch)
+    return patch_object(PODGROUPS, metadata, patch)
 
 
 def _annotations(gang: PodGang) -> Json:

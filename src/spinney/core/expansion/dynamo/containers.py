@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spinney.api import labels as known
-from spinney.api import quantity
 from spinney.api.changes import Json
-from spinney.core.expansion.dynamo import marks
+from spinney.api.values import quantity
+from spinney.core.expansion.dynamo import generated_labels
 from spinney.core.expansion.dynamo.roles import is_worker
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 
@@ -185,7 +185,7 @@ def _common(deployment: Json, component: Json, settings: DynamoSettings) -> list
     metadata = deployment["metadata"]
     found = [
         *(_value(name, value) for name, value in settings.environment.items()),
-        _value("DYN_NAMESPACE", marks.dynamo_namespace(deployment, component)),
+        _value("DYN_NAMESPACE", generated_labels.dynamo_namespace(deployment, component)),
         _value("DYN_COMPONENT", component.get("type", "")),
         _value("DYN_PARENT_DGD_K8S_NAME", metadata["name"]),
         _value("DYN_PARENT_DGD_K8S_NAMESPACE", metadata["namespace"]),
@@ -193,7 +193,7 @@ def _common(deployment: Json, component: Json, settings: DynamoSettings) -> list
         _field("POD_NAMESPACE", "metadata.namespace"),
         _field("POD_UID", "metadata.uid"),
     ]
-    if marks.discovery_of(deployment, settings) == "kubernetes":
+    if generated_labels.discovery_of(deployment, settings) == "kubernetes":
         found.append(_value("DYN_DISCOVERY_BACKEND", "kubernetes"))
     return found
 
@@ -204,7 +204,7 @@ def _of_type(deployment: Json, component: Json) -> list[Json]:
         return [
             _value("DYNAMO_PORT", str(FRONTEND_PORT)),
             _value("DYN_HTTP_PORT", str(FRONTEND_PORT)),
-            _value("DYN_NAMESPACE_PREFIX", marks.dynamo_namespace(deployment, component)),
+            _value("DYN_NAMESPACE_PREFIX", generated_labels.dynamo_namespace(deployment, component)),
         ]
     if kind == "planner":
         return [_value("PLANNER_PROMETHEUS_PORT", str(METRICS_PORT)), _value("DYN_SYSTEM_PORT", str(SYSTEM_PORT))]
@@ -219,7 +219,7 @@ def _of_type(deployment: Json, component: Json) -> list[Json]:
         "NIXL_TELEMETRY_EXPORTER": "prometheus",
         "NIXL_TELEMETRY_PROMETHEUS_PORT": str(NIXL_PORT),
         "DYN_FORWARDPASS_METRIC_PORT": "20380",
-        "DYN_NAMESPACE_WORKER_SUFFIX": marks.worker_hash(deployment),
+        "DYN_NAMESPACE_WORKER_SUFFIX": generated_labels.worker_hash(deployment),
     }
     return [_value(name, value) for name, value in values.items()]
 

@@ -1,14 +1,15 @@
-"""What a DynamoGraphDeployment implies: its workload, what pods need beside it, scale, and status."""
+"""What a DynamoGraphDeployment implies: its workload, what pods need beside it, scale, restart, and status."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from spinney.api.changes import Amend, Change, Create, Expansion, Json, Target, resource_of
+from spinney.api.changes import Change, ChangeSet, Create, Json, Patch, Target, resource_of
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.labels import (
     DYNAMO_KAI_QUEUE,
@@ -17,15 +18,57 @@ from spinney.api.labels import (
     DYNAMO_WORKLOAD_PROVIDER,
 )
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion.dynamo import marks, topology
-from spinney.core.expansion.dynamo.accessories import accessories_of
+from spinney.core.expansion.dynamo import generated_labels, topology
 from spinney.core.expansion.dynamo.framework import BadDeployment, Framework, Observed
 from spinney.core.expansion.dynamo.grove import Grove
+from spinney.core.expansion.dynamo.multinode import Mismatch
 from spinney.core.expansion.dynamo.podcliqueset import queue_of
-from spinney.core.expansion.dynamo.restart import restart_of
-from spinney.core.expansion.dynamo.status import FAILED, Failure, Seen, status_changes, typed_of
-from spinney.core.expansion.dynamo.wiring import Mismatch
+from spinney.core.expansion.dynamo.services import services_of
+from spinney.core.expansion.dynamo.status import FAILED, Failure, ObservedStatus, status_changes, typed_of
 from spinney.core.expansion.objects import difference, owner_reference
+
+RESTARTING, COMPLETED = "Restarting", "Completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """`marks` by component; `status` as the deployment tells it, None where no restart is asked for."""
+
+    marks: Mapping[str, str]
+    status: Json | None = None
+
+
+def restart_of(deployment: Json, carried: Mapping[str, str], busy: Collection[str], settled: bool) -> Restart:
+    """The next step. `carried`: marks of now; `busy`: components that are not ready; `settled`: no update is on."""
+    asked = deployment["spec"].get("restart") or {}
+    name = str(asked.get("id") or "")
+    if not name:
+        return Restart(dict(carried))
+    before = (deployment.get("status") or {}).get("restart") or {}
+    if (before.get("observedID"), before.get("phase")) == (name, COMPLETED):
+        return Restart(dict(carried), {"observedID": name, "phase": COMPLETED})
+    strategy = asked.get("strategy") or {}
+    order = _order(deployment, strategy.get("order") or ())
+    open_ = [one for one in order if carried.get(one) != name or one in busy or not settled]
+    if strategy.get("type", "Sequential") == "Sequential":
+        open_ = _one_of(open_, order, carried, name, settled)
+    marks = {**carried, **dict.fromkeys(open_, name)}
+    phase = RESTARTING if open_ else COMPLETED
+    return Restart(marks, {"observedID": name, "phase": phase, **({"inProgress": open_} if open_ else {})})
+
+
+def _one_of(open_: list[str], order: list[str], carried: Mapping[str, str], name: str, settled: bool) -> list[str]:
+    """The one whose turn it is: the last that was begun while pods change, else the next."""
+    begun = [one for one in order if carried.get(one) == name]
+    return begun[-1:] if begun and not settled else open_[:1]
+
+
+def _order(deployment: Json, first: Collection[str]) -> list[str]:
+    """Those that are named come first, the others in the order of the deployment."""
+    known = [one["name"] for one in deployment["spec"].get("components") or ()]
+    named = [one for one in first if one in known]
+    return [*named, *(one for one in known if one not in named)]
+
 
 DEPLOYMENTS = resource_of(DynamoGraphDeployment)
 GROVE: Framework = Grove()
@@ -35,11 +78,11 @@ _MISSHAPEN = (AttributeError, TypeError, KeyError, ValueError, IndexError)
 _TWO_SCHEDULERS = "kai-scheduler and volcano scheduler integrations cannot both be enabled for Grove"
 
 
-def expand(deployment: Json, observed: Observed, framework: Framework = GROVE) -> Expansion:
+def expand(deployment: Json, observed: Observed, framework: Framework = GROVE) -> ChangeSet:
     """All of it; a deployment that is going takes what it owns with it."""
     typed = typed_of(deployment)
     if typed.metadata.deletion_timestamp is not None:
-        return Expansion()
+        return ChangeSet()
     progress = framework.progress(deployment, observed)
     busy = {one.name for one in progress if one.why}
     restart = restart_of(deployment, framework.restarted(observed), busy, framework.is_settled(observed))
@@ -58,18 +101,18 @@ def expand(deployment: Json, observed: Observed, framework: Framework = GROVE) -
     if failure is None and observed.refusal:
         failure = Failure(FAILED, observed.refusal)
     told = framework.topology(observed) if topology.is_constrained(deployment) else None
-    seen = Seen(framework.name_of(deployment), progress, told, observed.gangs, failure, restart.status)
-    return Expansion((*changes, *status_changes(DEPLOYMENTS, typed, seen, observed.now_s)))
+    seen = ObservedStatus(framework.name_of(deployment), progress, told, observed.gangs, failure, restart.status)
+    return ChangeSet((*changes, *status_changes(DEPLOYMENTS, typed, seen, observed.now_s)))
 
 
 def _failure(deployment: Json, observed: Observed) -> Failure | None:
-    provider = marks.annotations_of(deployment).get(DYNAMO_WORKLOAD_PROVIDER, "grove")
+    provider = generated_labels.annotations_of(deployment).get(DYNAMO_WORKLOAD_PROVIDER, "grove")
     if provider != "grove":
         message = f"workload provider {provider!r} is not supported: deployments are rendered as PodCliqueSets only"
         return Failure(_UNSUPPORTED, message)
     if observed.settings.kai and observed.settings.volcano:
         return Failure(FAILED, _TWO_SCHEDULERS)
-    named = marks.annotations_of(deployment).get(DYNAMO_KAI_QUEUE, "").strip()
+    named = generated_labels.annotations_of(deployment).get(DYNAMO_KAI_QUEUE, "").strip()
     if named and observed.settings.kai and not observed.queue_exists:
         queue = queue_of(deployment, observed.settings)
         return Failure(
@@ -83,9 +126,9 @@ def _failure(deployment: Json, observed: Observed) -> Failure | None:
 def _missing(deployment: Json, owner: ObjectMeta, observed: Observed) -> list[Change]:
     """What pods need beside the workload and is not there."""
     found: list[Change] = []
-    for target, content in accessories_of(deployment, observed.settings).items():
+    for target, content in services_of(deployment, observed.settings).items():
         if target not in observed.present:
-            found.append(Create(target, _body(target, marks.set_labels(deployment), {}, owner, content)))
+            found.append(Create(target, _body(target, generated_labels.set_labels(deployment), {}, owner, content)))
     return found
 
 
@@ -107,7 +150,7 @@ def _workload_changes(wanted: Json, owner: ObjectMeta, observed: Observed, frame
         "metadata": {"labels": wanted["metadata"]["labels"], "annotations": annotations},
         "spec": difference(live["spec"], wanted["spec"]),
     }
-    return [Amend(target, patch, metadata["uid"], metadata["resourceVersion"])]
+    return [Patch(target, patch, metadata["uid"], metadata["resourceVersion"])]
 
 
 def _hash(wanted: Json) -> str:

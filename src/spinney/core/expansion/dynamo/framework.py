@@ -13,10 +13,10 @@ from spinney.api.changes import Change, Json, Resource, Target
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podgang import PodGang
-from spinney.core.expansion.dynamo.readiness import Progress
 from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.status import Progress
 
-Told = tuple[str, str, str]
+ConditionText = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 
@@ -71,6 +71,6 @@ class Framework(Protocol):
         """Whether pods are as the object wants them, as far as the framework has told."""
         ...
 
-    def topology(self, observed: Observed) -> Told:
+    def topology(self, observed: Observed) -> ConditionText:
         """Whether constraints are enforced."""
         ...

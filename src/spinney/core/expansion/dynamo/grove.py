@@ -12,12 +12,11 @@ from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.labels import DYNAMO_COMPONENT, DYNAMO_RESTART_AT
 from spinney.api.meta import Condition
 from spinney.core.expansion.dynamo import names, topology
-from spinney.core.expansion.dynamo.framework import Observed, Told
+from spinney.core.expansion.dynamo.framework import ConditionText, Observed
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
-from spinney.core.expansion.dynamo.readiness import Progress, progress_of
 from spinney.core.expansion.dynamo.roles import is_group, replicas_of
-from spinney.core.expansion.dynamo.status import topology_finding
-from spinney.core.expansion.resources import PODCLIQUES, PODCLIQUESETS, SCALING_GROUPS
+from spinney.core.expansion.dynamo.status import Progress, progress_of, topology_finding
+from spinney.core.expansion.resource_kinds import PODCLIQUES, PODCLIQUESETS, SCALING_GROUPS
 
 _UNAVAILABLE = "TopologyLevelsUnavailable"
 
@@ -73,7 +72,7 @@ class Grove:
         seen = status.get("observedGeneration") == metadata.get("generation")
         return seen and (progress is None or bool(progress.get("updateEndedAt")))
 
-    def topology(self, observed: Observed) -> Told:
+    def topology(self, observed: Observed) -> ConditionText:
         live = observed.workload
         generation = int(live["metadata"].get("generation", 0)) if live is not None else 0
         return topology_finding(_condition(live), generation)

@@ -12,12 +12,12 @@ from spinney.api.labels import (
     DYNAMO_UPDATE_STRATEGY,
     DYNAMO_VOLCANO_QUEUE,
 )
-from spinney.core.expansion.dynamo import marks, names, topology
+from spinney.core.expansion.dynamo import generated_labels, names, topology
 from spinney.core.expansion.dynamo.framework import BadDeployment
+from spinney.core.expansion.dynamo.multinode import starts_after
 from spinney.core.expansion.dynamo.pods import pod_spec, takes_queue
 from spinney.core.expansion.dynamo.roles import Role, is_group, min_available_of, replicas_of, roles_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
-from spinney.core.expansion.dynamo.wiring import starts_after
 
 VOLCANO_QUEUE = "scheduling.grove.io/volcano-queue"
 UPDATE_STRATEGIES = ("RollingRecreate", "OnDelete")
@@ -25,7 +25,7 @@ UPDATE_STRATEGIES = ("RollingRecreate", "OnDelete")
 
 def queue_of(deployment: Json, settings: DynamoSettings) -> str:
     """The queue that is named, else the default one."""
-    return marks.annotations_of(deployment).get(DYNAMO_KAI_QUEUE, "").strip() or settings.default_queue
+    return generated_labels.annotations_of(deployment).get(DYNAMO_KAI_QUEUE, "").strip() or settings.default_queue
 
 
 def podcliqueset_of(
@@ -67,7 +67,7 @@ def podcliqueset_of(
         "metadata": {
             "name": names.podcliqueset(metadata["name"], components),
             "namespace": metadata["namespace"],
-            "labels": marks.set_labels(deployment),
+            "labels": generated_labels.set_labels(deployment),
             "annotations": {**(spec.get("annotations") or {}), **_volcano_queue(deployment, settings)},
         },
         "spec": {"replicas": 1, **_strategy(deployment), "template": template},
@@ -81,12 +81,12 @@ def _mark(cliques: list[Json], restarts: Mapping[str, str]) -> None:
 
 
 def _volcano_queue(deployment: Json, settings: DynamoSettings) -> dict[str, str]:
-    queue = marks.annotations_of(deployment).get(DYNAMO_VOLCANO_QUEUE, "").strip()
+    queue = generated_labels.annotations_of(deployment).get(DYNAMO_VOLCANO_QUEUE, "").strip()
     return {VOLCANO_QUEUE: queue} if settings.volcano and queue else {}
 
 
 def _strategy(deployment: Json) -> Json:
-    asked = marks.annotations_of(deployment).get(DYNAMO_UPDATE_STRATEGY)
+    asked = generated_labels.annotations_of(deployment).get(DYNAMO_UPDATE_STRATEGY)
     if asked is None:
         return {}
     if asked not in UPDATE_STRATEGIES:
@@ -108,8 +108,8 @@ def _clique(deployment: Json, component: Json, role: Role, settings: DynamoSetti
         spec["startsAfter"] = after
     clique: Json = {
         "name": role.clique,
-        "labels": marks.clique_labels(deployment, component, settings, queue),
-        "annotations": marks.clique_annotations(deployment, component),
+        "labels": generated_labels.clique_labels(deployment, component, settings, queue),
+        "annotations": generated_labels.clique_annotations(deployment, component),
         "spec": spec,
     }
     constraint = None if grouped else topology.constraint_of(component)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spinney.api.changes import Json
 from spinney.api.labels import SCHEDULER_KAI
-from spinney.core.expansion.dynamo import containers, marks, wiring
+from spinney.core.expansion.dynamo import containers, generated_labels, multinode
 from spinney.core.expansion.dynamo.roles import Role
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 
@@ -27,7 +27,7 @@ def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSett
         pod["volumes"] = [dict(one) for one in volumes]
     if chosen := _scheduler(settings):
         pod.setdefault("schedulerName", chosen)
-    wiring.wire(deployment, component, role, pod, settings)
+    multinode.wire(deployment, component, role, pod, settings)
     return pod
 
 
@@ -53,7 +53,7 @@ def _base(deployment: Json, component: Json, settings: DynamoSettings) -> Json:
         base["securityContext"] = {"fsGroup": 1000}
     if kind in ACCOUNTS:
         base["serviceAccountName"] = ACCOUNTS[kind]
-    elif marks.discovery_of(deployment, settings) == "kubernetes":
+    elif generated_labels.discovery_of(deployment, settings) == "kubernetes":
         base["serviceAccountName"] = service_account(deployment["metadata"]["name"])
     return base
 

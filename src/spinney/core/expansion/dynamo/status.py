@@ -1,20 +1,116 @@
-"""Status of a deployment: components, Ready with its reason, topology translated by reason, score (D9, D10, D13)."""
+"""Status of a deployment: how far each component is (1.3), Ready with its reason, topology by reason, score (D9, D10,
+D13).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from spinney.api.changes import Change, Json, Notify, Resource
+from spinney.api.changes import Change, EmitEvent, Json, Resource
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podgang import PodGang
+from spinney.api.labels import SCALING_GROUP
 from spinney.api.meta import Condition, condition
-from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, Finding, conditions
-from spinney.core.expansion.dynamo.readiness import Progress
-from spinney.core.expansion.objects import report
+from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, ConditionChange, conditions
+from spinney.core.expansion.dynamo import generated_labels, names
+from spinney.core.expansion.dynamo.roles import is_group, replicas_of
+from spinney.core.expansion.objects import status_update
+
+NOT_THERE, CAPACITY, UPDATING, NOT_READY = (
+    "some_resources_are_not_ready",
+    "insufficient_capacity",
+    "updating",
+    "pods_not_ready",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`why` is empty for a component that is ready."""
+
+    name: str
+    status: Json | None
+    reason: str = ""
+    why: str = ""
+
+
+def progress_of(
+    deployment: Json,
+    component: Json,
+    podcliqueset: str,
+    cliques: Mapping[str, PodClique],
+    groups: Mapping[str, PodCliqueScalingGroup],
+) -> Progress:
+    """What the object behind a component says of it."""
+    name, behind = component["name"], names.child(podcliqueset, component["name"])
+    wanted = replicas_of(component)
+    if is_group(component):
+        group = groups.get(behind)
+        if group is None:
+            return Progress(name, None, NOT_THERE, "resource not found")
+        numbers = group.status
+        ready = numbers.available_replicas
+        told = {"availableReplicas": ready}
+        status = _status(deployment, component, group, "PodCliqueScalingGroup", told)
+        members = [one for _, one in sorted(cliques.items()) if one.metadata.labels.get(SCALING_GROUP) == behind]
+        return _failed(_judged(name, group, wanted, ready, status), wanted, group, *members)
+    clique = cliques.get(behind)
+    if clique is None:
+        return Progress(name, None, NOT_THERE, "resource not found")
+    told = {"readyReplicas": clique.status.ready_replicas}
+    status = _status(deployment, component, clique, "PodClique", told)
+    gated = clique.status.schedule_gated_replicas
+    judged = _failed(_judged(name, clique, wanted, clique.status.ready_replicas, status), wanted, clique)
+    if judged.why and judged.reason != NOT_THERE and gated:
+        return Progress(name, status, CAPACITY, f"schedule-gated replicas: {gated}")
+    return judged
+
+
+def _failed(judged: Progress, wanted: int, *behind: PodClique | PodCliqueScalingGroup) -> Progress:
+    """What could not be made is no matter of capacity: the first failure that is told of the objects behind."""
+    failures = [error.description for one in behind for error in one.status.last_errors]
+    if judged.reason != CAPACITY or behind[0].status.scheduled_replicas >= wanted or not failures:
+        return judged
+    return Progress(judged.name, judged.status, NOT_THERE, failures[0])
+
+
+def _judged(name: str, behind: PodClique | PodCliqueScalingGroup, wanted: int, ready: int, status: Json) -> Progress:
+    numbers = behind.status
+    if numbers.observed_generation is None or numbers.observed_generation < behind.metadata.generation:
+        return Progress(name, status, NOT_THERE, "not yet observed")
+    if wanted == 0 or numbers.replicas == numbers.updated_replicas == ready == wanted:
+        return Progress(name, status)
+    unscheduled = condition(numbers.conditions, "PodCliqueScheduled")
+    scheduled = numbers.scheduled_replicas
+    if unscheduled is not None and unscheduled.status == "False" and unscheduled.reason == "InsufficientScheduledPods":
+        return Progress(name, status, CAPACITY, unscheduled.message)
+    if scheduled < wanted:
+        return Progress(name, status, CAPACITY, f"insufficient scheduled replicas: scheduled={scheduled}/{wanted}")
+    if numbers.updated_replicas != wanted or numbers.replicas != wanted:
+        return Progress(name, status, UPDATING, f"desired={wanted}, updated={numbers.updated_replicas}")
+    return Progress(name, status, NOT_READY, f"scheduled but ready={ready}/{wanted}")
+
+
+def _status(
+    deployment: Json, component: Json, behind: PodClique | PodCliqueScalingGroup, kind: str, told: Json
+) -> Json:
+    numbers = behind.status
+    return {
+        "componentKind": kind,
+        "componentNames": [behind.metadata.name],
+        "runtimeNamespace": generated_labels.dynamo_namespace(deployment, component),
+        "replicas": numbers.replicas,
+        "updatedReplicas": numbers.updated_replicas,
+        "scheduledReplicas": numbers.scheduled_replicas,
+        **told,
+    }
+
 
 READY, ENFORCED, AVAILABLE = "Ready", "TopologyConstraintsEnforced", "TopologyLevelsAvailable"
 FAILED = "failed_to_reconcile_the_resources"
@@ -62,16 +158,16 @@ def _levels_gone(message: str) -> str:
     return f"Topology {words} no longer available in the cluster topology"
 
 
-def ready_finding(workload: str, progress: Sequence[Progress], failure: Failure | None) -> Finding:
+def ready_finding(workload: str, progress: Sequence[Progress], failure: Failure | None) -> ConditionChange:
     if failure is not None:
-        return Finding(READY, FALSE, failure.reason, failure.message)
+        return ConditionChange(READY, FALSE, failure.reason, failure.message)
     waiting = [one for one in progress if one.why]
     if not waiting:
-        return Finding(READY, TRUE, _ALL_READY, "All resources are ready")
+        return ConditionChange(READY, TRUE, _ALL_READY, "All resources are ready")
     reasons = {one.reason for one in waiting}
     reason = reasons.pop() if len(reasons) == 1 else _MIXED
     shown = "; ".join(f"{workload}: {one.name}: {one.why}" for one in waiting)
-    return Finding(READY, FALSE, reason, f"Resources not ready: {shown}")
+    return ConditionChange(READY, FALSE, reason, f"Resources not ready: {shown}")
 
 
 def placement_of(gangs: Sequence[PodGang]) -> Json | None:
@@ -85,7 +181,7 @@ def placement_of(gangs: Sequence[PodGang]) -> Json | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedStatus:
     """What the status is made of. `topology`: status, reason and message, None without constraints."""
 
     workload: str
@@ -96,13 +192,15 @@ class Seen:
     restart: Json | None = None
 
 
-def status_changes(resource: Resource, typed: DynamoGraphDeployment, seen: Seen, now_s: float) -> tuple[Change, ...]:
+def status_changes(
+    resource: Resource, typed: DynamoGraphDeployment, seen: ObservedStatus, now_s: float
+) -> tuple[Change, ...]:
     """The status, if it changes, and events about what got better or worse."""
     before, generation = typed.status, typed.metadata.generation
     ready = ready_finding(seen.workload, seen.progress, seen.failure)
     findings = [ready]
     if seen.topology is not None:
-        findings += [Finding(kind, *seen.topology) for kind in (ENFORCED, AVAILABLE)]
+        findings += [ConditionChange(kind, *seen.topology) for kind in (ENFORCED, AVAILABLE)]
     gone = () if seen.topology is not None else (ENFORCED, AVAILABLE)
     wanted: Json = {
         "observedGeneration": generation,
@@ -117,22 +215,22 @@ def status_changes(resource: Resource, typed: DynamoGraphDeployment, seen: Seen,
         wanted["placement"] = placement
     if seen.restart is not None:
         wanted["restart"] = seen.restart
-    written = report(resource, typed.metadata, before, wanted)
+    written = status_update(resource, typed.metadata, before, wanted)
     return (*written, *_notices(resource, typed, seen)) if written else ()
 
 
-def _state(ready: Finding, failure: Failure | None) -> str:
+def _state(ready: ConditionChange, failure: Failure | None) -> str:
     if failure is not None:
         return "failed"
     return "successful" if ready.status == TRUE else "pending"
 
 
-def _notices(resource: Resource, typed: DynamoGraphDeployment, seen: Seen) -> list[Notify]:
+def _notices(resource: Resource, typed: DynamoGraphDeployment, seen: ObservedStatus) -> list[EmitEvent]:
     target, metadata = resource.of(typed.metadata), typed.metadata
-    found: list[Notify] = []
+    found: list[EmitEvent] = []
 
     def tell(reason: str, message: str, *, warning: bool) -> None:
-        found.append(Notify(target, metadata.uid, reason, message, metadata.resource_version, warning=warning))
+        found.append(EmitEvent(target, metadata.uid, reason, message, metadata.resource_version, warning=warning))
 
     if seen.topology is not None:
         old = condition(typed.status.conditions, ENFORCED)

@@ -13,28 +13,30 @@ from spinney.api.labels import (
     PODGANG,
     TOPOLOGY_NAME,
 )
-from spinney.core.grouping.chain import Chain, Owner, whole
-from spinney.core.grouping.mistakes import MistakeError, annotation, label
-from spinney.core.grouping.shape import Lookups, Shape, minimum, podgroup_name
+from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, podgroup_name
+from spinney.core.grouping.owner_chain import Owner, OwnerChain, whole
 from spinney.core.grouping.topology import levels_of
+from spinney.core.grouping.user_errors import InvalidFieldError, annotation, label
 
 T = TypeVar("T")
 
 _MISSING = PodGroupTopologyConstraint()
 
 
-def shape(chain: Chain, lookups: Lookups) -> Shape:
+def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     """Raises a mistake where the pod belongs to no PodGang, or the gang does not know the pod."""
     gang = gang_of(chain)
     parts = _parts(gang, topology_named(gang), lookups)
     part = _part_of(chain, gang)
-    return Shape(podgroup_name(gang.name, gang.uid), gang, max(minimum(parts), 1), parts, part)
+    return GroupShape(podgroup_name(gang.name, gang.uid), gang, max(minimum(parts), 1), parts, part)
 
 
-def gang_of(chain: Chain) -> Owner:
+def gang_of(chain: OwnerChain) -> Owner:
     if chain.gang is None:
         name = chain.pod.metadata.labels.get(PODGANG)
-        raise MistakeError(chain.pod.title, label(PODGANG), name, "the name of a PodGang in the namespace of the pod")
+        raise InvalidFieldError(
+            chain.pod.title, label(PODGANG), name, "the name of a PodGang in the namespace of the pod"
+        )
     return chain.gang.under(chain.top)
 
 
@@ -42,7 +44,7 @@ def topology_named(gang: Owner) -> str:
     return gang.annotations.get(TOPOLOGY_NAME) or gang.annotations.get(KAI_TOPOLOGY, "")
 
 
-def root_constraint(chain: Chain, lookups: Lookups) -> PodGroupTopologyConstraint:
+def root_constraint(chain: OwnerChain, lookups: Lookups) -> PodGroupTopologyConstraint:
     """What the gang says; what it does not say is filled in from annotations."""
     gang = gang_of(chain)
     topology = topology_named(gang)
@@ -74,23 +76,23 @@ def _parts(gang: Owner, topology: str, lookups: Lookups) -> tuple[SubGroup, ...]
         name = _name(gang, group, path)
         least = whole(gang, group, "minReplicas", f"{path}.minReplicas")
         if not least:
-            raise MistakeError(gang, f"{path}.minReplicas", least, "a whole number of 1 or more")
+            raise InvalidFieldError(gang, f"{path}.minReplicas", least, "a whole number of 1 or more")
         constraint = _constraint(gang, _pack(gang, group, path), topology, lookups)
         parts.append(SubGroup(name, least, parent=parents.get(name), topology_constraint=constraint))
     return tuple(parts)
 
 
-def _part_of(chain: Chain, gang: Owner) -> str:
+def _part_of(chain: OwnerChain, gang: Owner) -> str:
     pod = chain.pod.metadata
     for index, group in enumerate(gang.items("spec", "podgroups")):
         path = f"spec.podgroups[{index}]"
         for number, reference in enumerate(_listed(gang, group, "podReferences", path, dict, "objects")):
             if reference.get("namespace", gang.namespace) != gang.namespace:
                 path = f"{path}.podReferences[{number}].namespace"
-                raise MistakeError(gang, path, reference.get("namespace"), f"{gang.namespace}, the gang's own")
+                raise InvalidFieldError(gang, path, reference.get("namespace"), f"{gang.namespace}, the gang's own")
             if reference.get("name") == pod.name:
                 return str(group["name"])
-    raise MistakeError(gang, "spec.podgroups[].podReferences", None, f"a reference to {chain.pod.title}")
+    raise InvalidFieldError(gang, "spec.podgroups[].podReferences", None, f"a reference to {chain.pod.title}")
 
 
 def _listed(gang: Owner, part: Json, key: str, path: str, kind: type[T], word: str) -> list[T]:
@@ -98,14 +100,14 @@ def _listed(gang: Owner, part: Json, key: str, path: str, kind: type[T], word: s
     if found is None:
         return []
     if not isinstance(found, list) or not all(isinstance(one, kind) for one in found):
-        raise MistakeError(gang, f"{path}.{key}", found, f"a list of {word}")
+        raise InvalidFieldError(gang, f"{path}.{key}", found, f"a list of {word}")
     return found
 
 
 def _name(gang: Owner, part: Json, path: str) -> str:
     name = part.get("name")
     if not isinstance(name, str) or not name:
-        raise MistakeError(gang, f"{path}.name", name, "a name")
+        raise InvalidFieldError(gang, f"{path}.name", name, "a name")
     return name
 
 
@@ -113,7 +115,7 @@ def _pack(gang: Owner, part: Json, path: str) -> Json:
     constraint = part.get("topologyConstraint") or {}
     pack = constraint.get("packConstraint") if isinstance(constraint, dict) else constraint
     if pack is not None and not isinstance(pack, dict):
-        raise MistakeError(gang, f"{path}.topologyConstraint.packConstraint", pack, "an object")
+        raise InvalidFieldError(gang, f"{path}.topologyConstraint.packConstraint", pack, "an object")
     return pack or {}
 
 

@@ -8,30 +8,30 @@ from __future__ import annotations
 import re
 
 from spinney.api.labels import KAI_SEGMENT_SIZE
-from spinney.core.grouping.chain import Chain, Owner
-from spinney.core.grouping.shape import Lookups, Shape, one_per_pod, podgroup_name, whole_owner
+from spinney.core.grouping.group_shape import GroupShape, Lookups, one_per_pod, podgroup_name, whole_owner
+from spinney.core.grouping.owner_chain import Owner, OwnerChain
 from spinney.core.grouping.topology import asks_for_topology
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def shape(chain: Chain, lookups: Lookups) -> Shape:
+def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     if is_gang(chain):
         return whole_owner(chain, gang_size(chain.top))
     return one_per_pod(chain, chain.top.uid)
 
 
-def of_cron_job(chain: Chain, lookups: Lookups) -> Shape:
+def of_cron_job(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     """One group for each run. A pod that is not of a run stands for itself."""
     job = chain.of_kind("batch", "Job")
     if job is None:
         return one_per_pod(chain)
     run = job.under(chain.top)
-    size = gang_size(run) if is_gang(Chain(chain.pod, (run,))) else 1
-    return Shape(podgroup_name(run.name, run.uid), run, size)
+    size = gang_size(run) if is_gang(OwnerChain(chain.pod, (run,))) else 1
+    return GroupShape(podgroup_name(run.name, run.uid), run, size)
 
 
-def is_gang(chain: Chain) -> bool:
+def is_gang(chain: OwnerChain) -> bool:
     return asks_for_topology(chain.top.annotations) or KAI_SEGMENT_SIZE in chain.pod.metadata.annotations
 
 

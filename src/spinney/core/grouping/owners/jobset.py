@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from spinney.api.changes import Json
 from spinney.api.labels import JOBSET_REPLICATED_JOB
-from spinney.core.grouping.chain import Chain, Owner, whole
-from spinney.core.grouping.mistakes import MistakeError, label
-from spinney.core.grouping.shape import Lookups, Shape, podgroup_name, whole_owner
+from spinney.core.grouping.group_shape import GroupShape, Lookups, podgroup_name, whole_owner
+from spinney.core.grouping.owner_chain import Owner, OwnerChain, whole
+from spinney.core.grouping.user_errors import InvalidFieldError, label
 
 IN_ORDER = "InOrder"
 
 
-def shape(chain: Chain, lookups: Lookups) -> Shape:
+def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     top = chain.top
     sizes = {str(job.get("name", "")): _size(top, job, index) for index, job in enumerate(_jobs(top))}
     order = top.word("spec", "startupPolicy", "startupPolicyOrder") or IN_ORDER
@@ -22,13 +22,13 @@ def shape(chain: Chain, lookups: Lookups) -> Shape:
         return whole_owner(chain, max(sum(sizes.values()), 1))
     name = chain.pod.metadata.labels.get(JOBSET_REPLICATED_JOB)
     if name is None or name not in sizes:
-        raise MistakeError(
+        raise InvalidFieldError(
             chain.pod.title,
             label(JOBSET_REPLICATED_JOB),
             name,
             f"a replicated job of {top}: {', '.join(sorted(sizes))}",
         )
-    return Shape(podgroup_name(top.name, top.uid, name), top, max(sizes[name], 1))
+    return GroupShape(podgroup_name(top.name, top.uid, name), top, max(sizes[name], 1))
 
 
 def _jobs(top: Owner) -> list[Json]:
@@ -40,7 +40,7 @@ def _size(top: Owner, job: Json, index: int) -> int:
     template = job.get("template")
     spec = template.get("spec") if isinstance(template, dict) else None
     if not isinstance(spec, dict):
-        raise MistakeError(top, f"{path}.template.spec", spec, "the spec of a Job")
+        raise InvalidFieldError(top, f"{path}.template.spec", spec, "the spec of a Job")
     replicas = _or_one(whole(top, job, "replicas", f"{path}.replicas"))
     parallelism = _or_one(whole(top, spec, "parallelism", f"{path}.template.spec.parallelism"))
     completions = whole(top, spec, "completions", f"{path}.template.spec.completions")

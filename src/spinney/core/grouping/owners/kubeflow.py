@@ -7,27 +7,27 @@ from dataclasses import replace
 
 from spinney.api.kinds.podgroup import SubGroup
 from spinney.api.labels import KUBEFLOW_JOB_ROLE, KUBEFLOW_REPLICA_TYPE
-from spinney.core.grouping.chain import Chain, Owner, whole
-from spinney.core.grouping.mistakes import MistakeError, label
+from spinney.core.grouping.group_shape import GroupShape, Lookups, podgroup_name, whole_owner
+from spinney.core.grouping.owner_chain import Owner, OwnerChain, whole
 from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.shape import Lookups, Shape, podgroup_name, whole_owner
+from spinney.core.grouping.user_errors import InvalidFieldError, label
 
 MASTER, WORKER, LAUNCHER = "master", "worker", "launcher"
 
 
-def tensorflow(chain: Chain, lookups: Lookups) -> Shape:
+def tensorflow(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     return whole_owner(chain, _minimum(chain.top, _replicas(chain.top, "tfReplicaSpecs")))
 
 
-def xgboost(chain: Chain, lookups: Lookups) -> Shape:
+def xgboost(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     return whole_owner(chain, _minimum(chain.top, _replicas(chain.top, "xgbReplicaSpecs")))
 
 
-def jax(chain: Chain, lookups: Lookups) -> Shape:
+def jax(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     return whole_owner(chain, _minimum(chain.top, _replicas(chain.top, "jaxReplicaSpecs", (WORKER,))))
 
 
-def mpi(chain: Chain, lookups: Lookups) -> Shape:
+def mpi(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     """A launcher that waits for its workers is not waited for until it is there."""
     top = chain.top
     replicas = _replicas(top, "mpiReplicaSpecs", (LAUNCHER, WORKER))
@@ -40,7 +40,7 @@ def mpi(chain: Chain, lookups: Lookups) -> Shape:
     return whole_owner(chain, max(needed, 1))
 
 
-def pytorch(chain: Chain, lookups: Lookups) -> Shape:
+def pytorch(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     """Master and workers are parts of their own: segments are cut out of the workers."""
     top = chain.top
     replicas = _replicas(top, "pytorchReplicaSpecs")
@@ -51,7 +51,7 @@ def pytorch(chain: Chain, lookups: Lookups) -> Shape:
     parts = tuple(SubGroup(role, minima[role]) for role in (MASTER, WORKER) if role in replicas)
     role = chain.pod.metadata.labels.get(KUBEFLOW_REPLICA_TYPE, "").lower()
     if role not in replicas:
-        raise MistakeError(
+        raise InvalidFieldError(
             chain.pod.title,
             label(KUBEFLOW_REPLICA_TYPE),
             role or None,
@@ -68,7 +68,7 @@ def _replicas(top: Owner, field: str, mandatory: Sequence[str] = ()) -> dict[str
         found[role.lower()] = 1 if count is None else count
     for role in mandatory:
         if role not in found:
-            raise MistakeError(top, f"spec.{field}.{role.capitalize()}", None, "the replicas of that role")
+            raise InvalidFieldError(top, f"spec.{field}.{role.capitalize()}", None, "the replicas of that role")
     return found
 
 

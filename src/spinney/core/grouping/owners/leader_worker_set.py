@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from spinney.api.kinds.podgroup import SubGroup
 from spinney.api.labels import KAI_SEGMENT_SIZE, LWS_GROUP_INDEX, LWS_WORKER_INDEX
-from spinney.core.grouping.chain import Chain, Owner
-from spinney.core.grouping.mistakes import MistakeError, label
-from spinney.core.grouping.shape import Lookups, Shape, minimum, podgroup_name
+from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, podgroup_name
+from spinney.core.grouping.owner_chain import Owner, OwnerChain
 from spinney.core.grouping.topology import segments_said
+from spinney.core.grouping.user_errors import InvalidFieldError, label
 
 LEADER, WORKERS, REPLICA = "leader", "workers", "replica"
 _TEMPLATE = ("spec", "leaderWorkerTemplate")
 
 
-def shape(chain: Chain, lookups: Lookups) -> Shape:
+def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     top, labels = chain.top, chain.pod.metadata.labels
     index = labels.get(LWS_GROUP_INDEX)
     if index is None:
-        raise MistakeError(chain.pod.title, label(LWS_GROUP_INDEX), None, f"the replica of {top} that the pod is of")
+        raise InvalidFieldError(
+            chain.pod.title, label(LWS_GROUP_INDEX), None, f"the replica of {top} that the pod is of"
+        )
     size = max(top.count(*_TEMPLATE, "size") or 1, 1)
     wanted = 1 if _awaits_leader(top, index, lookups) else size
     segments = _segments(top)
@@ -29,7 +31,7 @@ def shape(chain: Chain, lookups: Lookups) -> Shape:
     if segments and top.word(*_TEMPLATE, "subGroupPolicy", "subGroupPolicyType") != "LeaderExcluded":
         parts, part = (SubGroup(REPLICA, wanted),), REPLICA
     name = podgroup_name(top.name, top.uid, f"group-{index}")
-    return Shape(name, top, minimum(parts), parts, part, annotations=segments)
+    return GroupShape(name, top, minimum(parts), parts, part, annotations=segments)
 
 
 def _segments(top: Owner) -> dict[str, str]:

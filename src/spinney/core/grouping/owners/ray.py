@@ -5,17 +5,17 @@ from __future__ import annotations
 from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint, SubGroup
 from spinney.api.labels import RAY_GROUP, RAY_NODE_TYPE
-from spinney.core.grouping.chain import Chain, Owner, whole
-from spinney.core.grouping.mistakes import MistakeError, label
-from spinney.core.grouping.shape import Lookups, Shape, minimum, one_per_pod, podgroup_name
+from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, one_per_pod, podgroup_name
+from spinney.core.grouping.owner_chain import Owner, OwnerChain, whole
 from spinney.core.grouping.topology import constraint_of
+from spinney.core.grouping.user_errors import InvalidFieldError, label
 
 GROUP = "ray.io"
 HEAD = "headgroup"
 _CLUSTER_SPEC = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}
 
 
-def shape(chain: Chain, lookups: Lookups) -> Shape:
+def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     """A pod of no Ray node, such as the one that submits a RayJob, is placed alone."""
     if RAY_NODE_TYPE not in chain.pod.metadata.labels:
         return one_per_pod(chain)
@@ -24,7 +24,7 @@ def shape(chain: Chain, lookups: Lookups) -> Shape:
     parts = _parts(owner, lookups)
     part = HEAD if chain.pod.metadata.labels[RAY_NODE_TYPE] == "head" else _worker_group(chain, owner, parts)
     name = podgroup_name(owner.name, owner.uid)
-    return Shape(name, owner, max(minimum(parts), 1), parts, part)
+    return GroupShape(name, owner, max(minimum(parts), 1), parts, part)
 
 
 def _parts(owner: Owner, lookups: Lookups) -> tuple[SubGroup, ...]:
@@ -42,7 +42,7 @@ def _parts(owner: Owner, lookups: Lookups) -> tuple[SubGroup, ...]:
 def _worker_part(owner: Owner, group: Json, path: str, lookups: Lookups) -> SubGroup:
     name = group.get("groupName")
     if not isinstance(name, str) or not name:
-        raise MistakeError(owner, f"{path}.groupName", name, "a name")
+        raise InvalidFieldError(owner, f"{path}.groupName", name, "a name")
     least = whole(owner, group, "minReplicas", f"{path}.minReplicas")
     replicas = least or whole(owner, group, "replicas", f"{path}.replicas") or 0
     hosts = whole(owner, group, "numOfHosts", f"{path}.numOfHosts")
@@ -61,9 +61,11 @@ def _constraint(owner: Owner, group: Json, path: str, lookups: Lookups) -> PodGr
     return found if found.topology else None
 
 
-def _worker_group(chain: Chain, owner: Owner, parts: tuple[SubGroup, ...]) -> str:
+def _worker_group(chain: OwnerChain, owner: Owner, parts: tuple[SubGroup, ...]) -> str:
     name = chain.pod.metadata.labels.get(RAY_GROUP)
     known = sorted(part.name for part in parts if part.name != HEAD)
     if name is None or name not in known:
-        raise MistakeError(chain.pod.title, label(RAY_GROUP), name, f"a worker group of {owner}: {', '.join(known)}")
+        raise InvalidFieldError(
+            chain.pod.title, label(RAY_GROUP), name, f"a worker group of {owner}: {', '.join(known)}"
+        )
     return name

@@ -1,19 +1,24 @@
 """How the scheduler tells its story: one report for status, events, command line and pages. Pure."""
 
-from spinney.core.scheduling.reporting.failures import WriteFailure, failed, tells_failure
-from spinney.core.scheduling.reporting.report import Event, PodReport, Report, Scene
-from spinney.core.scheduling.reporting.strays import stray_reports
-from spinney.core.scheduling.reporting.telling import awaiting_volumes, report
+from spinney.core.scheduling.reporting.report import ClusterSummary, Event, PodReport, Report
+from spinney.core.scheduling.reporting.report_builder import (
+    WriteFailure,
+    awaiting_volumes,
+    failed,
+    report,
+    tells_failure,
+    ungrouped_reports,
+)
 
 __all__ = [
+    "ClusterSummary",
     "Event",
     "PodReport",
     "Report",
-    "Scene",
     "WriteFailure",
     "awaiting_volumes",
     "failed",
     "report",
-    "stray_reports",
     "tells_failure",
+    "ungrouped_reports",
 ]

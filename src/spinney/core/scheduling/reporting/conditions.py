@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from spinney.api.builtin.pod import PodCondition
 from spinney.api.changes import Json
-from spinney.api.digits import read_number
 from spinney.api.kinds.podgroup import SchedulingCondition
-from spinney.core.expansion.objects import builtins, stamp
+from spinney.api.values.integers import read_number
+from spinney.core.expansion.objects import format_time, to_builtins
 from spinney.core.scheduling.reporting.report import Report
 
 UNSCHEDULABLE_ON_NODE_POOL = "UnschedulableOnNodePool"
@@ -32,10 +32,12 @@ def current(before: Sequence[SchedulingCondition], node_pool: str) -> Scheduling
     return next((one for one in reversed(before) if one.node_pool == node_pool and one.type == kind), None)
 
 
-def following(before: Sequence[SchedulingCondition], report: Report, node_pool: str, now_s: float) -> list[Json] | None:
+def next_conditions(
+    before: Sequence[SchedulingCondition], report: Report, node_pool: str, now_s: float
+) -> list[Json] | None:
     """The whole list after a report, the newest last; None: it stays as it is."""
     old = current(before, node_pool)
-    others = [builtins(one) for one in before if one is not old]
+    others = [to_builtins(one) for one in before if one is not old]
     if report.clears:
         return None if old is None else others
     said = report.condition
@@ -45,7 +47,7 @@ def following(before: Sequence[SchedulingCondition], report: Report, node_pool: 
         unmoved = {"transitionID": old.transition_id, "lastTransitionTime": old.last_transition_time}
         return [*others, {**said, **unmoved}]
     number = 1 + max([read_number(one.transition_id) or 0 for one in before], default=0)
-    return [*others, {**said, "transitionID": str(number), "lastTransitionTime": stamp(now_s)}]
+    return [*others, {**said, "transitionID": str(number), "lastTransitionTime": format_time(now_s)}]
 
 
 def pod_condition(before: PodCondition | None, said: tuple[str, str], now_s: float) -> Json | None:
@@ -58,5 +60,5 @@ def pod_condition(before: PodCondition | None, said: tuple[str, str], now_s: flo
         "status": "False",
         "reason": reason,
         "message": message,
-        "lastTransitionTime": stamp(now_s),
+        "lastTransitionTime": format_time(now_s),
     }

@@ -43,14 +43,14 @@ class Member(Protocol):
     def key(self) -> tuple[str, str]: ...
 
 
-class Detained(Member, Protocol):
+class HeldMember(Member, Protocol):
     """A pod that waits and takes no part in decisions, with the reason."""
 
     @property
     def reason(self) -> str: ...
 
 
-class Reading(Protocol):
+class GangView(Protocol):
     """The part of a read gang that a report needs."""
 
     @property
@@ -60,7 +60,7 @@ class Reading(Protocol):
     def waiting(self) -> Mapping[str, Sequence[Member]]: ...
 
     @property
-    def held(self) -> Sequence[Detained]: ...
+    def held(self) -> Sequence[HeldMember]: ...
 
     @property
     def not_ready(self) -> str: ...
@@ -83,7 +83,7 @@ class QueueRefusal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ClusterSummary:
     """What a story refers to beside its gang: the topologies there are, how many nodes, and the name of their pool."""
 
     topologies: Mapping[str, Topology]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from spinney.api.selectors import from_object
+from spinney.api.values.selectors import from_object
 from spinney.serve.apiserver.access.attributes import Attributes, refused
 from spinney.serve.apiserver.access.identity import Identity
 from spinney.serve.apiserver.access.rules import Rule, read_rules

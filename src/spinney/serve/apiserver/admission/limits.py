@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from spinney.api import quantity
 from spinney.api.admission import AdmissionRequest, Object
+from spinney.api.values import quantity
 from spinney.serve.apiserver.admission import refusal
 
 _ANNOTATION = "kubernetes.io/limit-ranger"

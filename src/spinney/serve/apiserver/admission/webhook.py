@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spinney.api.admission import AdmissionRequest, Object
-from spinney.api.selectors import Selector, from_object
+from spinney.api.values.selectors import Selector, from_object
 from spinney.serve.apiserver.admission.conditions import Compile, Condition, compile_conditions
 
 _EXEMPT_GROUP = "admissionregistration.k8s.io"

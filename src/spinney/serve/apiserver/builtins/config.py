@@ -7,7 +7,7 @@ import binascii
 import json
 from typing import Any
 
-from spinney.api import names
+from spinney.api import name_validation
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, age
 from spinney.serve.apiserver.builtins.rules import Rules
@@ -28,7 +28,7 @@ _TOKEN_ACCOUNT = "kubernetes.io/service-account.name"
 
 
 def _check_keys(field: str, keys: dict[str, Any]) -> list[FieldError]:
-    return [invalid(f"{field}[{key}]", key, text) for key in keys for text in names.config_key(key)]
+    return [invalid(f"{field}[{key}]", key, text) for key in keys for text in name_validation.config_key(key)]
 
 
 def _decoded_size(value: str) -> int:

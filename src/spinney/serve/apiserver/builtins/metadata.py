@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spinney.api import names
+from spinney.api import name_validation
 from spinney.api.field_errors import ErrorType, FieldError, forbidden, invalid, required
 from spinney.serve.apiserver.builtins.internals import Internal
 from spinney.serve.apiserver.resource import Object
@@ -39,23 +39,24 @@ def _without_dash(prefix: str) -> str:
     return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
-SUBDOMAIN = _naming(names.dns_subdomain)
-LABEL = _naming(names.dns_label)
+SUBDOMAIN = _naming(name_validation.dns_subdomain)
+LABEL = _naming(name_validation.dns_label)
 PATH_SEGMENT = Naming(
-    lambda name: tuple(names.path_segment(name)), lambda prefix: tuple(names.path_segment(prefix, prefix=True))
+    lambda name: tuple(name_validation.path_segment(name)),
+    lambda prefix: tuple(name_validation.path_segment(prefix, prefix=True)),
 )
 
 
 @lru_cache(maxsize=8192)
 def key_complaints(key: str) -> tuple[str, ...]:
     """What is wrong with a label key, annotation key or finalizer."""
-    return tuple(names.qualified_name(key))
+    return tuple(name_validation.qualified_name(key))
 
 
 @lru_cache(maxsize=8192)
 def value_complaints(value: str) -> tuple[str, ...]:
     """What is wrong with a label value."""
-    return tuple(names.label_value(value))
+    return tuple(name_validation.label_value(value))
 
 
 def validate_metadata(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from spinney.api import names
+from spinney.api import name_validation
 from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from spinney.serve.apiserver.builtins.metadata import LABEL
 from spinney.serve.apiserver.builtins.resources import check_requirements
@@ -58,7 +58,7 @@ _ONLY_SIDECARS = "may not be set for init containers without restartPolicy=Alway
 
 @lru_cache(maxsize=4096)
 def _env_complaints(name: str) -> tuple[str, ...]:
-    return tuple(names.env_name(name))
+    return tuple(name_validation.env_name(name))
 
 
 def check_containers(spec: Object, path: str, volumes: frozenset[str], claims: frozenset[str]) -> list[FieldError]:
@@ -222,7 +222,9 @@ def _check_value_source(name: str, source: Object, path: str) -> list[FieldError
         errors = check_subdomain(f"{path}.name", source.get("name", ""))
         key = source.get("key", "")
         return errors + (
-            [invalid(f"{path}.key", key, text) for text in names.config_key(key)] if key else [required(f"{path}.key")]
+            [invalid(f"{path}.key", key, text) for text in name_validation.config_key(key)]
+            if key
+            else [required(f"{path}.key")]
         )
     if name == "resourceFieldRef":
         return _check_resource_ref(source.get("resource", ""), f"{path}.resource")

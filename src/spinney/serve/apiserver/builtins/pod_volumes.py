@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
-from spinney.api.quantity import compare
+from spinney.api.values.quantity import compare
 from spinney.serve.apiserver.builtins.metadata import LABEL
 from spinney.serve.apiserver.builtins.values import check_label, unsupported
 from spinney.serve.apiserver.resource import Object

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from spinney.api.names import LABEL_LIMIT, dns_label, label_value
-from spinney.api.quantity import canonical, milli
+from spinney.api.name_validation import LABEL_LIMIT, dns_label, label_value
+from spinney.api.values.quantity import canonical, milli
 from spinney.serve.apiserver.resource import Object
 
 Texts = list[str]

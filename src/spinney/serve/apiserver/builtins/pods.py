@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from spinney.api.field_errors import FieldError, forbidden
-from spinney.api.quantity import milli
+from spinney.api.values.quantity import milli
 from spinney.serve.apiserver.builtins import pod_rows
 from spinney.serve.apiserver.builtins.pod_defaults import default_pod
 from spinney.serve.apiserver.builtins.pod_spec import check_images, check_pod_spec

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from spinney.api import names, quantity
+from spinney.api import name_validation
 from spinney.api.field_errors import ErrorType, FieldError, forbidden, invalid, required
+from spinney.api.values import quantity
 from spinney.serve.apiserver.builtins.metadata import key_complaints
 from spinney.serve.apiserver.builtins.values import check_quantity
 from spinney.serve.apiserver.resource import Object
@@ -42,7 +43,11 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    return not is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
+    return (
+        not is_native(name)
+        and not name.startswith("requests.")
+        and not name_validation.qualified_name(f"requests.{name}")
+    )
 
 
 @lru_cache(maxsize=1024)

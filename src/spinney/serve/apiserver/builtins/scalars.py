@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from spinney.api.quantity import QuantityError, canonical
+from spinney.api.values.quantity import QuantityError, canonical
 
 INT32 = 2**31
 INT64 = 2**63

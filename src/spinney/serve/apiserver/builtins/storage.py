@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.field_errors import FieldError, forbidden, invalid, required
-from spinney.api.quantity import compare
+from spinney.api.values.quantity import compare
 from spinney.serve.apiserver.builtins.printing import AGE, NAME, UNSET, age
 from spinney.serve.apiserver.builtins.rules import Rules, spec_changed, stamp
 from spinney.serve.apiserver.builtins.values import check_selector, check_subdomain, immutable, unsupported

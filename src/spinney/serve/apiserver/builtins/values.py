@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from spinney.api.field_errors import ErrorType, FieldError, forbidden, invalid, required
-from spinney.api.quantity import compare
+from spinney.api.values.quantity import compare
 from spinney.serve.apiserver.builtins.metadata import (
     LABEL,
     SUBDOMAIN,

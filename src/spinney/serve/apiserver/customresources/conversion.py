@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from spinney.api import names
+from spinney.api import name_validation
 from spinney.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 
 _KNOWN_REVIEWS = ("v1", "v1beta1")
@@ -76,7 +76,7 @@ def _review_errors(reviews: list[str], path: str) -> Iterator[FieldError]:
         if review in reviews[:index]:
             yield invalid(f"{path}[{index}]", review, "duplicate version")
             continue
-        for complaint in names.dns_1035_label(review):
+        for complaint in name_validation.dns_1035_label(review):
             yield invalid(f"{path}[{index}]", review, complaint)
     if not set(reviews) & set(_KNOWN_REVIEWS):
         yield invalid(path, reviews, f"must include at least one of {', '.join(_KNOWN_REVIEWS)}")

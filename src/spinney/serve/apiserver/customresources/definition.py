@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spinney.api import names
+from spinney.api import name_validation
 from spinney.api.field_errors import ErrorType, FieldError, duplicate, invalid, not_supported, required
 from spinney.serve.apiserver.customresources.conversion import conversion_errors
 from spinney.serve.apiserver.resource import Object
@@ -90,7 +90,7 @@ def _spec_errors(spec: Object) -> list[FieldError]:
     for index, version in enumerate(versions):
         errors += _version_errors(version, each[index], f"spec.versions[{index}]")
     errors += _versions_errors(versions, each)
-    if versions and (complaints := names.dns_1035_label(versions[0].get("name", ""))):
+    if versions and (complaints := name_validation.dns_1035_label(versions[0].get("name", ""))):
         errors.append(invalid("spec.version", versions[0].get("name", ""), ",".join(complaints)))
     errors += _names_errors(spec["names"])
     status = any((version.get("subresources") or {}).get("status") is not None for version in versions)
@@ -119,7 +119,7 @@ def _group_errors(spec: Object) -> Iterator[FieldError]:
     group = spec.get("group") or ""
     if not group:
         yield required("spec.group")
-    elif complaints := names.dns_subdomain(group):
+    elif complaints := name_validation.dns_subdomain(group):
         yield invalid("spec.group", group, ",".join(complaints))
     elif "." not in group:
         yield invalid("spec.group", group, "should be a domain with at least one dot")
@@ -135,7 +135,7 @@ def _scope_errors(spec: Object) -> Iterator[FieldError]:
 
 def _version_errors(version: Object, own: Object, path: str) -> Iterator[FieldError]:
     name, warning = version.get("name", ""), version.get("deprecationWarning")
-    if complaints := names.dns_1035_label(name):
+    if complaints := name_validation.dns_1035_label(name):
         yield invalid(f"{path}.name", name, ",".join(complaints))
     for complaint in _warning_complaints(bool(version.get("deprecated")), warning):
         yield invalid(f"{path}.deprecationWarning", warning, complaint)
@@ -186,15 +186,15 @@ def _names_errors(called: Object) -> Iterator[FieldError]:
         if not called.get(key):
             yield required(f"spec.names.{key}")
     for key in ("plural", "singular"):
-        if (value := called.get(key)) and (complaints := names.dns_1035_label(value)):
+        if (value := called.get(key)) and (complaints := name_validation.dns_1035_label(value)):
             yield invalid(f"spec.names.{key}", value, ",".join(complaints))
     for key in ("kind", "listKind"):
-        if (value := called.get(key)) and (complaints := names.dns_1035_label(value.lower())):
+        if (value := called.get(key)) and (complaints := name_validation.dns_1035_label(value.lower())):
             words = "may have mixed case, but should otherwise match: "
             yield invalid(f"spec.names.{key}", value, words + ",".join(complaints))
     for key in ("shortNames", "categories"):
         for index, value in enumerate(called.get(key) or ()):
-            if complaints := names.dns_1035_label(value):
+            if complaints := name_validation.dns_1035_label(value):
                 yield invalid(f"spec.names.{key}[{index}]", value, ",".join(complaints))
     if called.get("kind") and called.get("kind") == called.get("listKind"):
         yield invalid("spec.names.listKind", called["listKind"], "kind and listKind may not be the same")

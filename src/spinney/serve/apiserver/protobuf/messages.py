@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.duration import format_ns
+from spinney.api.values.duration import format_ns
 from spinney.serve.apiserver.builtins import snapshot
 from spinney.serve.apiserver.protobuf import wire
 from spinney.serve.apiserver.schema.model import Raw

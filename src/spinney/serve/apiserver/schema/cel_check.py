@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from spinney.api import duration
+from spinney.api.values import duration
 from spinney.serve.apiserver.schema import formats, regex
 from spinney.serve.apiserver.schema.cel_ast import Node, Tree
 from spinney.serve.apiserver.schema.cel_functions import SIGNATURES

@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from spinney.api import names, quantity
+from spinney.api import name_validation
+from spinney.api.values import quantity
 from spinney.serve.apiserver.schema import formats, regex
 
 Opaque = dict[str, Any]
@@ -222,14 +223,14 @@ def _by_format(name: str, words: str) -> Callable[[str], list[str]]:
 
 
 _FORMATS: dict[str, Callable[[str], list[str]]] = {
-    "dns1123Label": names.dns_label,
-    "dns1123Subdomain": names.dns_subdomain,
-    "dns1035Label": names.dns_1035_label,
-    "qualifiedName": names.qualified_name,
-    "labelValue": names.label_value,
-    "dns1123LabelPrefix": _prefix(names.dns_label),
-    "dns1123SubdomainPrefix": _prefix(names.dns_subdomain),
-    "dns1035LabelPrefix": _prefix(names.dns_1035_label),
+    "dns1123Label": name_validation.dns_label,
+    "dns1123Subdomain": name_validation.dns_subdomain,
+    "dns1035Label": name_validation.dns_1035_label,
+    "qualifiedName": name_validation.qualified_name,
+    "labelValue": name_validation.label_value,
+    "dns1123LabelPrefix": _prefix(name_validation.dns_label),
+    "dns1123SubdomainPrefix": _prefix(name_validation.dns_subdomain),
+    "dns1035LabelPrefix": _prefix(name_validation.dns_1035_label),
     "uri": _by_format("uri", "invalid URI for request"),
     "uuid": _by_format("uuid", "does not match the UUID format"),
     "byte": _by_format("byte", "invalid base64"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spinney.api import names
+from spinney.api import name_validation
 from spinney.api.field_errors import FieldError, invalid, required
 from spinney.serve.apiserver.schema.model import Compiler, Raw, Schema
 
@@ -106,7 +106,7 @@ def _type_errors(obj: dict[str, Any], path: str) -> list[FieldError]:
         elif not value:
             errors.append(invalid(prefix + key, value, "must not be empty"))
     kind = obj.get("kind")
-    if isinstance(kind, str) and kind and (problems := names.dns_1035_label(kind.lower())):
+    if isinstance(kind, str) and kind and (problems := name_validation.dns_1035_label(kind.lower())):
         words = "may have mixed case, but should otherwise match: "
         errors.append(invalid(f"{prefix}kind", kind, words + ",".join(problems)))
     version = obj.get("apiVersion")

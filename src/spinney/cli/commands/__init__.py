@@ -1,0 +1,1 @@
+"""The commands of `spinney`, one module each; everything heavy is imported when a command runs."""

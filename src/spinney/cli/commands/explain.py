@@ -1,0 +1,67 @@
+"""`spinney explain`: why a workload waits, or why it is where it is.
+
+Tells what the scheduler has told, from the same annotations, conditions and nodes. Never writes to the cluster.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from spinney.cli.options import NO, kubeconfig_option, output_option, print_structured, query_cluster, screen, stop
+
+if TYPE_CHECKING:
+    from spinney.core.view.explanation import WorkloadExplanation
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  spinney explain default/llm
+  spinney explain default/llm-0-decode-x7k2p     # a pod: the story of its gang
+  spinney explain research/train --kind Job
+  spinney explain default/llm -o json | jq '.gangs[] | select(.waits)'
+
+\b
+Exit status: 0 when there was something to explain, 1 when there is no such
+object or it has no gang yet, 2 when the cluster or that object cannot be read.
+Needed: to list pods and podgroups.scheduling.run.ai in the namespace; with the
+right to read nodes and topologies it also says in which domains pods run.
+""",
+)
+@click.argument("workload", metavar="NAMESPACE/NAME")
+@click.option(
+    "--kind", metavar="KIND", default="", help="Kind of the object, where several have that name. Default: look."
+)
+@kubeconfig_option
+@output_option
+def explain(workload: str, kind: str, kubeconfig: Path | None, output: str) -> None:
+    """Say why a workload waits, or where it runs and how well it is placed.
+
+    NAME is that of a PodCliqueSet, DynamoGraphDeployment, PodGang, PodGroup, Job or any other owner of pods, or of a
+    pod. Per gang: the reason, the domains that came closest and what they are short of, and what would fit; or the
+    domain of each group, the score, nodes and ranks.
+    """
+    namespace, slash, name = workload.partition("/")
+    if not (slash and namespace and name) or "/" in name:
+        likely = workload.strip("/").rpartition("/")[2] or "llm"
+        raise click.UsageError(f"'{workload}' is not NAMESPACE/NAME, for example default/{likely}")
+    story = _read(kubeconfig, namespace, name, kind)
+    if output != "table":
+        print_structured(story.to_json(), output)
+        return
+    from spinney.cli.render.explanation import shown
+
+    look = screen()
+    click.echo(shown(story, look), nl=False, color=look.color)
+
+
+def _read(kubeconfig: Path | None, namespace: str, name: str, kind: str) -> WorkloadExplanation:
+    from spinney.whatif.workloads import WorkloadNotFound, read_story
+
+    try:
+        return query_cluster("explain", kubeconfig, lambda client: read_story(client, namespace, name, kind))
+    except WorkloadNotFound as error:
+        stop("explain", str(error), NO)

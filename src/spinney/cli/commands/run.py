@@ -1,0 +1,243 @@
+"""`spinney run`: roles against a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_EXIT = "Exit status: 0 stopped by a signal, 1 a failure, 2 configuration, 3 start-up synchronisation."
+
+
+@click.group()
+def run() -> None:
+    """Run a role against a cluster, in the foreground."""
+
+
+def cluster_options(command: F) -> F:
+    """What every role is told: which cluster, and how it is configured."""
+    config = click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="OperatorConfiguration, read once at the start. "
+        "Default: topology aware scheduling off, only the default scheduler.",
+    )
+    kubeconfig = click.option(
+        "--kubeconfig",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Cluster to work on. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
+    )
+    return kubeconfig(config(command))
+
+
+def webhook_options(command: F) -> F:
+    """What only the webhook is told."""
+    options = (
+        click.option(
+            "--bind-address",
+            default="",
+            metavar="ADDRESS",
+            help="Where the webhook listens. Default: server.webhooks.bindAddress of the configuration, or 127.0.0.1.",
+        ),
+        click.option(
+            "--webhook-port",
+            type=click.IntRange(0, 65535),
+            help="Port of the webhook; 0 picks a free one. Default: server.webhooks.port of the configuration.",
+        ),
+        click.option(
+            "--cert-dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Take tls.crt, tls.key and ca.crt from here. Default: certificates made and replaced by the webhook.",
+        ),
+        click.option(
+            "--service",
+            default="",
+            metavar="NAMESPACE/NAME",
+            help="The Service that the configurations of `spinney manifests webhooks` name. "
+            "Without it configurations are made that name the address of this process.",
+        ),
+        click.option(
+            "--operator-user",
+            default="",
+            metavar="NAME",
+            help="Who may write the default topology. Default: the service account of the operator.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run operator --kubeconfig ~/.kube/config --config operator.yaml
+
+{_EXIT}
+"""
+)
+@cluster_options
+def operator(kubeconfig: Path | None, config: Path | None) -> None:
+    """Turn PodCliqueSets into PodCliques, PodGangs and pods, and keep ClusterTopologies."""
+    from spinney.cli.wiring.roles.runner import run_roles
+
+    raise SystemExit(run_roles(["operator"], kubeconfig, config))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run webhook --kubeconfig ~/.kube/config --config operator.yaml
+  spinney run webhook --service spinney-system/spinney-webhook --bind-address 0.0.0.0
+
+{_EXIT}
+"""
+)
+@cluster_options
+@webhook_options
+def webhook(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
+    """Fill in, judge and convert our kinds for an API server, over HTTPS."""
+    from spinney.cli.wiring.roles.runner import run_roles
+
+    raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(told)))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run scheduler --kubeconfig ~/.kube/config
+  spinney run scheduler --scheduler-name kai-scheduler --scheduler-name default-scheduler --strategy spread
+
+{_EXIT}
+"""
+)
+@cluster_options
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Whose pods it schedules; may be given several times. Default: kai-scheduler.",
+)
+@click.option(
+    "--strategy", type=click.Choice(["binpack", "spread"]), default="binpack", help="Fill domains, or keep them even."
+)
+@click.option(
+    "--node-pool", default="", metavar="NAME", help="Only nodes and gangs of this pool. Default: those of no pool."
+)
+@click.option(
+    "--staleness-grace-period",
+    "grace_s",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="So long a gang may run below its minimum before the rest of it is ended; negative: for ever.",
+)
+@click.option(
+    "--consolidate",
+    type=click.Choice(["off", "on-request", "on"]),
+    default="off",
+    show_default=True,
+    help="Move running pods for gangs that fit nowhere: never, when spinney consolidate asks, or up to 16 a gang.",
+)
+def scheduler(
+    kubeconfig: Path | None,
+    config: Path | None,
+    names: tuple[str, ...],
+    strategy: str,
+    node_pool: str,
+    grace_s: float,
+    consolidate: str,
+) -> None:
+    """Place gangs of pods on nodes, topology first, and group pods that are in no gang."""
+    from spinney.cli.wiring.roles.runner import run_roles
+    from spinney.core.scheduling.cycle.consolidation_limits import BY_ITSELF
+    from spinney.drive.scheduler.settings import Settings
+
+    moves = BY_ITSELF if consolidate == "on" else None
+    told = Settings(strategy=strategy, node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
+    told = replace(told, moves_on_request=consolidate == "on-request")
+    if names:
+        told = replace(told, names=frozenset(names))
+    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=told))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run dynamo --kubeconfig ~/.kube/config --config operator.yaml
+
+{_EXIT}
+"""
+)
+@cluster_options
+def dynamo(kubeconfig: Path | None, config: Path | None) -> None:
+    """Turn DynamoGraphDeployments into PodCliqueSets, and tell on them how they fare."""
+    from spinney.cli.wiring.roles.runner import run_roles
+
+    raise SystemExit(run_roles(["dynamo"], kubeconfig, config))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run dashboard --kubeconfig ~/.kube/config
+  spinney run dashboard --address 0.0.0.0:8088 --token-file ./token
+
+{_EXIT}
+"""
+)
+@cluster_options
+@click.option(
+    "--address",
+    default="",
+    metavar="HOST:PORT",
+    help="Where pages are served; port 0 picks a free one. Default: loopback, port 8088 or a free one.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Ask for the token in this file. Default: a new one, shown once, and none on loopback.",
+)
+def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_file: Path | None) -> None:
+    """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Only looks."""
+    from spinney.cli.wiring.dashboard_options import DashboardOptions, address_of
+    from spinney.cli.wiring.roles.runner import run_roles
+    from spinney.cli.wiring.stack_options import ConfigurationError
+
+    try:
+        host, port = address_of(address) if address else ("127.0.0.1", None)
+    except ConfigurationError as error:
+        click.echo(f"spinney run dashboard: {error}", err=True)
+        raise SystemExit(2) from None
+    told = DashboardOptions(host, port, token_file)
+    raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=told))
+
+
+@run.command("all", epilog=_EXIT)
+@cluster_options
+@webhook_options
+def everything(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
+    """Run every role in one process."""
+    from spinney.cli.wiring.roles.registry import MODULES
+    from spinney.cli.wiring.roles.runner import run_roles
+
+    raise SystemExit(run_roles(list(MODULES), kubeconfig, config, _webhook(told)))
+
+
+def _webhook(told: dict[str, Any]) -> Any:
+    from spinney.cli.wiring.roles.registry import WebhookOptions
+
+    return WebhookOptions(
+        told["bind_address"], told["webhook_port"], told["cert_dir"], told["service"], told["operator_user"]
+    )

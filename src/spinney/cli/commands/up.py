@@ -1,0 +1,90 @@
+"""`spinney up`: the stack on this machine, in the foreground, until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  spinney up
+  spinney up --nodes examples/nodes/gb200.yaml -f examples/job.yaml
+  spinney up --port 6443 --data-dir ./state      # a restart finds its state
+  spinney up --real                              # on a real kube-apiserver and etcd
+  spinney up --dashboard-port 0                  # pages on a free port; "ready" tells which
+""",
+)
+@click.option(
+    "--nodes",
+    "nodes_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Nodes to simulate: v1 Nodes as YAML, or a compact description. Default: 16 GPU nodes in 4 racks.",
+)
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="OperatorConfiguration. Default: scheduler kai, topology aware scheduling by zone, block, rack and host.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="OUT",
+    default=Path(".spinney/kubeconfig"),
+    show_default=True,
+    help="Where to write the kubeconfig.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on. Anything but loopback is served by TLS only, and asks for a token.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port of the API.")
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    show_default="8088, or a free one where that is taken",
+    help="Port of the pages; 0 picks a free one. Anywhere but on loopback they ask for a token, which is shown once.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep the state here; a restart finds it. Without it everything is in memory.",
+)
+@click.option("--real", is_flag=True, help="Run on a real kube-apiserver and etcd, built once if they are not there.")
+@click.option(
+    "-f",
+    "--filename",
+    "manifests",
+    multiple=True,
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="MANIFEST",
+    help="Apply this file, directory or - (standard input) when everything is up. May be given several times.",
+)
+def up(
+    nodes_file: Path | None,
+    config: Path | None,
+    kubeconfig: Path,
+    host: str,
+    port: int,
+    dashboard_port: int | None,
+    data_dir: Path | None,
+    real: bool,
+    manifests: tuple[Path, ...],
+) -> None:
+    """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
+
+    Prints a line that starts with "ready" when everything is up. Ctrl-C stops it cleanly. Beside the pages, under
+    /metrics, are the figures of the scheduler.
+    """
+    from spinney.cli.wiring.stack import run
+    from spinney.cli.wiring.stack_options import StackOptions
+
+    options = StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port)
+    raise SystemExit(run(options))

@@ -1,0 +1,136 @@
+"""`spinney validate`: would these manifests be admitted? Offline, or against what a cluster holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from spinney.cli.options import (
+    NO,
+    UNREADABLE,
+    config_option,
+    left_out,
+    manifests_option,
+    output_option,
+    print_structured,
+    stop,
+)
+
+if TYPE_CHECKING:
+    from spinney.api.operator_configuration import OperatorConfiguration
+    from spinney.whatif.validation import ValidationResult
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  spinney validate -f workload.yaml --topology topologies.yaml
+  spinney validate -f workloads/ --config operator.yaml
+  kubectl kustomize . | spinney validate -f - --kubeconfig ~/.kube/config -o json
+
+\b
+Exit status: 0 all admitted, 1 some refused, 2 usage, files or configuration.
+""",
+)
+@manifests_option
+@click.option(
+    "--topology",
+    "topologies",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="ClusterTopologies that count as being in the cluster.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="Look at this cluster: its topologies, and the objects that the manifests would change.",
+)
+@config_option
+@output_option
+def validate(
+    manifests: tuple[Path, ...],
+    topologies: tuple[Path, ...],
+    kubeconfig: Path | None,
+    config: Path | None,
+    output: str,
+) -> None:
+    """Say whether manifests of our kinds would be admitted, and everything that is wrong with them."""
+    if topologies and kubeconfig:
+        raise click.UsageError("--topology and --kubeconfig exclude each other: a cluster has its own topologies")
+    import asyncio
+
+    from spinney.cli.wiring.stack_options import ConfigurationError
+    from spinney.drive.client.errors import ClientError
+    from spinney.drive.operator.startup import StartupFailed
+    from spinney.whatif.inputs.manifests import ManifestError
+
+    try:
+        configuration = _configuration(config)
+        judgements = asyncio.run(_judged(manifests, topologies, kubeconfig, configuration))
+    except (ManifestError, ConfigurationError, ClientError, StartupFailed, OSError) as error:
+        stop("validate", str(error), UNREADABLE)
+    _print(judgements, output)
+    if any(one.errors for one in judgements):
+        raise SystemExit(NO)
+
+
+def _configuration(path: Path | None) -> OperatorConfiguration | None:
+    from spinney.cli.inputs.operator_settings import read_configuration
+
+    return read_configuration(path) if path is not None else None
+
+
+async def _judged(
+    manifests: tuple[Path, ...],
+    topologies: tuple[Path, ...],
+    kubeconfig: Path | None,
+    configuration: OperatorConfiguration | None,
+) -> list[ValidationResult]:
+    from spinney.core.admission.settings import AdmissionSettings, settings_of
+    from spinney.drive.client.api import ApiClient
+    from spinney.drive.client.config.loader import connect, find_connection
+    from spinney.drive.clock import SystemClock, system_dice
+    from spinney.drive.operator.settings_from_config import capabilities_of
+    from spinney.whatif.inputs.cluster_reader import ClusterReader
+    from spinney.whatif.inputs.manifests import read_manifests
+    from spinney.whatif.validation import Validator
+
+    given = read_manifests(manifests)
+    known = read_manifests(topologies)
+    settings = AdmissionSettings()
+    if configuration is not None:
+        settings = settings_of(configuration, capabilities=capabilities_of(configuration))
+    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig)) if kubeconfig is not None else None
+    try:
+        reader = None
+        if transport is not None:
+            reader = ClusterReader(ApiClient(transport, system_dice(), unreadable=left_out("validate")))
+        validator = Validator(settings, reader)
+        if configuration is not None and reader is None:
+            validator.know_default(configuration)
+        await validator.know_topologies(known)
+        return [await validator.judge(one) for one in given]
+    finally:
+        if transport is not None:
+            await transport.close()
+
+
+def _print(judgements: list[ValidationResult], output: str) -> None:
+    if output == "table":
+        for one in judgements:
+            _print_lines(one)
+        return
+    print_structured([one.to_json() for one in judgements], output)
+
+
+def _print_lines(one: ValidationResult) -> None:
+    why = "" if one.judged else ": not a kind of ours"
+    click.echo(f"{one.verdict:8} {one.object} ({one.manifest.where}){why}")
+    for error in one.errors:
+        click.echo(f"  {error}")
+    for warning in one.warnings:
+        click.echo(f"  warning: {warning}")

@@ -1,0 +1,1 @@
+"""The demonstration of `spinney demo`: its cluster, its script, its run."""

@@ -1,0 +1,204 @@
+"""The demonstration itself: seven steps, each with what it claims and the check of it."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import click
+
+from spinney.cli.demonstration.cluster import DemoCluster, wait_until
+from spinney.cli.options import Screen
+from spinney.cli.render.columns import plain
+from spinney.cli.render.topology_rows import RowSelection
+from spinney.cli.render.topology_tree import shown
+from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.view.explanation import GangExplanation, Member, WorkloadExplanation
+from spinney.core.view.topology_index import view_of
+
+BLOCK, RACK, HOST = "h100.example.com/block", "h100.example.com/rack", "kubernetes.io/hostname"
+GB_BLOCK, CLIQUE = "gb200.example.com/block", "nvidia.com/gpu.clique"
+_INDENT = " " * 6
+_CHAT, _SCALED = 8, 16
+_INSTANCE = re.compile(r"-(prefill|decode)-(\d+)-")
+
+Facts = Sequence[str]
+Step = Callable[[DemoCluster], Awaitable[Facts]]
+
+
+class DemoFailed(Exception):
+    """Something is not as it should be; the sentence says what."""
+
+
+async def perform(stage: DemoCluster, screen: Screen, started_s: float) -> None:
+    """All steps in order, then the picture. Raises DemoFailed."""
+    for number, (title, step) in enumerate(STEPS, start=1):
+        _say(f"[{number}/{len(STEPS)}] {title}", screen, bold=True)
+        for fact in await step(stage):
+            for line in textwrap.wrap(plain(fact), screen.width - len(_INDENT), break_on_hyphens=False):
+                _say(f"{_INDENT}{line}", screen)
+    _say("", screen)
+    found = await stage.cluster()
+    view = view_of(found.nodes, found.pods, found.groups, found.topologies or (), found.cluster_topologies)
+    trees = [tree for tree in view.trees if tree.root.nodes]
+    click.echo(shown(view, trees, RowSelection(), screen), color=screen.color)
+    _say(f"Everything above was checked, in {time.monotonic() - started_s:.1f} s.", screen)
+
+
+async def _cluster(stage: DemoCluster) -> Facts:
+    await stage.apply("topologies")
+    found = await stage.cluster()
+    view = view_of(found.nodes, cluster_topologies=found.cluster_topologies)
+    facts = []
+    for tree in view.trees:
+        if tree.name not in ("h100", "gb200"):
+            continue
+        counts = [many(sum(1 for _ in tree.root.at(at)), level.name) for at, level in enumerate(tree.levels, start=1)]
+        facts.append(f"{tree.name}: {enumerated(counts)}, {tree.room(tree.root).capacity} GPUs")
+    _check(len(facts) == 2, "topologies h100 and gb200 were applied and are not there")
+    return facts
+
+
+async def _inference(stage: DemoCluster) -> Facts:
+    await stage.apply("chat")
+    story = await _placed(stage, "chat", "PodCliqueSet", _CHAT)
+    members = _members(story)
+    block = await _one(stage, members, BLOCK, "the pods of chat")
+    facts = [f"{many(len(members), 'pod')} run in block {block}"]
+    for name, instance in _instances(members).items():
+        facts.append(f"{name}: {many(len(instance), 'pod')} in rack {await _one(stage, instance, RACK, name)}")
+    routers = [member for member in members if "router" in member.group]
+    facts.append(f"routers: {many(len(routers), 'pod')} on host {await _one(stage, routers, HOST, 'the routers')}")
+    return facts
+
+
+async def _dynamo(stage: DemoCluster) -> Facts:
+    await stage.apply("assistant")
+    members = _members(await _placed(stage, "assistant", "DynamoGraphDeployment", 5))
+    block = await _one(stage, members, GB_BLOCK, "the pods of assistant")
+    decode = [member for member in members if "decode" in member.group]
+    rack = await _one(stage, decode, CLIQUE, "the decode worker")
+    return [
+        f"{many(len(members), 'pod')} run in block {block}",
+        f"the decode worker, {many(len(decode), 'pod')} on as many nodes, is in NVLink rack {rack}",
+    ]
+
+
+async def _job(stage: DemoCluster) -> Facts:
+    await stage.apply("finetune")
+    members = _members(await _placed(stage, "finetune", "Job", 4))
+    rack = await _one(stage, members, RACK, "the pods of finetune")
+    return [f"{many(len(members), 'pod')} run in rack {rack}"]
+
+
+async def _misfit(stage: DemoCluster) -> Facts:
+    await stage.apply("giant")
+
+    async def told() -> GangExplanation | None:
+        """The story, when the status of the gang has the same words."""
+        story = await stage.story("giant", "PodCliqueSet")
+        gang = next((gang for gang in story.gangs if gang.explanation), None) if story is not None else None
+        return gang if gang is not None and await stage.status_of("giant-0") == "\n".join(gang.lines) else None
+
+    gang = await wait_until(told)
+    if gang is None:
+        raise DemoFailed("giant cannot fit, and its status and its story do not say why in the same words")
+    bound = sum(bool(member.node) for member in gang.members)
+    _check(bound == 0, f"giant cannot fit as a whole, and {many(bound, 'pod')} of it have a node")
+    fits = [line for line in gang.lines if line.startswith("It would fit")]
+    _check(bool(fits), f"giant waits, and it was not said what would fit: {' '.join(gang.lines)}")
+    return [line for line in gang.lines if not line.startswith("node-group ")]
+
+
+async def _scale_out(stage: DemoCluster) -> Facts:
+    before = _members(await _placed(stage, "chat", "PodCliqueSet", _CHAT))
+    home = await _one(stage, before, BLOCK, "the pods of chat")
+    await stage.scale("chat-0-prefill", 3)
+    members = _members(await _placed(stage, "chat", "PodCliqueSet", _SCALED))
+    block = await _one(stage, members, BLOCK, "the pods of chat after its scale-out")
+    _check(block == home, f"chat was in block {home} and is in block {block} after its scale-out")
+    known = {member.name for member in before}
+    fresh = [member for member in members if member.name not in known]
+    _check(len(fresh) == _SCALED - _CHAT, f"{len(before) - len(known & {m.name for m in members})} pods were replaced")
+    facts = [f"{many(len(fresh), 'pod')} more, all in block {block}"]
+    for name, instance in _instances(fresh).items():
+        facts.append(f"{name}: {many(len(instance), 'pod')} in rack {await _one(stage, instance, RACK, name)}")
+    return facts
+
+
+async def _still(stage: DemoCluster) -> Facts:
+    """Nobody was moved or stopped for anybody else."""
+    total = 0
+    for name, kind, pods in (
+        ("chat", "PodCliqueSet", _SCALED),
+        ("assistant", "DynamoGraphDeployment", 5),
+        ("finetune", "Job", 4),
+    ):
+        total += len(_members(await _placed(stage, name, kind, pods)))
+    return [f"{total} pods run, giant waits"]
+
+
+STEPS: tuple[tuple[str, Step], ...] = (
+    ("A mixed cluster: H100 with three levels, GB200 with four", _cluster),
+    ("Disaggregated inference, packed by block, rack and host: PodCliqueSet chat", _inference),
+    ("The same on GB200: DynamoGraphDeployment assistant", _dynamo),
+    ("A Job that asks for one rack by annotation: finetune", _job),
+    ("Five nodes' worth of pods in a rack of four nodes: PodCliqueSet giant", _misfit),
+    ("Scale prefill of chat from one instance to three", _scale_out),
+    ("Where everything is", _still),
+)
+
+
+async def _placed(stage: DemoCluster, name: str, kind: str, pods: int) -> WorkloadExplanation:
+    """The story of a workload when all its pods run on nodes."""
+    last: list[str] = ["it has no gang"]
+
+    async def look() -> WorkloadExplanation | None:
+        story = await stage.story(name, kind)
+        if story is None:
+            return None
+        members, running = _members(story), await stage.running()
+        waits = [line for gang in story.gangs if gang.waits for line in gang.lines]
+        count = sum(member.name in running for member in members)
+        last[0] = " ".join(waits) or f"{count} of {pods} pods run"
+        is_there = len(members) == pods == count and all(member.node for member in members)
+        return story if is_there else None
+
+    found = await wait_until(look)
+    if found is None:
+        raise DemoFailed(f"{kind} {name} does not run: {last[0]}")
+    return found
+
+
+def _members(story: WorkloadExplanation) -> list[Member]:
+    return [member for gang in story.gangs for member in gang.members]
+
+
+def _instances(members: Iterable[Member]) -> dict[str, list[Member]]:
+    """Members of scaling groups by instance: prefill 0, prefill 1, decode 0."""
+    found: dict[str, list[Member]] = {}
+    for member in members:
+        match = _INSTANCE.search(member.group)
+        if match is not None:
+            found.setdefault(f"{match[1]} {match[2]}", []).append(member)
+    return dict(sorted(found.items()))
+
+
+async def _one(stage: DemoCluster, members: Sequence[Member], key: str, who: str) -> str:
+    """The domain that all are in."""
+    found = await stage.domains(members, key)
+    _check(len(found) == 1, f"{who} should share one {key} and are in {enumerated(sorted(found)) or 'none'}")
+    return found.pop()
+
+
+def _check(is_true: bool, otherwise: str) -> None:
+    if not is_true:
+        raise DemoFailed(otherwise)
+
+
+def _say(line: str, screen: Screen, *, bold: bool = False) -> None:
+    click.echo(click.style(line, bold=True) if bold and screen.color else line, color=screen.color)
+    sys.stdout.flush()

@@ -1,0 +1,108 @@
+"""A forecast for people, fitted to their terminal.
+
+Names come from manifests and servers: a terminal must not obey them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from spinney.cli.options import Screen
+from spinney.cli.render.columns import plain
+from spinney.cli.render.explanation import GangHeading, gang_lines, wrapped
+from spinney.core.placement.explain.wording import many
+from spinney.core.view.plan_result import Copies, DisplacedPod, GangResult, PlanResult, WorkloadResult
+
+_MOST_GANGS = 12
+_MOST_LEAVERS = 8
+_COLORS = {"fits": "green", "partly": "yellow", "no": "red"}
+
+
+def shown(forecast: PlanResult, screen: Screen) -> str:
+    """The whole answer; every line ends with a newline."""
+    lines: list[str] = []
+    for workload in forecast.workloads:
+        lines += [*_workload(workload, screen), ""]
+    if forecast.copies is not None:
+        lines += [*_copies(forecast.copies, screen), ""]
+    lines += [line for note in forecast.notes for line in wrapped(f"note: {note}", screen.width, "")]
+    lines += wrapped(_last(forecast), screen.width, "")
+    return "\n".join(lines) + "\n"
+
+
+def _last(forecast: PlanResult) -> str:
+    place = f"{forecast.against}, {many(forecast.nodes, 'node')}" if forecast.against else many(forecast.nodes, "node")
+    return f"asked about {place}; nothing was written"
+
+
+def _workload(workload: WorkloadResult, screen: Screen) -> Iterator[str]:
+    verdict, word = _word(workload)
+    yield f"{plain(workload.title)}  {_styled(word, verdict, screen)}"
+    for refusal in workload.refusals:
+        yield from wrapped(refusal, screen.width)
+    for warning in workload.warnings:
+        yield from wrapped(f"warning: {warning}", screen.width)
+    if not workload.gangs and not workload.refusals:
+        yield from wrapped("nothing is to be placed for it", screen.width)
+    first = sorted(workload.gangs, key=lambda gang: gang.fits)  # what does not fit is what people look for
+    for gang in first[:_MOST_GANGS]:
+        yield ""
+        yield from _gang(gang, screen)
+    if len(first) > _MOST_GANGS:
+        yield ""
+        yield from wrapped(f"and {many(len(first) - _MOST_GANGS, 'gang')} more: -o json has them all", screen.width)
+
+
+def _word(workload: WorkloadResult) -> tuple[str, str]:
+    if workload.refusals:
+        return "no", "is refused"
+    missing = sum(not gang.fits for gang in workload.gangs)
+    if missing:
+        total = many(len(workload.gangs), "gang")
+        return "no", "does not fit" if missing == len(workload.gangs) else f"{missing} of {total} do not fit"
+    if any(gang.verdict == "partly" for gang in workload.gangs):
+        return "partly", "fits, but not all pods beyond its minimum do"
+    return "fits", "fits"
+
+
+def _gang(gang: GangResult, screen: Screen) -> Iterator[str]:
+    facts = [f"{gang.placed} of {many(gang.pods, 'pod')} placed"]
+    facts += [f"minimum {gang.minimum}"] if gang.minimum != gang.pods else []
+    facts += [] if gang.is_new else ["exists: these are its pods without a node"]
+    yield from gang_lines(gang.story, GangHeading(gang.verdict, _COLORS[gang.verdict], facts, screen))
+    if gang.waits_for_leaving:
+        yield from wrapped("its room is that of pods on their way out: it starts when they are gone", screen.width)
+    yield from _leavers([one for one in gang.leavers if not one.to], "evicted for it", screen)
+    yield from _leavers([one for one in gang.leavers if one.to], "moved for it", screen)
+    yield from _leavers(gang.moves, f"it would fit after {many(len(gang.moves), 'move')}", screen)
+
+
+def _leavers(leavers: Sequence[DisplacedPod], word: str, screen: Screen) -> Iterator[str]:
+    if not leavers:
+        return
+    named = [f"{one.pod} on {one.node}" + (f" to {one.to}" if one.to else "") for one in leavers[:_MOST_LEAVERS]]
+    more = [f"{len(leavers) - _MOST_LEAVERS} more"] if len(leavers) > _MOST_LEAVERS else []
+    yield ""
+    yield from wrapped(f"{word}: {', '.join([*named, *more])}", screen.width)
+
+
+def _copies(copies: Copies, screen: Screen) -> Iterator[str]:
+    if copies.asked is None:
+        text = "1 copy fits" if copies.fitting == 1 else f"{copies.fitting} copies fit"
+        text += f"; {copies.bound}, more may" if copies.bound else ""
+        verdict = "fits" if copies.fitting else "no"
+    else:
+        text = f"{copies.fitting} of {copies.asked} copies fit"
+        text += f"; {copies.bound}, the most that are planned" if copies.bound else ""
+        verdict = "fits" if copies.fitting == copies.asked else "no"
+    yield _styled(text, verdict, screen)
+    if copies.blocker is not None:
+        yield from wrapped(f"the next one is stopped by {copies.blocker.name}:", screen.width)
+        for line in copies.blocker.story.lines:
+            yield from wrapped(line, screen.width)
+
+
+def _styled(text: str, verdict: str, screen: Screen) -> str:
+    return click.style(text, fg=_COLORS[verdict], bold=True) if screen.color else text

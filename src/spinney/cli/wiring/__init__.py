@@ -1,0 +1,1 @@
+"""What commands start and connect: stacks, roles, servers, pages, and the sources they read."""

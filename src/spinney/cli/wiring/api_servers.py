@@ -1,0 +1,214 @@
+"""The two API servers that a stack can stand on: the embedded one, and a real control plane.
+
+Neither is reachable from elsewhere without TLS and a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from spinney.api.admission import AdmissionPlugin, Object
+from spinney.api.crds import all_crds
+from spinney.api.dynamo_conversion import convert
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.api.priority_classes import priority_classes
+from spinney.api.roles import NAMESPACE, ROLES, rbac_objects, user_of
+from spinney.cli.wiring.addresses import certificate_hosts, reachable_host
+from spinney.cli.wiring.local_webhook import running_webhook
+from spinney.cli.wiring.stack_options import StackOptions
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Exists, written
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.config.credentials import Fixed, Grant
+from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.scheduler.caches import PRIORITY_CLASSES
+from spinney.serve import tls
+from spinney.serve.apiserver.access.identity import ADMIN, AUTHENTICATED, MASTERS, Identity, Nobody, role_identity
+from spinney.serve.apiserver.embedded import Embedded, build
+from spinney.serve.apiserver.running import Listen, listening
+from spinney.sim.kubernetes.assets import Assets
+from spinney.sim.kubernetes.control_plane import DEFAULT_CONTROLLERS, WORKLOAD_CONTROLLERS, ControlPlane, Settings
+from spinney.sim.kubernetes.errors import StartFailed
+from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
+from spinney.sim.transport import InProcessTransport
+from spinney.whatif.inputs.manifests import apply_all, manifests_of
+
+CONVERTERS = {("nvidia.com", "DynamoGraphDeployment"): convert}
+"""Kinds whose versions the embedded server converts in process, whatever their definition says of conversion."""
+
+
+async def _at_once() -> None:
+    """Rules in process need no introduction."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServer:
+    """A running API server: where it is, ways in for our own parts, and what of it has ended by itself.
+
+    `as_role` gives a way in with the rights of a role. `judged` waits until admission rules are asked.
+    """
+
+    url: str
+    transport: Transport
+    ended: Callable[[], str | None]
+    as_role: Callable[[str], Transport]
+    judged: Callable[[], Awaitable[None]] = _at_once
+
+    @property
+    def operator(self) -> Transport:
+        return self.as_role("operator")
+
+
+@contextlib.asynccontextmanager
+async def embedded(options: StackOptions, plugins: Sequence[AdmissionPlugin] = ()) -> AsyncIterator[ApiServer]:
+    listen = Listen(options.host, options.port)
+    token = _admin_token(options.data_dir)
+    tokens = {token: Identity("admin", groups=(MASTERS, AUTHENTICATED))}
+    tokens |= {secrets.token_urlsafe(24): role_identity(role) for role in ROLES}
+    nobody = Nobody.ADMIN_ON_LOOPBACK if listen.is_loopback else Nobody.REFUSED
+    with _directory(options.data_dir) as directory:
+        authority: Path | None = None
+        if not listen.is_loopback:
+            listen, authority = _with_tls(listen, directory)
+        server = build(Embedded(tokens, nobody, options.data_dir, plugins, CONVERTERS))
+        async with listening(server, listen) as url:
+            shown = url.replace(options.host, reachable_host(options.host))
+            write_kubeconfig(
+                options.kubeconfig, name="spinney", url=shown, authority=authority, user="admin", token=token
+            )
+            transport = InProcessTransport(server, ADMIN)
+            await install_rights(transport)
+            await install_kinds(transport, _converted_here())
+            yield ApiServer(
+                shown, transport, lambda: None, lambda role: InProcessTransport(server, role_identity(role))
+            )
+
+
+async def install_rights(transport: Transport) -> None:
+    """Our roles' accounts and rights, as they are shipped."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    manifests = manifests_of([namespace, *rbac_objects()], "our own rights")
+    door = Door(transport, system_dice(), field_manager="spinney-up")
+    await apply_all(ApiClient(transport, system_dice()), door, manifests)
+
+
+async def install_kinds(transport: Transport, definitions: list[Object]) -> None:
+    door = Door(transport, system_dice(), field_manager="spinney-up")
+    await apply_all(ApiClient(transport, system_dice()), door, manifests_of(definitions, "our own kinds"))
+    for each in priority_classes():
+        outcome = await door.create(PRIORITY_CLASSES.ref(each["metadata"]["name"]), each)
+        if not isinstance(outcome, Exists):  # its value is its maker's and cannot be changed
+            written(outcome)
+
+
+def _converted_here() -> list[Object]:
+    """The kinds of ours; where versions are converted in process, all of them are served."""
+    found = all_crds()
+    for definition in found:
+        spec = definition["spec"]
+        if (spec["group"], spec["names"]["kind"]) in CONVERTERS:
+            spec["versions"] = [{**version, "served": True} for version in spec["versions"]]
+    return found
+
+
+def _unconverted() -> list[Object]:
+    """The same without a word on conversion: that is the webhook's to say, and may be there from an earlier start."""
+    found = all_crds()
+    for definition in found:
+        definition["spec"].pop("conversion", None)
+    return found
+
+
+def _admin_token(data_dir: Path | None) -> str:
+    """Kept with the data: a kubeconfig in use elsewhere outlives a restart."""
+    if data_dir is None:
+        return secrets.token_urlsafe(24)
+    path = data_dir / "admin.token"
+    if not path.exists():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(24))
+    return path.read_text()
+
+
+def _with_tls(listen: Listen, directory: Path) -> tuple[Listen, Path]:
+    """Certificates of our own for an address that others can reach; the authority is kept, the leaf is new."""
+    now = time.time()
+    root, root_key = directory / "ca.crt", directory / "ca.key"
+    if not root_key.exists():
+        tls.save(tls.create_authority("spinney", now_s=now), root, root_key)
+    leaf = tls.issue(tls.load(root, root_key), certificate_hosts(listen.host), now_s=now)
+    tls.save(leaf, directory / "server.crt", directory / "server.key")
+    return replace(listen, certificate=directory / "server.crt", key=directory / "server.key"), root
+
+
+@contextlib.contextmanager
+def _directory(kept: Path | None) -> Iterator[Path]:
+    if kept is not None:
+        yield kept.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="spinney-") as scratch:
+        yield Path(scratch)
+
+
+@contextlib.asynccontextmanager
+async def real(options: StackOptions, assets: Assets, configuration: OperatorConfiguration) -> AsyncIterator[ApiServer]:
+    _check_port(options.port)
+    with _directory(options.data_dir) as parent:
+        controllers = DEFAULT_CONTROLLERS + WORKLOAD_CONTROLLERS
+        users = {user_of(role): role_identity(role).groups for role in ROLES}
+        plane = ControlPlane(Settings(assets, parent / "control-plane", controllers, users, options.port))
+        try:
+            await _to_the_end(plane.start)
+            shutil.copyfile(plane.kubeconfig, options.kubeconfig)
+            async with contextlib.AsyncExitStack() as held:
+                admin = find_connection(SystemClock(), kubeconfig=plane.kubeconfig)
+                transport = connect(admin)
+                held.push_async_callback(transport.close)
+
+                def as_role(role: str) -> Transport:
+                    token = Grant({"authorization": f"Bearer {plane.tokens[user_of(role)]}"})
+                    found = connect(replace(admin, credentials=Fixed(token)))
+                    held.push_async_callback(found.close)
+                    return found
+
+                await install_rights(transport)
+                await install_kinds(transport, _unconverted())
+                judged = await held.enter_async_context(
+                    running_webhook(configuration, admin, transport, as_role("webhook"))
+                )
+                yield ApiServer(plane.url, transport, plane.ended, as_role, judged)
+        finally:
+            await _to_the_end(plane.stop)
+
+
+def _check_port(port: int) -> None:
+    """Say that a port is taken before a program fails by it."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise StartFailed(f"cannot listen on 127.0.0.1:{port}: {error.strerror}") from None
+
+
+async def _to_the_end(work: Callable[[], None]) -> None:
+    """In a thread, which cannot be stopped half way: who is cancelled meanwhile waits for it."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

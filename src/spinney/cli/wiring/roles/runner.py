@@ -1,0 +1,125 @@
+"""Roles in the foreground: configuration and connection first, then probes, metrics and the roles themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+import structlog
+
+from spinney.api.operator_configuration import ConfigurationError
+from spinney.cli.inputs.operator_settings import read_configuration
+from spinney.cli.wiring.dashboard_options import DashboardOptions
+from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.logs import LEVELS, log_to_stderr
+from spinney.cli.wiring.roles.health import measured, probed
+from spinney.cli.wiring.roles.registry import HasMetrics, Role, RoleConfig, WebhookOptions, create
+from spinney.cli.wiring.stack_options import ConfigurationError as OptionError
+from spinney.drive.client.config.loader import find_connection
+from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
+from spinney.drive.clock import SystemClock
+from spinney.drive.election.lease_thread import Heartbeat, loop_thread
+from spinney.drive.operator.startup import StartupFailed
+from spinney.drive.scheduler.settings import Settings as SchedulerSettings
+
+OK, FAILED, USAGE = 0, 1, 2
+_LOOK_S = 0.05
+
+
+def run_roles(
+    names: Sequence[str],
+    kubeconfig: Path | None,
+    config: Path | None,
+    webhook: WebhookOptions | None = None,
+    scheduler: SchedulerSettings | None = None,
+    dashboard: DashboardOptions | None = None,
+) -> int:
+    """Until a signal comes; the exit status."""
+    on_signal(signal.default_int_handler)
+    try:
+        configuration = read_configuration(config, otherwise="")
+        log_to_stderr(LEVELS[configuration.log_level], configuration.log_format)
+        clock = SystemClock()
+        told = RoleConfig(
+            configuration,
+            find_connection(clock, kubeconfig=kubeconfig),
+            webhook or WebhookOptions(),
+            scheduler or SchedulerSettings(),
+            dashboard or DashboardOptions(),
+            lease_connection=find_connection(clock, kubeconfig=kubeconfig),
+            heartbeat=Heartbeat(clock),
+        )
+        factory = loop_factory()
+        on_signal(note)
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(until_stopped(_work(names, told)))
+    except KeyboardInterrupt:
+        return OK
+    except Exception as error:
+        return _failed(names[0] if len(names) == 1 else "all", error)
+    return OK
+
+
+def _failed(shown: str, error: Exception) -> int:
+    """Say what is wrong; the exit status says of which kind it is."""
+    found = list(causes(error))
+    known = (OptionError, ConfigurationError, StartupFailed, ClientError, OSError)
+    if not all(isinstance(cause, known) for cause in found):
+        structlog.get_logger("run").error("a role failed by our own fault", roles=shown, exc_info=error)
+    click.echo(f"spinney run {shown}: {'; '.join(str(cause) or repr(cause) for cause in found)}", err=True)
+    first = found[0]
+    if isinstance(first, StartupFailed):
+        return first.status
+    return USAGE if isinstance(first, (OptionError, ConfigurationError, ConfigError, CredentialError)) else FAILED
+
+
+async def _work(names: Sequence[str], told: RoleConfig) -> None:
+    roles = {name: create(name, told) for name in names}
+    server = told.configuration.server
+    async with AsyncExitStack() as held:
+        host, port = server.health_probes.bind_address or "127.0.0.1", server.health_probes.port
+        thread = await held.enter_async_context(loop_thread("probes"))
+        alive = told.heartbeat.stuck if told.heartbeat is not None else lambda: ""
+        await held.enter_async_context(probed(thread, host, port, alive, lambda: _trouble(roles)))
+        await _measured(held, told, roles)
+        if told.heartbeat is not None:
+            held.callback(asyncio.create_task(told.heartbeat.run(), name="heartbeat").cancel)
+        group = await held.enter_async_context(asyncio.TaskGroup())
+        for name, role in roles.items():
+            group.create_task(role.run(), name=name)
+            while len(roles) > 1 and role.trouble():  # noqa: ASYNC110 - whoever comes next may need this one
+                await asyncio.sleep(_LOOK_S)
+
+
+def _trouble(roles: dict[str, Role]) -> str:
+    return "; ".join(f"{name}: {trouble}" for name, role in roles.items() if (trouble := role.trouble()))
+
+
+async def _measured(held: AsyncExitStack, told: RoleConfig, roles: dict[str, Role]) -> None:
+    """Metrics are not worth dying for: a port that is taken is told and left."""
+    metrics = told.configuration.server.metrics
+    host = metrics.bind_address or "127.0.0.1"
+    try:
+        await held.enter_async_context(measured(host, metrics.port, lambda: metrics_text(roles)))
+    except OSError as error:
+        structlog.get_logger("run").warning("metrics are not served", host=host, port=metrics.port, error=str(error))
+
+
+def metrics_text(roles: dict[str, Role]) -> str:
+    """The figures of all roles in the text format of Prometheus."""
+    found: dict[str, list[str]] = {}
+    for name, role in roles.items():
+        figures = {"ready": float(not role.trouble()), **role.figures()}
+        for figure, value in figures.items():
+            metric, _, labels = figure.partition("{")
+            shown = f'{{role="{name}"' + (f",{labels}" if labels else "}")
+            found.setdefault(f"spinney_{metric}", []).append(f"spinney_{metric}{shown} {value:g}")
+    lines = []
+    for metric, samples in sorted(found.items()):
+        lines += [f"# TYPE {metric} {'counter' if metric.endswith('_total') else 'gauge'}", *samples]
+    pages = [role.page() for role in roles.values() if isinstance(role, HasMetrics)]
+    return "\n".join(lines) + "\n" + "".join(pages)

@@ -1,0 +1,1 @@
+"""PodCliqueSets: what is filled in, and the rules of validation by concern."""

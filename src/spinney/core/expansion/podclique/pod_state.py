@@ -1,0 +1,100 @@
+"""A pod as the operator sees it, and how it is in the few words that decisions are made of.
+
+Never written back, and never wider than what is read: there is one for each pod of every set.
+"""
+
+from __future__ import annotations
+
+from spinney.api.markers import Slim
+from spinney.api.meta import ObjectMeta
+
+
+class Gate(Slim, frozen=True):
+    name: str = ""
+
+
+class PodSpec(Slim, frozen=True):
+    node_name: str = ""
+    scheduling_gates: tuple[Gate, ...] = ()
+
+
+class PodCondition(Slim, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class Terminated(Slim, frozen=True):
+    exit_code: int = 0
+
+
+class Running(Slim, frozen=True):
+    """That it runs is all there is to know."""
+
+
+class ContainerState(Slim, frozen=True):
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Slim, frozen=True):
+    started: bool | None = None
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(Slim, frozen=True):
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(Slim, frozen=True):
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+def is_terminating(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_finished(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_gone(pod: Pod) -> bool:
+    """No longer counted: its index is free."""
+    return is_terminating(pod) or is_finished(pod)
+
+
+def is_scheduled(pod: Pod) -> bool:
+    return bool(pod.spec.node_name)
+
+
+def is_ready(pod: Pod) -> bool:
+    return _holds(pod, "Ready")
+
+
+def is_disrupted(pod: Pod) -> bool:
+    """Somebody has said that the pod is about to be taken away."""
+    return _holds(pod, "DisruptionTarget")
+
+
+def is_started(pod: Pod) -> bool:
+    """All containers have started once; a pod that is still starting is given time."""
+    statuses = pod.status.container_statuses
+    return bool(statuses) and all(status.started for status in statuses)
+
+
+def has_failed(pod: Pod) -> bool:
+    """A container ended with an error and does not run again yet."""
+    for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+        ends = (status.state.terminated, status.last_state.terminated)
+        if status.state.running is None and any(end is not None and end.exit_code != 0 for end in ends):
+            return True
+    return False
+
+
+def _holds(pod: Pod, kind: str) -> bool:
+    return any(each.type == kind and each.status == "True" for each in pod.status.conditions)

@@ -1,0 +1,1 @@
+"""What a PodCliqueSet implies: its layout, topology, revisions and update. Pure."""

@@ -1,0 +1,163 @@
+"""A pod and the objects above it, up to the one that its user wrote.
+
+Owners are foreign objects of any shape: what is read of them is checked, and what is wrong is a mistake of its user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spinney.api.changes import Json
+from spinney.core.grouping.pods import Pod
+from spinney.core.grouping.user_errors import InvalidFieldError
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One object above a pod."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    body: Json
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        return self.api_version.rpartition("/")[2]
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        return self.group, self.kind
+
+    @property
+    def reference(self) -> Json:
+        return {"apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid}
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+    def part(self, *path: str) -> Json:
+        """The object under a path; an empty one where there is none."""
+        found: Json = self.body
+        for index, key in enumerate(path):
+            below: Any = found.get(key)
+            if below is None:
+                return {}
+            if not isinstance(below, dict):
+                raise InvalidFieldError(self, ".".join(path[: index + 1]), below, "an object")
+            found = below
+        return found
+
+    def items(self, *path: str) -> list[Json]:
+        """The objects listed under a path."""
+        found = self.part(*path[:-1]).get(path[-1])
+        if found is None:
+            return []
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise InvalidFieldError(self, ".".join(path), found, "a list of objects")
+        return found
+
+    def count(self, *path: str) -> int | None:
+        """The whole number under a path."""
+        return whole(self, self.part(*path[:-1]), path[-1], ".".join(path))
+
+    def word(self, *path: str) -> str:
+        """The text under a path; empty where there is none."""
+        found = self.part(*path[:-1]).get(path[-1])
+        if found is None:
+            return ""
+        if not isinstance(found, str):
+            raise InvalidFieldError(self, ".".join(path), found, "a text")
+        return found
+
+    def under(self, above: Owner) -> Owner:
+        """The object with the labels and annotations of one above it; its own come first."""
+        return replace(
+            self, labels={**above.labels, **self.labels}, annotations={**above.annotations, **self.annotations}
+        )
+
+
+def whole(owner: Owner, part: Json, key: str, path: str) -> int | None:
+    """A number of things: not negative, no fraction."""
+    found = part.get(key)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int) or found < 0:
+        raise InvalidFieldError(owner, path, found, "a whole number of 0 or more")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerChain:
+    """Owners from the nearest to the top one. A pod that nobody owns is its own top owner.
+
+    `gang`: the PodGang that the pod names, where it names one. `hidden`: the owner above the top one, which we may not
+    read.
+    """
+
+    pod: Pod
+    owners: tuple[Owner, ...]
+    gang: Owner | None = None
+    hidden: str = ""
+
+    @property
+    def top(self) -> Owner:
+        return self.owners[-1]
+
+    @property
+    def is_bare(self) -> bool:
+        """Nobody stands above the pod."""
+        return self.top.uid == self.pod.metadata.uid
+
+    def of_kind(self, group: str, kind: str) -> Owner | None:
+        """The nearest owner of a kind, whatever its version."""
+        return next((owner for owner in self.owners if owner.group_kind == (group, kind)), None)
+
+    def without_top(self) -> OwnerChain:
+        """The chain below its top owner, whose labels and annotations the next one takes over."""
+        below = self.owners[:-1]
+        if not below:
+            return replace(self, owners=(pod_as_owner(self.pod).under(self.top),))
+        return replace(self, owners=(*below[:-1], below[-1].under(self.top)))
+
+
+def chain_of(pod: Pod, owners: tuple[Owner, ...] = (), gang: Owner | None = None, hidden: str = "") -> OwnerChain:
+    return OwnerChain(pod, owners or (pod_as_owner(pod),), gang, hidden)
+
+
+def owner_of(body: Json) -> Owner:
+    """An object as the server gave it. Labels and annotations are texts, which the server should see to."""
+    metadata = body["metadata"]
+    return Owner(
+        body["apiVersion"],
+        body["kind"],
+        metadata.get("namespace") or "",
+        metadata["name"],
+        metadata["uid"],
+        _texts(metadata.get("labels")),
+        _texts(metadata.get("annotations")),
+        body,
+    )
+
+
+def _texts(found: Any) -> Mapping[str, str]:
+    if not isinstance(found, dict):
+        return {}
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def pod_as_owner(pod: Pod) -> Owner:
+    metadata = pod.metadata
+    return Owner(
+        "v1", "Pod", metadata.namespace, metadata.name, metadata.uid, metadata.labels, metadata.annotations, {}
+    )

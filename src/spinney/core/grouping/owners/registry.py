@@ -1,0 +1,58 @@
+"""Which owner kind is grouped how, by API group and kind, whatever the version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spinney.core.grouping.group_shape import ShapeOf
+from spinney.core.grouping.owner_chain import OwnerChain
+from spinney.core.grouping.owners import grove, job, jobset, knative, kubeflow, leader_worker_set, plain, ray
+
+SHAPES: Mapping[tuple[str, str], ShapeOf] = {
+    ("", "Pod"): plain.lone_pod,
+    ("amlarc.azureml.com", "AmlJob"): plain.azure_job,
+    ("apps", "Deployment"): plain.deployment,
+    ("batch", "Job"): job.shape,
+    ("batch", "CronJob"): job.of_cron_job,
+    ("egx.nvidia.io", "SPOTRequest"): plain.spot_request,
+    ("grove.io", "PodCliqueSet"): grove.shape,
+    ("grove.io", "PodGangSet"): grove.shape,
+    ("jobset.x-k8s.io", "JobSet"): jobset.shape,
+    ("kubeflow.org", "JAXJob"): kubeflow.jax,
+    ("kubeflow.org", "MPIJob"): kubeflow.mpi,
+    ("kubeflow.org", "Notebook"): plain.notebook,
+    ("kubeflow.org", "PyTorchJob"): kubeflow.pytorch,
+    ("kubeflow.org", "TFJob"): kubeflow.tensorflow,
+    ("kubeflow.org", "XGBoostJob"): kubeflow.xgboost,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): leader_worker_set.shape,
+    ("ray.io", "RayCluster"): ray.shape,
+    ("ray.io", "RayJob"): ray.shape,
+    ("ray.io", "RayService"): ray.shape,
+    ("serving.knative.dev", "Service"): knative.shape,
+}
+"""All other kinds are one group each, elastic from the first pod on."""
+
+PASSED_OVER = frozenset(
+    {
+        ("argoproj.io", "Workflow"),
+        ("nvidia.com", "DynamoGraphDeployment"),
+        ("run.ai", "DistributedInferenceWorkload"),
+        ("run.ai", "DistributedWorkload"),
+        ("run.ai", "InferenceWorkload"),
+        ("run.ai", "InteractiveWorkload"),
+        ("run.ai", "TrainingWorkload"),
+        ("trainer.kubeflow.org", "TrainJob"),
+    }
+)
+"""Kinds that only wrap another one: the group is that of the owner below, with their labels and annotations."""
+
+
+def effective(chain: OwnerChain) -> OwnerChain:
+    """The chain up to the owner that decides."""
+    while chain.top.group_kind in PASSED_OVER and not chain.is_bare:
+        chain = chain.without_top()
+    return chain
+
+
+def shape_of(chain: OwnerChain) -> ShapeOf:
+    return SHAPES.get(chain.top.group_kind, plain.shape)

@@ -1,0 +1,192 @@
+"""From a pod and its owners to the PodGroup it should be in.
+
+Pure: the same chain over the same view gives the same answer. Never takes a pod out of a group that somebody else
+put it into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from spinney.api.generated_names import kai_podgroup
+from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint
+from spinney.api.labels import (
+    GROVE_IGNORE,
+    KAI_IGNORE_WORKLOAD_API,
+    KAI_NODE_POOL,
+    KAI_SKIP_PODGROUPER,
+    KAI_TOP_OWNER_METADATA,
+    MIRRORED,
+    POD_GROUP_NAME,
+    SKIP_PODGROUPER,
+    SPINNEY_PREFIX,
+    TIED_TO,
+    USER,
+)
+from spinney.core.grouping.group_shape import GroupShape, Lookups
+from spinney.core.grouping.owner_chain import Owner, OwnerChain
+from spinney.core.grouping.owners import grove, ray
+from spinney.core.grouping.owners.registry import effective, shape_of
+from spinney.core.grouping.podgroups import DesiredPodGroup, Skip
+from spinney.core.grouping.queue_and_priority import QueueAndPriority, queue_and_priority_of
+from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.topology import BLOCKS, PLACES, constraint_of, doubts, places, segments_of, templates
+from spinney.core.grouping.user_errors import InvalidFieldError, UserError
+
+_OPT_OUT = frozenset({GROVE_IGNORE, KAI_IGNORE_WORKLOAD_API, KAI_SKIP_PODGROUPER, SKIP_PODGROUPER})
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_REVISION = "deployment.kubernetes.io/revision"
+_NOT_INHERITED = frozenset({_LAST_APPLIED, _REVISION, MIRRORED, POD_GROUP_NAME, KAI_TOP_OWNER_METADATA})
+_OURS = "pg-"
+
+Answer = DesiredPodGroup | Skip | UserError
+
+
+def opts_out(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
+    """Whether an object asks not to be grouped; saying `false` is not asking."""
+    said = [*_OPT_OUT.intersection(labels), *_OPT_OUT.intersection(annotations)]
+    return any(place.get(key, "false").lower() != "false" for key in said for place in (labels, annotations))
+
+
+def group(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> Answer:
+    """The group of a pod. A mistake names what its user has to put right."""
+    if opts_out(chain.pod.metadata.labels, chain.pod.metadata.annotations):
+        return Skip("the pod opts out")
+    if chain.gang is not None and _is_seen_to(chain.gang, lookups):
+        return Skip(f"{chain.gang} has a PodGroup of its own")
+    try:
+        deciding = effective(chain)
+        shape = shape_of(deciding)(deciding, lookups)
+        if _is_placed_by_others(chain, shape, lookups):
+            return Skip("the pod names a PodGroup that is not ours")
+        return _wanted(chain, deciding, shape, lookups, settings)
+    except InvalidFieldError as user_error:
+        return UserError(str(user_error))
+
+
+def _is_seen_to(gang: Owner, lookups: Lookups) -> bool:
+    """The gang opts out, or an operator writes its PodGroup."""
+    if opts_out(gang.labels, gang.annotations):
+        return True
+    found = lookups.podgroup(gang.namespace, kai_podgroup(gang.name))
+    owner = found.metadata.controller if found is not None else None
+    return owner is not None and owner.uid == gang.uid
+
+
+def _is_placed_by_others(chain: OwnerChain, shape: GroupShape, lookups: Lookups) -> bool:
+    named = chain.pod.metadata.annotations.get(POD_GROUP_NAME)
+    if not named or named == shape.name:
+        return False
+    if chain.is_bare:
+        return True
+    found = lookups.podgroup(chain.pod.metadata.namespace, named)
+    is_ours = named.startswith(_OURS) if found is None else KAI_TOP_OWNER_METADATA in found.metadata.annotations
+    return not is_ours
+
+
+def _wanted(
+    chain: OwnerChain, deciding: OwnerChain, shape: GroupShape, lookups: Lookups, settings: GrouperSettings
+) -> DesiredPodGroup:
+    source = _source(deciding, shape)
+    source = replace(source, annotations={**source.annotations, **shape.annotations})
+    constraint, segments = _topology(deciding, shape, source, lookups)
+    segments_of(deciding.pod.metadata.annotations, chain.pod.title, lookups, source.annotations)
+    rank = queue_and_priority_of(deciding, shape, lookups, settings)
+    taken = {**_inherited(source.annotations), **_tie(chain, shape), **segments}
+    annotations = {**taken, KAI_TOP_OWNER_METADATA: _top_owner(chain.top)}
+    warnings = (*_unread(chain), *rank.warnings, *doubts(source, constraint, lookups), *_overlooked(deciding))
+    return DesiredPodGroup(
+        chain.pod.metadata.namespace,
+        shape.name,
+        shape.owner.reference,
+        _spec(shape, rank, constraint),
+        _inherited({key: value for key, value in source.labels.items() if key != KAI_NODE_POOL}),
+        annotations,
+        _initial_labels(deciding),
+        shape.part,
+        rank.by_pod,
+        shape.single,
+        warnings,
+    )
+
+
+def _source(chain: OwnerChain, shape: GroupShape) -> Owner:
+    """Whose labels and annotations the group takes over: the deciding owner's, with those of the owner above it."""
+    if shape.single or shape.owner.uid == chain.top.uid:
+        return chain.top
+    return shape.owner.under(chain.top)
+
+
+def _topology(
+    chain: OwnerChain, shape: GroupShape, source: Owner, lookups: Lookups
+) -> tuple[PodGroupTopologyConstraint, dict[str, str]]:
+    if chain.gang is not None and shape.owner.uid == chain.gang.uid:
+        constraint = grove.root_constraint(chain, lookups)
+    else:
+        constraint = constraint_of(source.annotations, source, lookups, below=_levels_below(chain))
+    return constraint, segments_of(source.annotations, source, lookups)
+
+
+def _levels_below(chain: OwnerChain) -> Iterator[str]:
+    """Levels that pods or their templates name for themselves: those of segments, and those of Ray groups."""
+    keys = (*PLACES, *BLOCKS) if chain.top.group == ray.GROUP else BLOCKS
+    for said in (chain.pod.metadata.annotations, *templates(chain.top.part("spec"))):
+        yield from (said[key] for key in keys if said.get(key))
+
+
+def _spec(shape: GroupShape, rank: QueueAndPriority, constraint: PodGroupTopologyConstraint) -> PodGroupSpec:
+    return PodGroupSpec(
+        min_member=shape.min_member,
+        queue=rank.queue,
+        priority_class_name=rank.priority_class,
+        preemptibility=rank.preemptibility,
+        topology_constraint=constraint,
+        sub_groups=shape.parts,
+    )
+
+
+def _inherited(found: Mapping[str, str]) -> dict[str, str]:
+    """What is for everybody; records of ours stay where they were written."""
+    return {
+        key: value for key, value in found.items() if key not in _NOT_INHERITED and not key.startswith(SPINNEY_PREFIX)
+    }
+
+
+def _tie(chain: OwnerChain, shape: GroupShape) -> dict[str, str]:
+    """The tie to a base gang, which the operator writes on PodGangs; on what users write it would be anybody's word."""
+    gang = chain.gang
+    if gang is None or shape.owner.uid != gang.uid or TIED_TO not in gang.annotations:
+        return {}
+    return {TIED_TO: gang.annotations[TIED_TO]}
+
+
+def _initial_labels(chain: OwnerChain) -> dict[str, str]:
+    """The node pool and the user of whoever says so first."""
+    found = {}
+    for key in (KAI_NODE_POOL, USER):
+        said = (chain.top.labels, chain.pod.metadata.labels, chain.top.annotations, chain.pod.metadata.annotations)
+        if value := next((place[key] for place in said if place.get(key)), ""):
+            found[key] = value
+    return found
+
+
+def _top_owner(top: Owner) -> str:
+    """The owner that the user wrote, as YAML."""
+    lines = {"name": top.name, "uid": top.uid, "group": top.group, "version": top.version, "kind": top.kind}
+    return "".join(f"{key}: {value or chr(34) * 2}\n" for key, value in lines.items())
+
+
+def _unread(chain: OwnerChain) -> tuple[str, ...]:
+    """An owner that we may not read could ask for anything."""
+    if not chain.hidden:
+        return ()
+    return (f"{chain.top}: metadata.ownerReferences: {chain.hidden} cannot be read, so it is not grouped by it",)
+
+
+def _overlooked(chain: OwnerChain) -> tuple[str, ...]:
+    """Annotations for the owner that somebody put on the pod template."""
+    if chain.is_bare or chain.top.group == ray.GROUP or places(chain.top.annotations):
+        return ()
+    found = places(chain.pod.metadata.annotations)
+    return (f"{chain.pod.title}: {', '.join(found)} on a pod is not read: annotate {chain.top}",) if found else ()

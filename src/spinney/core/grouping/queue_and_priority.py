@@ -1,0 +1,93 @@
+"""Whose share a group uses and how important it is: queue, PriorityClass, preemptibility (K16).
+
+What a PodGang says comes before what the top owner says, and that before what the pod says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spinney.api.labels import (
+    KAI_NODE_POOL,
+    KAI_PREEMPTIBILITY,
+    PRIORITY_CLASS_NAME,
+    PROJECT,
+    RAY_PRIORITY_CLASS_NAME,
+)
+from spinney.core.grouping.group_shape import GroupShape, Lookups
+from spinney.core.grouping.owner_chain import OwnerChain
+from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.user_errors import InvalidFieldError, label
+
+_CHOICES = ("preemptible", "non-preemptible")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAndPriority:
+    """`by_pod`: the fields that one pod of many said and its owner did not."""
+
+    queue: str
+    priority_class: str
+    preemptibility: str
+    by_pod: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+def queue_and_priority_of(
+    chain: OwnerChain, shape: GroupShape, lookups: Lookups, settings: GrouperSettings
+) -> QueueAndPriority:
+    queue, queue_warnings = _queue(chain, lookups, settings)
+    priority, priority_by_pod, priority_warnings = _priority_class(chain, shape, lookups, settings)
+    preemptibility, preemptibility_by_pod = _preemptibility(chain)
+    stated = {"priority_class_name": priority_by_pod, "preemptibility": preemptibility_by_pod}
+    by_pod = frozenset() if shape.single else frozenset(field for field, is_so in stated.items() if is_so)
+    return QueueAndPriority(queue, priority, preemptibility, by_pod, (*queue_warnings, *priority_warnings))
+
+
+def _queue(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> tuple[str, tuple[str, ...]]:
+    """The queue that is named, else the default one. Only a queue that is named can be missing."""
+    key = settings.queue_label
+    named = _said(chain, key)[0] or chain.top.annotations.get(key, "")
+    if not named and (project := _said(chain, PROJECT)[0]):
+        pool = _said(chain, KAI_NODE_POOL)[0]
+        named, key = (f"{project}-{pool}" if pool else project), PROJECT
+    if not named:
+        return settings.default_queue, ()
+    if lookups.has_queue(named):
+        return named, ()
+    return named, (f"{chain.top}: {label(key)}: Queue '{named}' does not exist",)
+
+
+def _priority_class(
+    chain: OwnerChain, shape: GroupShape, lookups: Lookups, settings: GrouperSettings
+) -> tuple[str, bool, tuple[str, ...]]:
+    """The first class that is named and exists; a class that does not exist is told and passed over."""
+    own = chain.gang.word("spec", "priorityClassName") if chain.gang is not None else ""
+    candidates = [("spec.priorityClassName", own, False)]
+    candidates += [(label(key), *_said(chain, key)) for key in (RAY_PRIORITY_CLASS_NAME, PRIORITY_CLASS_NAME)]
+    candidates.append(("spec.priorityClassName", chain.pod.spec.priority_class_name, True))
+    warnings: list[str] = []
+    default = settings.default_classes.get(chain.top.kind, shape.default_class)
+    for field, name, by_pod in candidates:
+        if not name:
+            continue
+        if lookups.has_priority_class(name):
+            return name, by_pod, tuple(warnings)
+        warnings.append(f"{chain.top}: {field}: PriorityClass '{name}' does not exist")
+    return default, False, tuple(warnings)
+
+
+def _preemptibility(chain: OwnerChain) -> tuple[str, bool]:
+    found, by_pod = _said(chain, KAI_PREEMPTIBILITY)
+    if found and found not in _CHOICES:
+        subject = chain.pod.title if by_pod else chain.top
+        raise InvalidFieldError(subject, label(KAI_PREEMPTIBILITY), found, " or ".join(_CHOICES))
+    return found, by_pod
+
+
+def _said(chain: OwnerChain, key: str) -> tuple[str, bool]:
+    """What a label says, and whether only the pod carries it."""
+    above = (chain.gang, chain.top) if chain.gang is not None else (chain.top,)
+    if found := next((owner.labels[key] for owner in above if owner.labels.get(key)), ""):
+        return found, False
+    return chain.pod.metadata.labels.get(key, ""), True

@@ -1,0 +1,73 @@
+"""The largest gang of one kind of pod that a domain can take, and the moves that would raise it, with what they cost.
+
+A plan to be shown: changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from spinney.api.placement.problem import Consolidate, Gang, Group, PodSet
+from spinney.api.placement.result import Move
+from spinney.core.inventory.counts import Shape
+from spinney.core.placement.budget import Exhausted
+from spinney.core.placement.disrupt.consolidation import fewest_moves
+from spinney.core.placement.gang.gang_tree import read_gang_tree
+
+if TYPE_CHECKING:
+    from spinney.core.placement.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class LargerGang:
+    """So many pods would fit into one domain after these moves, which cost their gangs so much of their scores."""
+
+    count: int
+    moves: tuple[Move, ...]
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class LargestPlaceable:
+    """How many pods fit into one domain now, and what more would cost, step by step; `proved`: there is no more."""
+
+    count: int
+    raises: tuple[LargerGang, ...]
+    proved: bool
+
+
+def largest_placeable(engine: Engine, pods: PodSet, topology: str, level: str, limits: Consolidate) -> LargestPlaceable:
+    """The largest count of a pod that one domain of a level takes, and the cheapest moves for every larger one.
+
+    Counts idle and releasing room. A step that costs no more moves than the one before replaces it.
+    """
+    tree = engine.inventory.trees[topology]
+    depth = tree.depth(level)
+    if depth is None:
+        raise KeyError(f"level {level} is not a level of topology {topology}")
+    shape = Shape(pods.request, pods.filter, pods.host_ports)
+    held = engine.inventory.counts(shape, waiting=True).at(topology, depth)
+    now = int(held.max()) if len(held) else 0
+    raises: list[LargerGang] = []
+    try:
+        count = now + 1
+        while (step := _raised(engine, pods, topology, level, count, limits)) is not None:
+            if raises and len(raises[-1].moves) >= len(step.moves):
+                raises.pop()
+            raises.append(step)
+            count += 1
+    except Exhausted:
+        return LargestPlaceable(now, tuple(raises), proved=False)
+    return LargestPlaceable(now, tuple(raises), proved=True)
+
+
+def _raised(
+    engine: Engine, pods: PodSet, topology: str, level: str, count: int, limits: Consolidate
+) -> LargerGang | None:
+    wanted = msgspec.structs.replace(pods, count=count, min=count, topology=None, required=None, preferred=None)
+    root = Group("", pods=(wanted,), topology=topology, required=level)
+    shift = fewest_moves(engine, read_gang_tree(Gang("", root), engine.topologies), None, limits)
+    return LargerGang(count, shift.moves, shift.loss) if shift is not None else None

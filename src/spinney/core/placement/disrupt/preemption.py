@@ -1,0 +1,176 @@
+"""Preemption, domain first: the cheapest lawful victims that let a gang in which otherwise fits nowhere.
+
+Cheapest is the lowest highest priority of a victim, then the fewest gangs evicted whole, then the fewest pods, then
+names. Never evicts a pod unless the gang fits afterwards, never one of equal or higher priority, never below a minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from spinney.api.placement.problem import Running
+from spinney.api.placement.result import Victim
+from spinney.core.placement.budget import Exhausted, StepBudget
+from spinney.core.placement.disrupt.eviction_trial import EvictionTrial, eviction_trials
+from spinney.core.placement.disrupt.victim_minimization import guesses, losses, minimize_victims
+from spinney.core.placement.disrupt.victim_search import CheapestVictims, VictimCost, VictimSearch
+from spinney.core.placement.gang.gang_tree import GangTree
+from spinney.core.placement.gang.running_gangs import RunningGang, forget, pod_sets, release, running_gangs
+
+if TYPE_CHECKING:
+    from spinney.core.placement.engine import Engine, SearchResult
+    from spinney.core.placement.fit.counting import Profile
+
+GUESSES = 3
+"""So many domains are asked for a first set before the exact search."""
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSet:
+    """Victims, sorted, and whether nothing cheaper would do."""
+
+    victims: tuple[Victim, ...]
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """A placement on the room of victims, which are gone from inventory and standings."""
+
+    attempt: SearchResult
+    victims: tuple[Victim, ...]
+    proved: bool
+
+
+def preempt(engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | None) -> Preemption | None:
+    """Evict the cheapest victims and find the placement; None: it is proved that no lawful eviction helps.
+
+    Raises Exhausted, everything as it was, when the budget ends before that is known.
+    """
+    victim_set = cheapest_victims(engine, parts, scope)
+    if victim_set is None:
+        return None
+    inventory = engine.inventory
+    mark = inventory.checkpoint()
+    for victim in victim_set.victims:
+        pods = pod_sets(engine.placed_gangs[victim.gang].gang)[victim.pods]
+        release(inventory, inventory.seat(victim.node, victim.zone), pods)
+    attempt = engine.attempt(parts, asked, scope, waiting=True)
+    if attempt.found is None:
+        inventory.rollback(mark)
+        raise Exhausted
+    inventory.commit(mark)
+    for victim in victim_set.victims:
+        forget(inventory, engine.placed_gangs[victim.gang], Running(victim.pods, victim.node, victim.zone))
+    return Preemption(attempt, victim_set.victims, victim_set.proved and attempt.found.proved)
+
+
+def cheapest_victims(
+    engine: Engine, parts: GangTree, scope: Sequence[int] | None, budget: int | None = None
+) -> VictimSet | None:
+    """Who would have to go; nothing is changed. None and Exhausted as for `preempt`."""
+    gang = parts.gang
+    placed_gangs = [placed_gang for name, placed_gang in engine.placed_gangs.items() if name != gang.name]
+    weaker = [one for one in running_gangs(engine.inventory, placed_gangs) if one.gang.priority < gang.priority]
+    if not weaker:
+        return None
+    kept = frozenset([gang.tied_to.gang]) if gang.tied_to is not None else frozenset()
+    with engine.inventory.trial():
+        steps = engine.options.budget if budget is None else budget
+        return _VictimSelection(
+            list(eviction_trials(engine.inventory, parts, scope, weaker)), weaker, kept, steps
+        ).run()
+
+
+class _VictimSelection:
+    """The search over all domains: first the priority, then the price."""
+
+    def __init__(self, all_: list[EvictionTrial], weaker: list[RunningGang], kept: frozenset[str], budget: int) -> None:
+        self.eviction_trials = all_
+        self.priorities = sorted({running_gang.gang.priority for running_gang in weaker})
+        self.kept = kept
+        self.best = CheapestVictims()
+        self.budget = budget
+        self.asking = StepBudget(budget)
+        self.proving = StepBudget(budget)
+
+    def run(self) -> VictimSet | None:
+        proved = True
+        try:
+            self._select()
+        except Exhausted:
+            proved = False
+        proved = proved and all(trial.sure for trial in self.eviction_trials)
+        if self.best.cost is not None and self.best.trial is not None:
+            return VictimSet(self._minimized(self.best.cost, self.best.trial, proved), proved)
+        if not proved:
+            raise Exhausted
+        return None
+
+    def _select(self) -> None:
+        """Some gangs cannot go whole: everybody up to a priority may be more than is lawful, then the next is tried."""
+        helped = self._helped(self.eviction_trials, self.priorities[-1])
+        for priority in self.priorities[self._lowest(helped) :]:
+            victim_searches = [
+                VictimSearch(trial, _up_to(trial, priority), self.kept, self.best)
+                for trial in self._helped(helped, priority)
+            ]
+            victim_searches.sort(key=VictimSearch.least)
+            self._guess(victim_searches[:GUESSES])
+            self._prove(victim_searches)
+            if self.best.cost is not None:
+                return
+
+    def _lowest(self, helped: list[EvictionTrial]) -> int:
+        """The position of the lowest priority up to which evicting everybody would help."""
+        if not helped:
+            return len(self.priorities)
+        low, high = 0, len(self.priorities) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._helped(helped, self.priorities[middle], enough=1):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _helped(self, some: list[EvictionTrial], priority: int, enough: int | None = None) -> list[EvictionTrial]:
+        """The domains, or enough of them, in which the gang would fit without everybody up to a priority."""
+        fitting = (trial for trial in some if trial.fits_without(_up_to(trial, priority), self.asking))
+        return list(islice(fitting, enough))
+
+    def _guess(self, victim_searches: list[VictimSearch]) -> None:
+        """A good set to start from; what comes of it need not be the cheapest."""
+        for victim_search in victim_searches:
+            try:
+                for lost in guesses(victim_search.trial, victim_search.running_gangs, self.kept, self.asking):
+                    cost = minimize_victims(victim_search.trial, lost, self.asking)
+                    if cost is not None:
+                        self.best.offer(cost, victim_search.trial)
+            except Exhausted:
+                return
+
+    def _prove(self, victim_searches: list[VictimSearch]) -> None:
+        """More and more whole gangs, until what is found cannot be beaten."""
+        most = max((len(victim_search.running_gangs) for victim_search in victim_searches), default=-1)
+        for wholes in range(min((victim_search.least()[0] for victim_search in victim_searches), default=0), most + 1):
+            for victim_search in victim_searches:
+                victim_search.search(wholes, self.proving)
+            if self.best.cost is not None and self.best.cost.wholes <= wholes:
+                return
+
+    def _minimized(self, cost: VictimCost, trial: EvictionTrial, proved: bool) -> tuple[Victim, ...]:
+        if proved:
+            return cost.victims
+        try:
+            smaller = minimize_victims(trial, losses(trial, cost.victims), StepBudget(self.budget))
+        except Exhausted:
+            return cost.victims
+        return smaller.victims if smaller is not None else cost.victims
+
+
+def _up_to(trial: EvictionTrial, priority: int) -> list[RunningGang]:
+    return [running_gang for running_gang in trial.running_gangs if running_gang.gang.priority <= priority]

@@ -1,0 +1,279 @@
+"""How close a refused gang came: the domains that hold most of it, and what they are short of.
+
+Never changes the inventory. First fit gives a lower bound on any cluster; a domain is packed exactly only where
+counting does not tell and the search is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from spinney.api.placement.result import Shortfall
+from spinney.core.inventory.free_by_domain import LARGEST_ROOM
+from spinney.core.placement.budget import Exhausted, StepBudget
+from spinney.core.placement.explain.context import Numbers, RefusalContext, shape_of
+from spinney.core.placement.explain.feasibility_probe import ProbeSpace, largest, probe_space, solve
+from spinney.core.placement.gang.gang_tree import Level, Part
+from spinney.core.placement.search.search_space import Solution
+
+
+class FirstFit:
+    """What is left (nodes in rows, wanted resources in columns) after as many pods as greed places, and how many."""
+
+    def __init__(self, context: RefusalContext, slots: Numbers, free: Numbers) -> None:
+        self.context = context
+        self.slots = slots
+        self.left = free.copy()
+        self.placed: dict[int, int] = {}
+        self._active = {leaf.index for leaf in context.active}
+        self._place(context.parts.all[0], np.arange(len(slots)))
+
+    def _place(self, part: Part, rows: Numbers) -> None:
+        """Into the tightest domain that holds the whole part, else into the one that holds most; small kids first."""
+        leaves = [leaf for leaf in self.context.parts.below(part) if leaf.index in self._active]
+        if not leaves:
+            return
+        if part.required is not None:
+            rows = self._choose(part, part.required, leaves, rows)
+        if part.pods is not None:
+            self._fill(part, rows)
+            return
+        children = [self.context.parts.all[child] for child in self.context.children[part.index]]
+        for child in sorted(children, key=lambda child: (self._weight(child), child.index)):
+            self._place(child, rows)
+
+    def _choose(self, part: Part, level: Level, leaves: list[Part], rows: Numbers) -> Numbers:
+        tree = self.context.inventory.trees[level.topology]
+        domain = tree.domain_array(level.depth)[self.slots[rows]].astype(np.int64)
+        open_to = domain >= 0
+        for slot in self.context.pinned(part):
+            open_to &= domain == tree.domain_of(level.depth)[slot]
+        rows, domain = rows[open_to], domain[open_to]
+        if not len(rows):
+            return rows
+        held = np.zeros(tree.domains(level.depth))
+        for leaf in leaves:
+            fit = self._fit(leaf, rows)
+            held += np.minimum(np.bincount(domain, fit, len(held)), self.context.needs[leaf.index])
+        room = np.bincount(domain, self.left[rows, 0], len(held)) if self.left.shape[1] else held
+        best = np.flatnonzero(held == held.max())
+        tightest = best[np.lexsort((tree.rank(level.depth)[best], room[best]))[0]]
+        return np.asarray(rows[domain == tightest])
+
+    def _fill(self, leaf: Part, rows: Numbers) -> None:
+        fit = self._fit(leaf, rows)
+        here = np.minimum(fit, np.maximum(0, self.context.needs[leaf.index] - (np.cumsum(fit) - fit)))
+        self.left[rows] -= here[:, None] * self._size(leaf)[None, :]
+        self.placed[leaf.index] = int(here.sum())
+
+    def _fit(self, leaf: Part, rows: Numbers) -> Numbers:
+        """By row: how many pods of a pod set; those that look at neighbours are left out."""
+        assert leaf.pods is not None
+        if leaf.pods.anti_affinity or leaf.pods.host_ports:
+            return np.zeros(len(rows), np.int64)
+        fit: Numbers = np.minimum(
+            self.context.per_node(shape_of(leaf))[self.slots[rows]], self.context.needs[leaf.index]
+        )
+        fit = fit.astype(np.int64)
+        for at, amount in enumerate(self._size(leaf).tolist()):
+            if amount:
+                np.minimum(fit, self.left[rows, at] // amount, out=fit)
+        return fit
+
+    def _size(self, leaf: Part) -> Numbers:
+        assert leaf.pods is not None
+        return np.array([leaf.pods.request[r] for r in self.context.asked.wanted], np.int64)
+
+    def _weight(self, part: Part) -> list[int]:
+        """What the pods below a part ask for together."""
+        leaves = [leaf for leaf in self.context.parts.below(part) if leaf.index in self._active]
+        sizes = [self._size(leaf).tolist() for leaf in leaves]
+        return [
+            sum(size[at] * self.context.needs[leaf.index] for size, leaf in zip(sizes, leaves, strict=True))
+            for at in range(len(self.context.asked.wanted))
+        ]
+
+
+BEST = 3
+COUNTED = 8
+PACKED = 3
+"""Domains that are looked at closely: where counting is enough, and where they have to be packed."""
+
+FEW = 512
+STEPS = 500
+MOST_WORK = 1_000
+"""Nodes times pod sets that a search is worth; beyond, greed has the word."""
+
+
+@dataclass(slots=True)
+class _Filled:
+    """What a domain takes: pods per pod set, what is left by node (rows) and resource (columns), and in all."""
+
+    placed: dict[int, int]
+    left: Numbers
+    in_all: Numbers
+
+
+def best_domains(context: RefusalContext, level: Level, domains: Numbers) -> tuple[Shortfall, ...]:
+    """The best few of some domains of a level, by pods held, then by what is missing, then by path."""
+    tree = context.inventory.trees[level.topology]
+    held = np.zeros(tree.domains(level.depth), np.int64)
+    for shape, need in context.shapes.items():
+        held += np.minimum(context.per_domain(shape, level), need)
+    order = np.lexsort((tree.rank(level.depth)[domains], -_rarest(context, level)[domains], -held[domains]))
+    chosen = domains[order[: COUNTED if context.countable else PACKED]]
+    found: list[Shortfall] = []
+    for domain in chosen.tolist():
+        slots = np.array(tree.members(level.depth, domain), np.int64)
+        guess = found[-1].holds - _running(context) if found else None
+        found.append(shortfall(context, tree.path(level.depth, domain), slots[context.nodes[slots]], guess))
+    return tuple(sorted(found, key=lambda one: _closeness(context, one))[:BEST])
+
+
+def _rarest(context: RefusalContext, level: Level) -> Numbers:
+    """By domain: how much is free of the resource that is asked for first."""
+    admitted = np.flatnonzero(context.admitted)
+    free = np.zeros(len(context.inventory.idle), np.int64)
+    free[admitted] = _free(context, admitted)[:, :1].sum(axis=1)
+    return context.add_up(free, level)
+
+
+def shortfall(context: RefusalContext, path: tuple[str, ...], slots: Numbers, guess: int | None = None) -> Shortfall:
+    """How many of the gang's pods some nodes hold (perhaps so many), and what the others lack there."""
+    slots = slots[context.admitted[slots]]
+    filled = _count(context, slots) if context.countable else _pack(context, slots, guess)
+    missing = {leaf.index: context.needs[leaf.index] - filled.placed.get(leaf.index, 0) for leaf in context.active}
+    holds = _running(context) + sum(filled.placed.values())
+    return Shortfall(path, holds, holds + sum(missing.values()), _short(context, missing, filled))
+
+
+def _running(context: RefusalContext) -> int:
+    return sum(len(context.running.get(leaf.index, ())) for leaf in context.active)
+
+
+def _closeness(context: RefusalContext, one: Shortfall) -> tuple[object, ...]:
+    names = context.inventory.resources
+    return -one.holds, not one.short, [one.short.get(names[r], 0) for r in context.asked.wanted], one.path
+
+
+def _free(context: RefusalContext, slots: Numbers) -> Numbers:
+    """Free amounts by slot and wanted resource."""
+    found = np.zeros((len(slots), len(context.asked.wanted)), np.int64)
+    if len(slots) <= FEW:
+        rows = [context.inventory.free(slot, True) for slot in slots.tolist()]
+        for at, resource in enumerate(context.asked.wanted):
+            found[:, at] = [row[resource] for row in rows]
+    else:
+        context.inventory.free_arrays.refresh()
+        for at, resource in enumerate(context.asked.wanted):
+            found[:, at] = context.inventory.free_arrays.free(resource, True)[slots]
+    return np.clip(found, 0, LARGEST_ROOM)
+
+
+def _count(context: RefusalContext, slots: Numbers) -> _Filled:
+    """Equal pods: every node takes what it can."""
+    (shape, need), *_ = context.shapes.items()
+    fit = context.per_node(shape)[slots].astype(np.int64)
+    leaf = context.active[0].index
+    left = _free(context, slots)
+    full = np.minimum(fit, np.maximum(0, need - (np.cumsum(fit) - fit)))
+    left -= full[:, None] * np.array([shape.request[r] for r in context.asked.wanted], np.int64)[None, :]
+    return _Filled({leaf: int(full.sum())}, left, left.sum(axis=0))
+
+
+def _pack(context: RefusalContext, slots: Numbers, guess: int | None) -> _Filled:
+    """What greed places, and where a search can tell in time, the most pods that it finds room for."""
+    first_fit = FirstFit(context, slots, _free(context, slots))
+    greedy = sum(first_fit.placed.values())
+    if int(context.useful()[slots].sum()) * len(context.active) <= MOST_WORK:
+        small = probe_space(context, slots)
+        best = _most(context, small, greedy if guess is None else guess)
+        placed = {leaf: sum(where.values()) for leaf, where in best.items()}
+        if sum(placed.values()) >= greedy or context.inventory.divided:
+            return _Filled(placed, *_left(context, slots, small, best))
+    return _Filled(first_fit.placed, first_fit.left, first_fit.left.sum(axis=0))
+
+
+def _most(context: RefusalContext, small: ProbeSpace, guess: int) -> Solution:
+    """The most pods, small ones first; when the steps end, the most so far."""
+    order = sorted(context.active, key=lambda leaf: (_size(context, leaf), leaf.index))
+    budget = StepBudget(STEPS)
+    best: Solution = {}
+
+    def works(count: int) -> bool:
+        nonlocal best
+        found = solve(small, _first(context, order, count), context.children, budget)
+        best = found or best
+        return found is not None
+
+    with suppress(Exhausted):
+        largest(0, sum(context.needs[leaf.index] for leaf in order), works, guess)
+    return best
+
+
+def _size(context: RefusalContext, leaf: Part) -> list[int]:
+    assert leaf.pods is not None
+    return [leaf.pods.request[r] for r in context.asked.wanted]
+
+
+def _first(context: RefusalContext, order: list[Part], count: int) -> dict[int, int]:
+    """The first so many pods, as needs per pod set."""
+    needs = dict.fromkeys(context.needs, 0)
+    for leaf in order:
+        needs[leaf.index] = min(count, context.needs[leaf.index])
+        count -= needs[leaf.index]
+    return needs
+
+
+def _left(context: RefusalContext, slots: Numbers, small: ProbeSpace, solution: Solution) -> tuple[Numbers, Numbers]:
+    """What a solution leaves, by node and in all."""
+    inventory = context.inventory
+    with inventory.trial():
+        for leaf, where in solution.items():
+            pods = context.parts.all[leaf].pods
+            assert pods is not None
+            for node, count in where.items():
+                inventory.take(small.space.slots[node], pods.request, times=count)
+        left = _free(context, slots)
+        in_all = left.sum(axis=0)
+        for divided in {id(one): one for one in map(inventory.divided.get, slots.tolist()) if one}.values():
+            together = left[np.isin(slots, divided.zones)].sum(axis=0)
+            in_all -= np.maximum(0, together - _free(context, np.array([divided.slot], np.int64))[0])
+    return left, in_all
+
+
+def _short(context: RefusalContext, missing: Mapping[int, int], filled: _Filled) -> dict[str, int]:
+    """What the missing pods ask for beyond what is left; if enough is left but scattered, what single nodes lack.
+
+    Nothing where no pod may be: amounts would not help there.
+    """
+    names = context.inventory.resources
+    wanted = context.asked.wanted
+    if not len(filled.left):
+        return {}
+    there = filled.in_all.tolist()
+    short = {}
+    for at, resource in enumerate(wanted):
+        asked = sum(count * _size(context, context.parts.all[leaf])[at] for leaf, count in missing.items())
+        if asked > there[at]:
+            short[names[resource]] = asked - there[at]
+    return short or _scattered(context, missing, filled.left)
+
+
+def _scattered(context: RefusalContext, missing: Mapping[int, int], left: Numbers) -> dict[str, int]:
+    """Give each missing pod a node of its own, those first that lack least."""
+    names = context.inventory.resources
+    short = [0] * len(context.asked.wanted)
+    for leaf, count in missing.items():
+        size = np.array(_size(context, context.parts.all[leaf]), np.int64)
+        lacks = np.maximum(0, size[None, :] - left)
+        share = (lacks / np.maximum(size, 1)[None, :]).sum(axis=1)
+        nodes = np.argsort(share, kind="stable")[:count]
+        beyond = count - len(nodes)
+        for at, amount in enumerate(lacks[nodes].sum(axis=0).tolist()):
+            short[at] += amount + beyond * int(size[at])
+    return {names[r]: amount for r, amount in zip(context.asked.wanted, short, strict=True) if amount}

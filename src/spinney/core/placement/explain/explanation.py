@@ -1,0 +1,180 @@
+"""Why a gang was refused, as data: who is to blame, how close it came, what is in the way, what would help.
+
+Called after the decision and bounded on its own; never changes the inventory, the placed gangs or the outcome. Of what
+would help only what was tried and worked is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spinney.api.placement.result import (
+    Explanation,
+    FitsAtLevel,
+    FitsWithCount,
+    FitsWithVictims,
+    Outcome,
+    Relaxation,
+    Shortfall,
+    Victim,
+)
+from spinney.core.placement.explain.best_domains import best_domains, shortfall
+from spinney.core.placement.explain.blame import BlamedPart, find_blamed_part
+from spinney.core.placement.explain.blockers import find_blockers
+from spinney.core.placement.explain.context import Flags, Numbers, RefusalContext, TiedDomain
+from spinney.core.placement.explain.feasibility_probe import fits, largest
+from spinney.core.placement.explain.reasons import reason
+from spinney.core.placement.fit.counting import Profile
+from spinney.core.placement.gang.gang_tree import GangTree, Level, Part
+
+if TYPE_CHECKING:
+    from spinney.core.placement.engine import Engine
+
+
+Victims = Callable[[], tuple[Victim, ...]]
+"""Finds the cheapest pods whose eviction makes the gang fit; none: there are no such."""
+
+
+def relaxations(
+    context: RefusalContext, part: Part, holds: int, cheapest_victims: Victims | None
+) -> Iterator[Relaxation]:
+    """For a gang of which one part is to blame; `holds`: how many of its pods the best domain takes."""
+    yield from _broader_level(context, part)
+    yield from _fewer_pods(context, holds)
+    if cheapest_victims is not None and _has_victims(context):
+        victims = cheapest_victims()
+        if victims:
+            yield FitsWithVictims(victims)
+
+
+def _broader_level(context: RefusalContext, part: Part) -> Iterator[FitsAtLevel]:
+    """The narrowest level broader than the required one, at last none at all."""
+    if part.required is None:
+        return
+    levels = context.inventory.trees[part.required.topology].levels
+    broader = reversed(levels[: part.required.depth - 1])
+    for level in (*broader, None):
+        if fits(context.of(context.variants.with_level(part, level))):
+            yield FitsAtLevel(level)
+            return
+
+
+def _fewer_pods(context: RefusalContext, holds: int) -> Iterator[FitsWithCount]:
+    """The largest number of pods of the only pod set: what the best domain holds is the first guess."""
+    if len(context.parts.leaves) != 1:
+        return
+    leaf = context.parts.leaves[0]
+    assert leaf.pods is not None
+    low, high = len(context.running.get(leaf.index, ())), leaf.pods.min
+    count = largest(low, high, lambda count: bool(fits(context.of(context.variants.with_count(leaf, count)))), holds)
+    if count > 0:
+        yield FitsWithCount(count)
+
+
+def _has_victims(context: RefusalContext) -> bool:
+    """Whether a gang that may be evicted and is worth less has running members."""
+    mine = context.parts.gang
+    return any(
+        placed_gang.live
+        and placed_gang.gang.running
+        and placed_gang.gang.preemptible
+        and placed_gang.gang.priority < mine.priority
+        for placed_gang in context.engine.placed_gangs.values()
+    )
+
+
+def explain(
+    engine: Engine,
+    parts: GangTree,
+    asked: Profile,
+    scope: list[int] | None,
+    outcome: Outcome,
+    cheapest_victims: Victims | None = None,
+) -> Explanation:
+    """Of a refusal: `infeasible`, or `exhausted`, of which nothing is known but the counts."""
+    context = RefusalContext(engine, parts, asked, _tied(engine, parts, scope), _nodes(engine, scope))
+    if outcome == "exhausted":
+        return _exhausted(context)
+    culprit = find_blamed_part(context)
+    domains = culprit.domains()
+    best = _best(culprit, domains)
+    blocked = find_blockers(culprit.context, _slots(context, culprit.level, domains))
+    return Explanation(
+        reason=reason(culprit, len(domains), best, blocked),
+        group=culprit.part.path,
+        level=_level(context, culprit.level),
+        considered=_considered(context, culprit.level, domains),
+        best=best,
+        blocked=blocked,
+        fits_if=tuple(relaxations(context, culprit.part, best[0].holds if best else 0, cheapest_victims)),
+    )
+
+
+def _exhausted(context: RefusalContext) -> Explanation:
+    steps = context.engine.options.budget
+    level = context.parts.all[0].required
+    domains = context.domains(level) if level else np.zeros(0, np.int64)
+    return Explanation(
+        reason=f"the search budget of {steps} steps ended before the answer was known",
+        group="",
+        level=_level(context, level),
+        considered=_considered(context, level, domains),
+        blocked=find_blockers(context, _slots(context, level, domains)),
+    )
+
+
+def _nodes(engine: Engine, scope: list[int] | None) -> Flags:
+    """Where new pods could go: zones stand for a divided node."""
+    inventory = engine.inventory
+    tree = next(iter(inventory.trees.values()), None)
+    if scope is None and tree is not None:
+        inside = np.asarray(tree.domain_array(0) == 0)
+    else:
+        inside = np.zeros(len(inventory.idle), np.bool_)
+        inside[list(inventory.slots()) if scope is None else scope] = True
+    inside[[one.slot for one in inventory.divided.values()]] = False
+    return inside
+
+
+def _tied(engine: Engine, parts: GangTree, scope: list[int] | None) -> TiedDomain | None:
+    tie = parts.gang.tied_to
+    if scope is None or tie is None:
+        return None
+    tree = engine.inventory.trees[parts.gang.root.topology or ""]
+    depth = tree.depth(tie.level) or 0
+    return TiedDomain(tie.gang, tie.level, tree.path(depth, tree.domain_of(depth)[scope[0]]))
+
+
+def _level(context: RefusalContext, level: Level | None) -> str | None:
+    """The level that is asked for: of the part, else the one it has to share with another gang."""
+    if level is not None:
+        return level.key
+    return context.tied.level if context.tied else None
+
+
+def _considered(context: RefusalContext, level: Level | None, domains: Numbers) -> int | None:
+    if level is not None:
+        return len(domains)
+    return 1 if context.tied else None
+
+
+def _slots(context: RefusalContext, level: Level | None, domains: Numbers) -> Numbers:
+    """The nodes of some domains; without a level all nodes."""
+    slots = np.flatnonzero(context.nodes)
+    if level is None:
+        return slots
+    tree = context.inventory.trees[level.topology]
+    wanted = np.zeros(tree.domains(level.depth) + 1, np.bool_)
+    wanted[domains] = True
+    return slots[wanted[tree.domain_array(level.depth)[slots]]]
+
+
+def _best(culprit: BlamedPart, domains: Numbers) -> tuple[Shortfall, ...]:
+    """The nearest domains; without a level what all nodes hold."""
+    context = culprit.context
+    if culprit.level is not None:
+        return best_domains(context, culprit.level, domains)
+    return (shortfall(context, context.tied.path if context.tied else (), np.flatnonzero(context.nodes)),)

@@ -1,0 +1,206 @@
+"""What counting alone says of a gang: which domains could hold it, and when none can.
+
+Upper bounds only: pods of different shapes are counted each for themselves, so yes means perhaps and no means no. How
+many domains equal pods need is remembered and redone only where counts changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from spinney.api.placement.problem import NodeFilter
+from spinney.core.inventory.counts import Counts, Shape
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.inventory.trees import Tree
+from spinney.core.placement.gang.gang_tree import GangTree, Level, Part, asked_resources
+
+NEVER = np.int64(2**31)
+_MOST_ENTRIES = 16
+
+DomainIds = npt.NDArray[np.int64]
+
+
+class _NeededEntry:
+    __slots__ = ("fewest", "order", "parents", "seen")
+
+    def __init__(self, order: object, parents: DomainIds, domains: int) -> None:
+        self.order = order
+        self.parents = parents
+        self.seen: DomainIds = np.full(len(parents), -1, np.int64)
+        self.fewest: DomainIds = np.full(domains, NEVER, np.int64)
+
+
+class DomainsNeeded:
+    """A small store; entries are told apart by shape, topology, level and number of pods."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[object, _NeededEntry] = OrderedDict()
+        self._ancestors: dict[tuple[str, int, int], tuple[object, npt.NDArray[np.intp]]] = {}
+
+    def fewest(self, counts: Counts, tree: Tree, depth: int, need: int) -> DomainIds:
+        """By domain id at the level above: how many domains at `depth` hold `need` pods; NEVER if they do not."""
+        entry = self._entry(counts, tree, depth, need)
+        held = counts.at(tree.topology.name, depth)
+        for parent in np.unique(entry.parents[np.flatnonzero(held != entry.seen)]).tolist():
+            entry.fewest[parent] = _fewest(sorted(held[tree.children(depth - 1, parent)].tolist(), reverse=True), need)
+        entry.seen = held.copy()
+        return entry.fewest
+
+    def _entry(self, counts: Counts, tree: Tree, depth: int, need: int) -> _NeededEntry:
+        key = (counts.shape, tree.topology.name, depth, need)
+        entry = self._entries.get(key)
+        order = tree.rank(depth)  # made anew whenever domains come, go or are renamed
+        if entry is None or entry.order is not order:
+            entry = _NeededEntry(order, np.array(tree.parents(depth), np.int64), tree.domains(depth - 1))
+            self._entries[key] = entry
+            if len(self._entries) > _MOST_ENTRIES:
+                self._entries.popitem(last=False)
+        self._entries.move_to_end(key)
+        return entry
+
+    def ancestors(self, tree: Tree, depth: int, above: int) -> npt.NDArray[np.intp]:
+        """By domain id at `depth`: the domain at `above` that holds it."""
+        key = (tree.topology.name, depth, above)
+        order, known = self._ancestors.get(key, (None, None))
+        if known is None or order is not tree.rank(depth):
+            known = np.arange(tree.domains(depth))
+            for level in range(depth, above, -1):
+                known = np.array(tree.parents(level), np.intp)[known]
+            self._ancestors[key] = (tree.rank(depth), known)
+        return known
+
+
+def _fewest(held: list[int], need: int) -> int:
+    total = 0
+    for count, amount in enumerate(held, start=1):
+        total += amount
+        if total >= need:
+            return count
+    return int(NEVER)
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Profile:
+    """What counting has to know of a gang. `simple`: counting may even give the answer."""
+
+    simple: bool
+    topology: str = ""
+    preference: Level | None = None
+    elastic: bool = False
+    wanted: tuple[int, ...] = ()
+    filters: frozenset[NodeFilter] = frozenset()
+    shapes: list[tuple[tuple[Shape, int], ...]] = field(default_factory=list)  # per part: pods needed of each shape
+    order: list[tuple[int, ...]] = field(default_factory=list)  # per part: its children, hardest first
+    all_shapes: frozenset[Shape] = frozenset()
+    extras: dict[Shape, int] = field(default_factory=dict)
+
+
+def profile(parts: GangTree, resources: Sequence[str]) -> Profile:
+    pods = [leaf.pods for leaf in parts.leaves if leaf.pods is not None]
+    levels = {level for part in parts.all for level in (part.required, part.preferred) if level is not None}
+    topologies = {level.topology for level in levels}
+    preferences = {part.preferred for part in parts.preferences}
+    plain = not any(one.host_ports or one.anti_affinity or one.filter.preferred or not one.min for one in pods)
+    found = Profile(
+        simple=plain
+        and bool(pods)
+        and not parts.gang.running
+        and not parts.gang.tied_to
+        and len(topologies) <= 1
+        and (not preferences or (len(preferences) == 1 and len(pods) == 1))
+        and all(part.need == len(part.children) for part in parts.all),
+        topology=min(topologies, default=""),
+        preference=next(iter(preferences), None),
+        elastic=any(one.count > one.min for one in pods),
+        wanted=tuple(asked_resources(parts, resources)),
+        filters=frozenset(one.filter for one in pods),
+    )
+    _add_up(parts, found)
+    return found
+
+
+def _add_up(parts: GangTree, found: Profile) -> None:
+    """Pods that are needed for certain: children that `minGroups` may leave out count nothing."""
+    runs: dict[str, int] = {}
+    for member in parts.gang.running:
+        runs[member.pods] = runs.get(member.pods, 0) + 1
+    totals: list[dict[Shape, int]] = [{} for _ in parts.all]
+    shapes: list[Shape] = []
+    for part in reversed(parts.all):
+        mine = totals[part.index]
+        if part.pods is not None:
+            shape = Shape(part.pods.request, part.pods.filter, part.pods.host_ports)
+            shapes.append(shape)
+            need = part.pods.min - runs.get(part.path, 0)
+            if need > 0:
+                mine[shape] = need
+            if part.pods.count > part.pods.min:
+                found.extras[shape] = found.extras.get(shape, 0) + part.pods.count - part.pods.min
+        if part.need < len(part.children):
+            continue
+        for child in part.children:
+            for shape, need in totals[child].items():
+                mine[shape] = mine.get(shape, 0) + need
+    found.shapes = [tuple(mine.items()) for mine in totals]
+    found.all_shapes = frozenset(shapes)
+    if len(parts.all) > 2:
+        sizes = [[-sum(need * shape.request[r] for shape, need in mine) for r in found.wanted] for mine in found.shapes]
+        found.order = [tuple(sorted(part.children, key=sizes.__getitem__)) for part in parts.all]
+
+
+class Counting:
+    """Counts over an inventory; `domains_needed` remembers what is asked again and again."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self.domains_needed = DomainsNeeded()
+
+    def could_hold(self, parts: GangTree, asked: Profile, part: Part, depth: int, waiting: bool) -> Flags:
+        """By domain id of the part's own topology at a depth: could everything below the part be there?"""
+        assert part.required is not None
+        topology = part.required.topology
+        tree = self.inventory.trees[topology]
+        fits = np.ones(tree.domains(depth), np.bool_)
+        for shape, need in asked.shapes[part.index]:
+            fits &= self.inventory.counts(shape, waiting).at(topology, depth) >= need
+        if part.need < len(part.children):
+            return fits
+        for child in {parts.all[child].kind: parts.all[child] for child in part.children}.values():
+            level = child.required
+            if level is None or level.topology != topology or level.depth <= depth or _is_one_pod(asked, child):
+                continue
+            inside = np.flatnonzero(self.could_hold(parts, asked, child, level.depth, waiting))
+            reachable = np.zeros(len(fits), np.bool_)
+            reachable[self.domains_needed.ancestors(tree, level.depth, depth)[inside]] = True
+            fits &= reachable
+        return fits
+
+    def is_hopeless(self, parts: GangTree, asked: Profile, waiting: bool) -> bool:
+        """Whether counting proves that the minimum cannot be placed."""
+        root = asked.shapes[0]
+        if any(self.inventory.counts(shape, waiting).total < need for shape, need in root):
+            return True
+        certain = [True] * len(parts.all)
+        for part in parts.all:
+            if part.parent >= 0:
+                above = parts.all[part.parent]
+                certain[part.index] = certain[above.index] and above.need == len(above.children)
+            if part.required is None or not certain[part.index] or not asked.shapes[part.index]:
+                continue
+            if not self.could_hold(parts, asked, part, part.required.depth, waiting).any():
+                return True
+        return False
+
+
+def _is_one_pod(asked: Profile, part: Part) -> bool:
+    """One pod is where there is room for one pod: its own level adds nothing."""
+    shapes = asked.shapes[part.index]
+    return part.pods is not None and len(shapes) == 1 and shapes[0][1] == 1

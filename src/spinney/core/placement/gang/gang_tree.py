@@ -1,0 +1,242 @@
+"""A gang as a flat list of parts: the tree of groups and pod sets, with every name resolved to a level.
+
+Never looks at nodes: what a gang asks for is the same on any cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from spinney.api.placement.problem import Gang, Group, PodSet, Topology
+
+UNNAMED = "default"
+"""What the only pod set of a gang is called for which nobody gave a name."""
+
+
+class Invalid(ValueError):
+    """The gang contradicts itself or names what does not exist; the text says what and where."""
+
+    def __init__(self, reason: str, group: str = "", level: str | None = None) -> None:
+        super().__init__(reason)
+        self.group = group
+        self.level = level
+
+
+class Level(NamedTuple):
+    """A level of a topology; depth 1 is the broadest."""
+
+    topology: str
+    depth: int
+    key: str
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A group or a pod set of a gang. `children` are groups before pod sets, in the order of the problem."""
+
+    index: int
+    path: str
+    parent: int
+    depth: int
+    pods: PodSet | None = None
+    children: tuple[int, ...] = ()
+    need: int = 0  # how many kids must be satisfied
+    required: Level | None = None
+    preferred: Level | None = None
+    kind: int = 0  # equal kinds ask for the same
+
+
+@dataclass(slots=True)
+class GangTree:
+    """All parts, parents before children; `preferences` are those with a preference, in the order they are weighed."""
+
+    gang: Gang
+    all: list[Part] = field(default_factory=list)
+    leaves: list[Part] = field(default_factory=list)
+    preferences: list[Part] = field(default_factory=list)
+
+    def of(self, gang: Gang) -> GangTree:
+        """The same parts for another gang of the same template."""
+        return GangTree(gang, self.all, self.leaves, self.preferences)
+
+    def leaf(self, path: str) -> Part:
+        return next(part for part in self.leaves if part.path == path)
+
+    def below(self, part: Part) -> list[Part]:
+        """The pod sets at or below a part."""
+        found: list[Part] = []
+        stack = [part.index]
+        while stack:
+            at = self.all[stack.pop()]
+            if at.pods is not None:
+                found.append(at)
+            stack.extend(reversed(at.children))
+        return found
+
+    def above(self, part: Part) -> list[Part]:
+        """The part and its ancestors, narrow to broad."""
+        found = [part]
+        while part.parent >= 0:
+            part = self.all[part.parent]
+            found.append(part)
+        return found
+
+
+def read_gang_tree(gang: Gang, topologies: Mapping[str, Topology]) -> GangTree:
+    """Resolve a gang, or raise Invalid with the first mistake in the order of the tree."""
+    parts = GangTree(gang)
+    _add_group(parts, gang.root, None, "", -1, 0, topologies)
+    _check_running(parts)
+    _set_kinds(parts)
+    parts.preferences = sorted((part for part in parts.all if part.preferred), key=_order_of_preferences)
+    return parts
+
+
+def asked_resources(parts: GangTree, resources: Sequence[str]) -> list[int]:
+    """The resources a gang asks for in the order of best fit: extended ones by name, then cpu, memory, pods."""
+    last = {"cpu": 1, "memory": 2, "pods": 3}
+    wanted = {r for leaf in parts.leaves if leaf.pods for r, amount in enumerate(leaf.pods.request) if amount}
+    return sorted(wanted, key=lambda r: (last.get(resources[r], 0), resources[r]))
+
+
+def _order_of_preferences(part: Part) -> tuple[int, bool, int]:
+    return part.depth, part.pods is not None, part.index
+
+
+def _add_group(
+    parts: GangTree,
+    group: Group,
+    inherited: str | None,
+    path: str,
+    parent: int,
+    depth: int,
+    topologies: Mapping[str, Topology],
+) -> int:
+    part = Part(len(parts.all), path, parent, depth)
+    parts.all.append(part)
+    topology = group.topology if group.topology is not None else inherited
+    part.required, part.preferred = _levels(group, topology, path, topologies)
+    _check_names(group, path)
+    prefix = f"{path}/" if path else ""
+    children = [
+        _add_group(parts, child, topology, prefix + child.name, part.index, depth + 1, topologies)
+        for child in group.groups
+    ]
+    children += [
+        _add_pods(parts, pods, topology, prefix + pods.name, part.index, depth + 1, topologies) for pods in group.pods
+    ]
+    part.children = tuple(children)
+    part.need = _needed_children(group, len(children), path)
+    return part.index
+
+
+def _add_pods(
+    parts: GangTree,
+    pods: PodSet,
+    inherited: str | None,
+    path: str,
+    parent: int,
+    depth: int,
+    topologies: Mapping[str, Topology],
+) -> int:
+    part = Part(len(parts.all), path, parent, depth, pods=pods)
+    parts.all.append(part)
+    parts.leaves.append(part)
+    topology = pods.topology if pods.topology is not None else inherited
+    part.required, part.preferred = _levels(pods, topology, path, topologies)
+    if pods.min > pods.count:
+        raise Invalid(f"{_name(path)}: min {pods.min} is more than count {pods.count}", path)
+    if pods.unsupported:
+        raise Invalid(f"{_name(path)}: {pods.unsupported}", path)
+    return part.index
+
+
+def _levels(
+    asked: Group | PodSet, topology: str | None, path: str, topologies: Mapping[str, Topology]
+) -> tuple[Level | None, Level | None]:
+    if topology is None:
+        for field_name, key in (("required", asked.required), ("preferred", asked.preferred)):
+            if key is not None:
+                raise Invalid(f"{_name(path)}: {field_name} level {key} is given without a topology", path, key)
+        return None, None
+    known = topologies.get(topology)
+    if known is None:
+        raise Invalid(f"{_name(path)}: topology {topology} does not exist, {_known('topologies', topologies)}", path)
+    if not known.levels:
+        raise Invalid(f"{_name(path)}: topology {topology} has no levels", path)
+    return _level(known, "required", asked.required, path), _level(known, "preferred", asked.preferred, path)
+
+
+def _level(topology: Topology, field_name: str, key: str | None, path: str) -> Level | None:
+    if key is None:
+        return None
+    if key not in topology.levels:
+        levels = ", ".join(topology.levels)
+        raise Invalid(
+            f"{_name(path)}: {field_name} level {key} is not a level of topology {topology.name}, which has {levels}",
+            path,
+            key,
+        )
+    return Level(topology.name, topology.levels.index(key) + 1, key)
+
+
+def _known(what: str, names: Mapping[str, object]) -> str:
+    return f"known {what}: {', '.join(sorted(names)) or 'none'}"
+
+
+def _check_names(group: Group, path: str) -> None:
+    seen: set[str] = set()
+    for name in [child.name for child in group.groups] + [pods.name for pods in group.pods]:
+        if name in seen:
+            raise Invalid(f"{_name(path)}: two children have the name {name}", path)
+        seen.add(name)
+
+
+def _needed_children(group: Group, children: int, path: str) -> int:
+    if group.min_groups is None:
+        return children
+    if not 0 <= group.min_groups <= children:
+        raise Invalid(
+            f"{_name(path)}: minGroups is {group.min_groups}, allowed are 0 to {children}, its children", path
+        )
+    return group.min_groups
+
+
+def _check_running(parts: GangTree) -> None:
+    counts: dict[str, int] = {}
+    for running in parts.gang.running:
+        counts[running.pods] = counts.get(running.pods, 0) + 1
+    for part in parts.leaves:
+        assert part.pods is not None
+        if counts.get(part.path, 0) > part.pods.count:
+            raise Invalid(
+                f"{_name(part.path)}: {counts[part.path]} pods are running, more than count {part.pods.count}",
+                part.path,
+            )
+
+
+def _set_kinds(parts: GangTree) -> None:
+    """Equal subtrees get equal kinds; parts with running members are of their own kind."""
+    kinds: dict[object, int] = {}
+    runs = {running.pods for running in parts.gang.running}
+    for part in reversed(parts.all):
+        pods = part.pods
+        asked: object = ()
+        if pods is not None:
+            asked = (pods.request, pods.min, pods.count, pods.filter, pods.host_ports, pods.anti_affinity)
+        own = part.path if part.path in runs else ""
+        key = (
+            asked,
+            part.need,
+            part.required,
+            part.preferred,
+            tuple(parts.all[child].kind for child in part.children),
+            own,
+        )
+        part.kind = kinds.setdefault(key, len(kinds))
+
+
+def _name(path: str) -> str:
+    return path or "the gang"

@@ -1,0 +1,121 @@
+"""Spreading equal pods over nodes: best fit, level by level down to the node.
+
+Never decides whether they fit (the capacities do), only which nodes are taken first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from spinney.core.placement.search.search_space import SearchSpace, bits
+
+
+class LevelMasks(NamedTuple):
+    """The masks of the domains per level, broad to narrow, and down to which of them pods should stay together."""
+
+    levels: Sequence[Sequence[int]] = ()
+    preferred_depth: int = 0
+
+
+def fill(
+    space: SearchSpace,
+    kind: int,
+    mask: int,
+    count: int,
+    caps: Mapping[int, int],
+    level_masks: LevelMasks,
+    spread: bool,
+    used: int = 0,
+) -> dict[int, int]:
+    """Put `count` pods on nodes of the mask; the sum of caps there must be enough.
+
+    `used` are nodes that the gang has anyhow: pods that want to stay together go there first.
+    """
+    chosen: dict[int, int] = {}
+    node_preference = space.types[kind].node_preference
+    if spread:
+        _spread(space, kind, mask, count, dict(caps), chosen)
+    elif node_preference is not None:
+        nodes = [node for node in bits(mask) if caps.get(node, 0)]
+        _in_order(
+            sorted(nodes, key=lambda n: (_negative(node_preference[n]), space.room(1 << n), n)), count, caps, chosen
+        )
+    else:
+        _descend(space, mask, count, caps, level_masks, 0, chosen, used)
+    return chosen
+
+
+def _negative(node_preference: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(-value for value in node_preference)
+
+
+def _in_order(order: Sequence[int], count: int, caps: Mapping[int, int], chosen: dict[int, int]) -> None:
+    for node in order:
+        if count <= 0:
+            return
+        here = min(count, caps[node])
+        chosen[node] = chosen.get(node, 0) + here
+        count -= here
+
+
+def _descend(
+    space: SearchSpace,
+    mask: int,
+    count: int,
+    caps: Mapping[int, int],
+    level_masks: LevelMasks,
+    depth: int,
+    chosen: dict[int, int],
+    used: int,
+) -> None:
+    """The tightest child that holds them all, else one child after the other: the largest down to the wished level
+    (few domains), the tightest below it."""
+    if depth == len(level_masks.levels):
+        children = [1 << node for node in bits(mask) if caps.get(node, 0)]
+    else:
+        children = [part & mask for part in level_masks.levels[depth] if part & mask]
+        rest = mask
+        for child in children:
+            rest &= ~child
+        if rest:
+            children.append(rest)
+        if len(children) == 1:
+            _descend(space, children[0], count, caps, level_masks, depth + 1, chosen, used)
+            return
+    few = depth < level_masks.preferred_depth
+    holds = {child: sum(caps.get(node, 0) for node in bits(child)) for child in children}
+    order = [child for child in children if holds[child]]
+    order.sort(key=lambda child: (few and not child & used, space.room(child), child & -child))
+    while count > 0:
+        chosen_child = next((child for child in order if holds[child] >= count), None)
+        if chosen_child is None:
+            chosen_child = max(order, key=lambda child: (bool(child & used), holds[child])) if few else order[0]
+        order.remove(chosen_child)
+        here = min(count, holds[chosen_child])
+        if depth == len(level_masks.levels):
+            node = chosen_child.bit_length() - 1
+            chosen[node] = chosen.get(node, 0) + here
+        else:
+            _descend(space, chosen_child, here, caps, level_masks, depth + 1, chosen, used)
+        count -= here
+
+
+def _spread(space: SearchSpace, kind: int, mask: int, count: int, caps: dict[int, int], chosen: dict[int, int]) -> None:
+    """One after the other, each on the node with the most room left."""
+    asked = dict(space.types[kind].request)
+    node_preference = space.types[kind].node_preference
+    room = {node: list(space.room(1 << node)) for node in bits(mask) if caps.get(node, 0)}
+    for _ in range(count):
+        node = min(
+            (node for node in room if caps[node]),
+            key=lambda n: (
+                _negative(node_preference[n]) if node_preference else (),
+                [-amount for amount in room[n]],
+                n,
+            ),
+        )
+        chosen[node] = chosen.get(node, 0) + 1
+        caps[node] -= 1
+        for at, resource in enumerate(space.wanted):
+            room[node][at] -= asked.get(resource, 0)

@@ -1,0 +1,339 @@
+"""Where a part may go: single domains in the order of best fit, or sets of few and near ones within a bound.
+
+Every mask that could matter is offered; what cannot hold the part by count is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from spinney.core.placement.budget import StepBudget
+from spinney.core.placement.gang.gang_tree import Part
+from spinney.core.placement.search.demand_vectors import DemandVectors
+from spinney.core.placement.search.search_space import DomainMask, SearchSpace
+from spinney.core.placement.search.symmetry import Symmetry
+
+Path = tuple[object, ...]
+
+
+def path_distance(one: Path, other: Path, depth: int) -> int:
+    """Edges in the tree between two domains of a level; nodes outside the level hang as deep as its domains."""
+    common = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        common += 1
+    return 2 * (depth - common)
+
+
+class DomainSet(NamedTuple):
+    """A set of domains that grows one by one. `shared` counts its domains by every prefix of their paths."""
+
+    mask: int
+    holds: tuple[int, ...]
+    paths: tuple[Path, ...]
+    together: int  # pairs of domains, counted once for every level they share
+    shared: dict[Path, int]
+
+    @classmethod
+    def nothing(cls, width: int) -> DomainSet:
+        return cls(0, (0,) * width, (), 0, {})
+
+    @classmethod
+    def of(cls, domain_masks: Iterable[tuple[DomainMask, tuple[int, ...]]]) -> DomainSet:
+        union: DomainSet | None = None
+        for domain_mask, supply in domain_masks:
+            union = (union or cls.nothing(len(supply))).plus(domain_mask, supply)
+        assert union is not None
+        return union
+
+    def plus(self, domain_mask: DomainMask, supply: tuple[int, ...]) -> DomainSet:
+        shared = dict(self.shared)
+        together = self.together
+        for depth in range(1, len(domain_mask.path)):
+            prefix = domain_mask.path[:depth]
+            together += shared.get(prefix, 0)
+            shared[prefix] = shared.get(prefix, 0) + 1
+        holds = tuple([a + b for a, b in zip(self.holds, supply, strict=True)])
+        return DomainSet(self.mask | domain_mask.mask, holds, (*self.paths, domain_mask.path), together, shared)
+
+    def distance(self, depth: int) -> int:
+        """The sum over all pairs: two edges for every level that a pair does not share."""
+        count = len(self.paths)
+        return 2 * (depth * (count * (count - 1) // 2) - self.together)
+
+
+class DomainChoices:
+    """The domains a set may grow by, in a fixed order; `unlike[i]` is the next that is no twin of the i-th."""
+
+    def __init__(
+        self, domain_masks: Sequence[DomainMask], vectors: Sequence[tuple[int, ...]], unlike: Sequence[int]
+    ) -> None:
+        self.domain_masks = domain_masks
+        self.vectors = vectors
+        self.unlike = unlike
+        width = len(vectors[0]) if vectors else 0
+        self._largest: list[tuple[int, ...]] = [(0,) * width]
+        self._parents: list[dict[Path, int]] = [{}]
+        for at in range(len(domain_masks) - 1, -1, -1):
+            self._largest.append(tuple([max(a, b) for a, b in zip(self._largest[-1], vectors[at], strict=True)]))
+            parents = self._parents[-1]
+            if at % 16 == 0 or at == len(domain_masks) - 1:
+                parents = dict(parents)
+            self._parents.append(parents)
+            parents[domain_masks[at].path[:-1]] = parents.get(domain_masks[at].path[:-1], 0) + 1
+        self._largest.reverse()
+        self._parents.reverse()
+
+    def could_complete(self, union: DomainSet, at: int, left: int, demand: tuple[int, ...]) -> bool:
+        """Whether so many more domains from a position on can hold the demand, each as large as the largest there."""
+        largest = self._largest[at]
+        return all(want <= have + left * more for want, have, more in zip(demand, union.holds, largest, strict=True))
+
+    def least_distance(self, union: DomainSet, at: int, left: int, demand: tuple[int, ...], depth: int) -> int:
+        """A lower bound for a complete set: the missing domains are as near as those left to choose allow."""
+        missing = self._missing(union, at, left, demand)
+        if not missing:
+            return union.distance(depth)
+        count = len(union.paths)
+        nearest = max(
+            (sum(union.shared.get(parent[:up], 0) for up in range(1, len(parent) + 1)) for parent in self._parents[at]),
+            default=0,
+        )
+        sizes = sorted(self._parents[at].values(), reverse=True)
+        beside, rest = 0, missing
+        for size in sizes:
+            here = min(size, rest)
+            beside += here * (here - 1) // 2
+            rest -= here
+        own = missing * (missing - 1) // 2
+        return union.distance(depth) + 2 * (missing * (depth * count - nearest) + own + (own - beside))
+
+    def _missing(self, union: DomainSet, at: int, left: int, demand: tuple[int, ...]) -> int:
+        """At least so many more domains are needed, by count."""
+        most = 0
+        for want, have, more in zip(demand, union.holds, self._largest[at], strict=True):
+            if want > have and more:
+                most = max(most, -(-(want - have) // more))
+        return min(most, left)
+
+
+class DomainBound(NamedTuple):
+    """A bound on how far a part may be spread: one domain at `depth`, and in it few and near domains of its wish."""
+
+    depth: int
+    outside_nodes: bool = True  # nodes outside the topology are allowed (only at depth 0)
+    domains: int | None = None
+    distance: int | None = None
+
+
+class Candidates:
+    """The masks open to each part under the bounds of the moment (`domain_bounds`)."""
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        budget: StepBudget,
+        vectors: DemandVectors,
+        symmetry: Symmetry,
+        kinds: list[int],
+        spread: bool,
+    ) -> None:
+        self.space = space
+        self.budget = budget
+        self.vectors = vectors
+        self.symmetry = symmetry
+        self.kinds = kinds
+        self.spread = spread
+        self.domain_bounds: Mapping[int, DomainBound] = {}
+        self.extras: Mapping[int, int] = {}
+        self._orders: dict[object, list[int]] = {}
+        self._ranked: dict[object, tuple[list[DomainMask], DomainChoices]] = {}
+
+    def level_of(self, part: Part) -> tuple[int, str]:
+        """Depth and topology of the level that a part is held to now; depth 0 is the cluster."""
+        level = part.required or part.preferred
+        assert level is not None
+        domain_bound = self.domain_bounds.get(part.index)
+        return max(
+            part.required.depth if part.required else 0, domain_bound.depth if domain_bound else 0
+        ), level.topology
+
+    def is_split(self, part: Part) -> bool:
+        """Whether the part is bound to a few domains instead of one."""
+        domain_bound = self.domain_bounds.get(part.index)
+        return domain_bound is not None and domain_bound.domains is not None
+
+    def symmetry_class(self, part: Part, mask: int) -> int:
+        """Equal for candidates of a part that look alike."""
+        depth, topology = self.level_of(part)
+        return self.symmetry.of_domain(topology, depth, mask)
+
+    def single(self, part: Part, scope: int) -> list[int]:
+        """Domains that could hold a part: those that hold its extra pods as well first, then by best fit."""
+        key = (self.kinds[part.index], scope, self.domain_bounds.get(part.index))
+        if key not in self._orders:
+            pins = self.space.running_mask(part)
+            masks = [mask & scope for mask in self._scopes(part, scope) if not pins & ~mask]
+            self.budget.spend(1 + len(masks) // 4)
+            fitting = [mask for mask in masks if self.vectors.could_hold(part, mask)]
+            self._orders[key] = sorted(fitting, key=lambda mask: self._fit(part, mask))
+        return self._orders[key]
+
+    def _fit(self, part: Part, mask: int) -> tuple[object, ...]:
+        room = self.space.room(mask)
+        if self.spread:
+            room = tuple(-amount for amount in room)
+        return -self._extra(part, mask), room, self._place(part, mask), mask & -mask
+
+    def _extra(self, part: Part, mask: int) -> int:
+        """How many pods beyond the minimum could go there, as far as counting tells."""
+        if not self.extras:
+            return 0
+        demand, there = self.vectors.demand(part), self.vectors.supply(mask)
+        room: dict[int, int] = {}
+        for leaf in self.space.parts.below(part):
+            kind = self.space.type_of[leaf.index]
+            room[kind] = room.get(kind, 0) + self.extras.get(leaf.index, 0)
+        return sum(min(extra, there[kind] - demand[kind]) for kind, extra in room.items())
+
+    def _place(self, part: Part, mask: int) -> int:
+        """Ties go by path; the spots of a level are sorted by it."""
+        depth, topology = self.level_of(part)
+        if depth == 0:
+            return 0
+        domain_masks = self.space.domain_masks(topology, depth)
+        return next((at for at, domain_mask in enumerate(domain_masks) if domain_mask.mask & mask), len(domain_masks))
+
+    def _scopes(self, part: Part, within: int) -> Iterator[int]:
+        """The domains a part may be in as a whole, before its own split."""
+        depth, topology = self.level_of(part)
+        if depth:
+            yield from (
+                domain_mask.mask
+                for domain_mask in self.space.domain_masks(topology, depth)
+                if domain_mask.mask & within
+            )
+            return
+        domain_bound = self.domain_bounds[part.index]
+        if domain_bound.outside_nodes:
+            yield self.space.everything
+            return
+        inside = 0
+        for domain_mask in self.space.domain_masks(topology, 1):
+            inside |= domain_mask.mask
+        yield inside
+
+    def scopes_of(self, part: Part, domain_bound: DomainBound) -> Iterator[int]:
+        """The domains that a bound alone leaves to a part."""
+        assert part.preferred is not None
+        if domain_bound.depth == 0:
+            yield self.space.everything
+        else:
+            yield from (
+                domain_mask.mask for domain_mask in self.space.domain_masks(part.preferred.topology, domain_bound.depth)
+            )
+
+    def split(self, part: Part, within: int, first: bool) -> Iterator[int]:
+        """Unions of a few domains of the wished level, within the bounds on number and distance.
+
+        As long as nothing is placed (`first`), of unions that look alike one is enough.
+        """
+        assert part.preferred is not None
+        seen: set[object] = set()
+        domain_bound = self.domain_bounds[part.index]
+        pins = self.space.running_mask(part)
+        scopes = [mask & within for mask in self._scopes(part, within) if not pins & ~mask]
+        for scope in sorted(scopes, key=lambda mask: self._fit(part, mask)):
+            if not self.vectors.could_hold(part, scope):
+                continue
+            for union in self._unions(part, scope, domain_bound, pins, first):
+                if first and self.symmetry.is_applicable and within == self.space.everything:
+                    symmetry_class = self.symmetry.of_union(part.preferred, union)
+                    if symmetry_class in seen:
+                        continue
+                    seen.add(symmetry_class)
+                yield union
+
+    def preferred_domain_masks(self, part: Part, scope: int) -> list[DomainMask]:
+        """The domains of the wished level inside a scope, nodes outside that level standing for themselves."""
+        level = part.preferred
+        assert level is not None
+        domain_masks = [
+            *self.space.domain_masks(level.topology, level.depth),
+            *self.space.outside_nodes(level.topology, level.depth),
+        ]
+        return [
+            DomainMask(domain_mask.mask & scope, domain_mask.path, domain_mask.inside)
+            for domain_mask in domain_masks
+            if domain_mask.mask & scope
+        ]
+
+    def _unions(self, part: Part, scope: int, domain_bound: DomainBound, pins: int, first: bool) -> Iterator[int]:
+        """Sets of wished-level domains within the bounds that hold the part by count, the most useful domains first.
+
+        Twins are interchangeable only as long as nothing is placed.
+        """
+        level = part.preferred
+        assert level is not None and domain_bound.domains is not None
+        demand = self.vectors.demand(part)
+        must, choice = self._ranked_domain_masks(part, scope, pins)
+        start = (
+            DomainSet.of((domain_mask, self.vectors.supply(domain_mask.mask)) for domain_mask in must)
+            if must
+            else DomainSet.nothing(len(demand))
+        )
+        stack: list[tuple[int, DomainSet]] = [(0, start)]
+        while stack:
+            at, union = stack.pop()
+            self.budget.spend(2)
+            left = domain_bound.domains - len(union.paths)
+            if left < 0 or (domain_bound.distance is not None and union.distance(level.depth) > domain_bound.distance):
+                continue
+            if all(want <= have for want, have in zip(demand, union.holds, strict=True)):
+                yield union.mask
+            if at == len(choice.domain_masks) or left == 0 or not choice.could_complete(union, at, left, demand):
+                continue
+            if (
+                domain_bound.distance is not None
+                and choice.least_distance(union, at, left, demand, level.depth) > domain_bound.distance
+            ):
+                continue
+            stack.append((choice.unlike[at] if first else at + 1, union))
+            stack.append((at + 1, union.plus(choice.domain_masks[at], choice.vectors[at])))
+
+    def _ranked_domain_masks(self, part: Part, scope: int, pins: int) -> tuple[list[DomainMask], DomainChoices]:
+        """The wished-level domains that have to be used, and the others in the order they are tried."""
+        key = (self.kinds[part.index], part.preferred, scope, pins)
+        if key not in self._ranked:
+            assert part.preferred is not None
+            domain_masks = self.useful_domain_masks(part, scope, pins)
+            self.budget.spend(1 + len(domain_masks) // 4)
+            must = [domain_mask for domain_mask in domain_masks if domain_mask.mask & pins]
+            others = sorted((s for s in domain_masks if not s.mask & pins), key=lambda s: self._usefulness(part, s))
+            unlike = list(range(1, len(others) + 1))
+            for at in range(len(others) - 2, -1, -1):
+                if self.symmetry.are_twins(others[at], others[at + 1], part.preferred):
+                    unlike[at] = unlike[at + 1]
+            self._ranked[key] = (
+                must,
+                DomainChoices(others, [self.vectors.supply(domain_mask.mask) for domain_mask in others], unlike),
+            )
+        return self._ranked[key]
+
+    def useful_domain_masks(self, part: Part, scope: int, pins: int) -> list[DomainMask]:
+        """The wished-level domains that have a running member or could take a pod."""
+        domain_masks = self.preferred_domain_masks(part, scope)
+        return [
+            domain_mask
+            for domain_mask in domain_masks
+            if domain_mask.mask & pins or self.vectors.is_useful(part, domain_mask.mask)
+        ]
+
+    def _usefulness(self, part: Part, domain_mask: DomainMask) -> tuple[object, ...]:
+        """Domains that hold most come first, then the tighter ones; neighbours stay side by side."""
+        demand, there = self.vectors.demand(part), self.vectors.supply(domain_mask.mask)
+        types = len(self.space.types)
+        holds = sum(min(want, have) for want, have in zip(demand[:types], there[:types], strict=True))
+        return -holds, self.space.room(domain_mask.mask), [str(value) for value in domain_mask.path]

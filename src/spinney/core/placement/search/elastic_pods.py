@@ -1,0 +1,196 @@
+"""Pods beyond the minimum: optional children whole, then as many extra pods as fit, as near as possible.
+
+Works on a board on which the minimum is settled; never moves the minimum and never breaks a requirement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from spinney.core.placement.budget import Exhausted, StepBudget
+from spinney.core.placement.fair_share import share_out
+from spinney.core.placement.gang.child_selection import ChosenChildren, choices
+from spinney.core.placement.gang.gang_tree import Level, Part
+from spinney.core.placement.search.best_fit import LevelMasks, fill
+from spinney.core.placement.search.exact_search import Search
+from spinney.core.placement.search.search_space import SearchSpace, Solution, bits
+
+
+def add_extras(space: SearchSpace, mask: int, active: ChosenChildren, budget: StepBudget, spread: bool) -> Solution:
+    """Everything above the minimum that finds room in the mask; the board is changed."""
+    added: Solution = {}
+    children = dict(active)
+    for part in space.parts.all:
+        if part.pods is not None or not _is_counted(space, part, children):
+            continue
+        for child in part.children:
+            if child in children[part.index]:
+                continue
+            found = _add_child(space, space.parts.all[child], mask, budget, spread)
+            if found is not None:
+                children |= found.children
+                children[part.index] = (*children[part.index], child)
+                _merge(added, found.solution)
+    leaves = [leaf for leaf in space.parts.leaves if _is_counted(space, leaf, children)]
+    leaves.sort(key=lambda leaf: (_size(space, leaf), leaf.index))
+    for _, alike in groupby(leaves, key=lambda leaf: _size(space, leaf)):
+        _merge(added, _add_in_turns(space, list(alike), mask, spread))
+    return added
+
+
+def _add_in_turns(space: SearchSpace, leaves: Sequence[Part], mask: int, spread: bool) -> Solution:
+    """Pods of one size share the room."""
+    added: Solution = {}
+    by_index = {leaf.index: leaf for leaf in leaves}
+
+    def give(index: int, most: int) -> int:
+        found = _add_pods(space, by_index[index], mask, spread, most)
+        _merge(added, found)
+        return sum(found.get(index, {}).values())
+
+    wanted = {index: _missing(space, leaf) for index, leaf in by_index.items()}
+    held = {index: len(space.running.get(index, ())) for index in by_index}
+    least = {index: leaf.pods.min for index, leaf in by_index.items() if leaf.pods is not None}
+    share_out(wanted, held, least, give)
+    return added
+
+
+def _missing(space: SearchSpace, leaf: Part) -> int:
+    assert leaf.pods is not None
+    return max(0, leaf.pods.count - len(space.running.get(leaf.index, ())))
+
+
+def _is_counted(space: SearchSpace, part: Part, children: ChosenChildren) -> bool:
+    while part.parent >= 0:
+        if part.index not in children[part.parent]:
+            return False
+        part = space.parts.all[part.parent]
+    return True
+
+
+def _size(space: SearchSpace, leaf: Part) -> tuple[int, ...]:
+    request = dict(space.types[space.type_of[leaf.index]].request)
+    return tuple(request.get(resource, 0) for resource in space.wanted)
+
+
+def _merge(into: Solution, found: Solution) -> None:
+    for leaf, where in found.items():
+        mine = into.setdefault(leaf, {})
+        for node, count in where.items():
+            mine[node] = mine.get(node, 0) + count
+
+
+class _Child(NamedTuple):
+    """An optional child that found room, and which of its own children it needed for that."""
+
+    solution: Solution
+    children: ChosenChildren
+
+
+def _add_child(space: SearchSpace, part: Part, mask: int, budget: StepBudget, spread: bool) -> _Child | None:
+    """An optional child with its own minimum, nearest first."""
+    needs = {}
+    for leaf in space.parts.below(part):
+        assert leaf.pods is not None
+        needs[leaf.index] = max(0, leaf.pods.min - len(space.running.get(leaf.index, ())))
+    below = [each.index for each in space.parts.all if part in space.parts.above(each) and each.pods is None]
+    try:
+        for children in choices(space.parts, needs, part):
+            search = Search(space, budget, needs, children, spread)
+            for scope in scopes(space, part, mask):
+                found = search.solve(scope, {}, part) if search.vectors.could_hold(part, scope) else None
+                if found is not None:
+                    space.add_running(found)
+                    return _Child(found, {group: children[group] for group in below})
+    except Exhausted:
+        return None
+    return None
+
+
+def _add_pods(space: SearchSpace, leaf: Part, mask: int, spread: bool, most: int) -> Solution:
+    kind = space.type_of[leaf.index]
+    placed: Solution = {}
+    goal = _missing(space, leaf) - min(most, _missing(space, leaf))
+    for scope in scopes(space, leaf, mask):
+        extra = _missing(space, leaf) - goal
+        if extra <= 0:
+            break
+        _merge(placed, _fill_scope(space, leaf, kind, scope, extra, spread))
+    return placed
+
+
+def _fill_scope(space: SearchSpace, leaf: Part, kind: int, scope: int, extra: int, spread: bool) -> Solution:
+    placed: Solution = {}
+    one_by_one = space.types[kind].shared
+    while extra > 0:
+        usable = scope & space.types[kind].usable
+        caps = {node: fits for node in bits(usable) if (fits := space.capacity(kind, node))}
+        at_once = space.usable_at_once(kind, caps)
+        here = min(1 if one_by_one else extra, sum(at_once.values()))
+        if here <= 0:
+            break
+        found = {leaf.index: fill(space, kind, usable, here, at_once, LevelMasks(), spread)}
+        space.add_running(found)
+        _merge(placed, found)
+        extra -= here
+    return placed
+
+
+def scopes(space: SearchSpace, part: Part, mask: int) -> Iterator[int]:
+    """Masks for more pods of a part, near to far: domains in use, the reached one, its parents, all that is allowed."""
+    allowed = _allowed(space, part, mask)
+    anchor = next((at for at in space.parts.above(part) if at.preferred and space.running_mask(at)), None)
+    if anchor is not None:
+        assert anchor.preferred is not None
+        yield from _around(space, anchor.preferred, space.running_mask(anchor), allowed)
+    yield allowed
+
+
+def _around(space: SearchSpace, level: Level, live: int, allowed: int) -> Iterator[int]:
+    in_use = 0
+    for domain_mask in space.domain_masks(level.topology, level.depth):
+        if domain_mask.mask & live:
+            in_use |= domain_mask.mask
+    yield in_use & allowed
+    for depth in range(level.depth, 0, -1):
+        for domain_mask in space.domain_masks(level.topology, depth):
+            if not live & ~domain_mask.mask:
+                yield domain_mask.mask & allowed
+
+
+def _allowed(space: SearchSpace, part: Part, mask: int) -> int:
+    """What the requirements of a part and its ancestors leave, given where their members are.
+
+    Where a requirement has no member yet, the domain that holds most of the part is taken.
+    """
+    for at in reversed(space.parts.above(part)):
+        level = at.required
+        if level is None:
+            continue
+        live = space.running_mask(at)
+        domain_masks = [
+            domain_mask.mask
+            for domain_mask in space.domain_masks(level.topology, level.depth)
+            if domain_mask.mask & mask
+        ]
+        if live:
+            mask &= next((domain_mask for domain_mask in domain_masks if not live & ~domain_mask), 0)
+        elif at.pods is not None or part is not at:
+            mask &= max(
+                domain_masks,
+                key=lambda domain_mask: (_holds(space, part, domain_mask & mask), -(domain_mask & -domain_mask)),
+                default=0,
+            )
+    return mask
+
+
+def _holds(space: SearchSpace, part: Part, mask: int) -> int:
+    total = 0
+    for leaf in space.parts.below(part):
+        assert leaf.pods is not None
+        kind = space.type_of[leaf.index]
+        usable = mask & space.types[kind].usable
+        total += min(leaf.pods.count, sum(space.capacity(kind, node) for node in bits(usable)))
+    return total

@@ -1,0 +1,409 @@
+"""The exact search: every part with a requirement gets a domain, every pod a node, or it is proved that they cannot.
+
+Parts are given domains broad levels first, hardest part first, tightest domain first; what shares nodes is solved
+together, what does not is solved alone; a dead end goes back to siblings as well; failures are remembered. Never
+changes the board beyond a call, and never answers None without having tried everything that could matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spinney.core.placement.budget import StepBudget
+from spinney.core.placement.gang.gang_tree import GangTree, Part
+from spinney.core.placement.search.best_fit import LevelMasks
+from spinney.core.placement.search.candidates import Candidates, DomainBound
+from spinney.core.placement.search.demand_vectors import DemandVectors
+from spinney.core.placement.search.packing import PackingBudgetExceeded, pack
+from spinney.core.placement.search.search_space import SearchSpace, Solution
+from spinney.core.placement.search.symmetry import Symmetry
+
+_MAX_STEPS = (200, 4_000, None)
+"""Steps for one packing, round by round: a hard one must not keep the search from an easy one elsewhere."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A part that has to go into a mask; `requirement_met`: its own requirement is already met by the mask."""
+
+    part: Part
+    mask: int
+    requirement_met: bool = False
+
+
+class Search:
+    """One gang on one board: which parts are active, how many pods each pod set needs, which bounds hold."""
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        budget: StepBudget,
+        needs: dict[int, int],
+        children: dict[int, tuple[int, ...]],
+        spread: bool,
+    ) -> None:
+        self.space = space
+        self.budget = budget
+        self.spread = spread
+        self.needs = {leaf: need for leaf, need in needs.items() if need and _is_active(space.parts, leaf, children)}
+        self.children = children
+        self.kinds = self._kinds()
+        self.vectors = DemandVectors(space, self.needs, children)
+        self.symmetry = Symmetry(space)
+        self.candidates = Candidates(space, budget, self.vectors, self.symmetry, self.kinds, spread)
+        self._max_steps: int | None = None
+        self._gave_up = False
+        self._dead: set[object] = set()
+        self._found: dict[object, Solution] = {}
+        self._known_level_masks: dict[int, LevelMasks] = {}
+
+    def solve(self, mask: int, domain_bounds: dict[int, DomainBound], part: Part | None = None) -> Solution | None:
+        """The active parts (or only those at and below one part) inside the mask, within the bounds."""
+        self.candidates.domain_bounds = domain_bounds
+        for self._max_steps in _MAX_STEPS:
+            self._gave_up = False
+            self._dead.clear()
+            self._found.clear()
+            found = self._solve([Entry(part or self.space.parts.all[0], mask)])
+            if found is not None or not self._gave_up:
+                return found
+        raise AssertionError("the last round does not give up")
+
+    def _kinds(self) -> list[int]:
+        """Equal kinds need the same now: what they ask for, how many pods are missing, which children are active."""
+        parts = self.space.parts.all
+        kinds = [0] * len(parts)
+        known: dict[object, int] = {}
+        for part in reversed(parts):
+            active = tuple([kinds[child] for child in self.children.get(part.index, ())])
+            key = (part.kind, self.needs.get(part.index, 0), active)
+            kinds[part.index] = known.setdefault(key, len(known))
+        return kinds
+
+    # --- the search ---
+
+    def _solve(self, entries: list[Entry]) -> Solution | None:
+        entries = self._opened(entries)
+        self.budget.spend()
+        solution: Solution = {}
+        pieces = _pieces(self.space, entries)
+        for piece in pieces:
+            found = self._solve_piece(piece)
+            if found is None:
+                return None
+            solution.update(found)
+        return solution
+
+    def _pack(self, entries: list[Entry]) -> Solution | None:
+        demands = [(entry.part.index, self.needs[entry.part.index], entry.mask) for entry in entries]
+        try:
+            return pack(self.space, demands, self.budget, self._level_masks, self.spread, self._max_steps)
+        except PackingBudgetExceeded:
+            self._gave_up = True
+            return None
+
+    def _hopeful(self, piece: list[Entry]) -> bool:
+        """Necessary: every mask holds, by count, all that has to go into it or into a part of it."""
+        if not all(self.vectors.could_hold(entry.part, entry.mask) for entry in piece):
+            return False
+        return len(piece) == 1 or all(
+            self.vectors.hold_together([entry.part for entry in piece if not entry.mask & ~mask], mask)
+            for mask in {entry.mask for entry in piece}
+        )
+
+    def _solve_piece(self, entries: list[Entry]) -> Solution | None:
+        if not self._hopeful(entries):
+            return None
+        bound = [entry for entry in entries if self._is_bound(entry)]
+        if not bound:
+            return self._pack(entries)
+        broadest = min(self.candidates.level_of(entry.part) for entry in bound)
+        now = [entry for entry in bound if self.candidates.level_of(entry.part) == broadest]
+        rest = [entry for entry in entries if entry not in now]
+        return self._assign(now, rest)
+
+    def _opened(self, entries: list[Entry]) -> list[Entry]:
+        """Replace parts that ask for nothing themselves by their children; drop what needs no pods."""
+        opened: list[Entry] = []
+        stack = list(reversed(entries))
+        while stack:
+            entry = stack.pop()
+            part = entry.part
+            if not any(self.vectors.demand(part)):
+                continue
+            if part.pods is not None or self._is_bound(entry):
+                opened.append(entry)
+                continue
+            stack.extend(
+                Entry(self.space.parts.all[child], entry.mask) for child in reversed(self.children[part.index])
+            )
+        return opened
+
+    def _is_bound(self, entry: Entry) -> bool:
+        return not entry.requirement_met and (
+            entry.part.required is not None or entry.part.index in self.candidates.domain_bounds
+        )
+
+    def _assign(self, now: list[Entry], rest: list[Entry]) -> Solution | None:
+        """Give every part of `now` a domain, going back over all of them; then everything else with them."""
+        now = sorted(now, key=self._hardness)
+        scopes = {entry.mask for entry in now} | {entry.mask for entry in rest}
+        split = [self.candidates.is_split(entry.part) for entry in now]
+        alike = self.symmetry.is_applicable and len(scopes) == 1 and not any(split)
+        choices = [
+            None if is_split else self.candidates.single(entry.part, entry.mask)
+            for entry, is_split in zip(now, split, strict=True)
+        ]
+        if any(options == [] for options in choices):
+            return None
+        placed: list[Entry] = []
+        contents: dict[int, list[Entry]] = {}
+        solved: list[dict[int, Solution]] = []  # after each part: solution per piece, by the mask of the piece
+        positions: list[int] = []
+        trail: list[Iterator[tuple[int, int]]] = [
+            self._options(now, choices, placed, positions, contents if alike else None)
+        ]
+        failed: set[object] = set()
+        while trail:
+            option = next(trail[-1], None)
+            if option is None:
+                if alike and placed:
+                    failed.add(self._state(placed, contents))
+                trail.pop()
+                if placed:
+                    _take_back(placed, contents)
+                    positions.pop()
+                    solved.pop()
+                continue
+            position, mask = option
+            self.budget.spend(2)
+            entry = Entry(now[len(placed)].part, mask, requirement_met=True)
+            placed.append(entry)
+            contents.setdefault(mask, []).append(entry)
+            positions.append(position)
+            if alike and self._state(placed, contents) in failed:
+                _take_back(placed, contents)
+                positions.pop()
+                continue
+            around = contents[mask] if alike else _around(self.space, placed)
+            found = None
+            if not self._crowds(placed, rest):
+                found = self._solve_around(around, solved[-1] if solved else {})
+            if found is None or (alike and not self._leaves_enough(now, choices, placed, contents)):
+                _take_back(placed, contents)
+                positions.pop()
+                continue
+            solved.append(found)
+            if len(placed) < len(now):
+                trail.append(self._options(now, choices, placed, positions, contents if alike else None))
+                continue
+            whole = self._with_rest(placed, solved[-1], rest)
+            if whole is not None:
+                return whole
+            _take_back(placed, contents)
+            positions.pop()
+            solved.pop()
+        return None
+
+    def _options(
+        self,
+        now: list[Entry],
+        choices: list[list[int] | None],
+        placed: list[Entry],
+        positions: list[int],
+        contents: dict[int, list[Entry]] | None,
+    ) -> Iterator[tuple[int, int]]:
+        """Candidate masks for the next part; equal parts take them in one order only.
+
+        Where domains can look alike (`contents` is given), those that do are tried once.
+        """
+        at = len(placed)
+        entry = now[at]
+        options = choices[at]
+        if options is None:
+            yield from enumerate(self.candidates.split(entry.part, entry.mask, first=not placed))
+            return
+        first = 0
+        if at and self.kinds[now[at - 1].part.index] == self.kinds[entry.part.index] and now[at - 1].mask == entry.mask:
+            first = positions[at - 1]
+        tried: set[object] = set()
+        for position in range(first, len(options)):
+            mask = options[position]
+            if contents is not None:
+                content = tuple(sorted([self.kinds[e.part.index] for e in contents[mask]])) if mask in contents else ()
+                symmetry_class = (self.candidates.symmetry_class(entry.part, mask), content)
+                if symmetry_class in tried:
+                    continue
+                tried.add(symmetry_class)
+            yield position, mask
+
+    def _state(self, placed: list[Entry], contents: dict[int, list[Entry]]) -> object:
+        part = placed[0].part
+        return len(placed), tuple(
+            sorted(
+                [
+                    (
+                        self.candidates.symmetry_class(part, mask),
+                        tuple(sorted([self.kinds[entry.part.index] for entry in entries])),
+                    )
+                    for mask, entries in contents.items()
+                ]
+            )
+        )
+
+    def _solve_around(self, around: list[Entry], solved: dict[int, Solution]) -> dict[int, Solution] | None:
+        """Solve the piece that the last part belongs to; the other pieces stay as they were."""
+        union = 0
+        for entry in around:
+            union |= entry.mask
+        key = tuple(sorted((self.kinds[entry.part.index], entry.mask) for entry in around))
+        if key in self._dead:
+            return None
+        exact = tuple(sorted((entry.part.index, entry.mask) for entry in around))
+        found = self._found.get(exact)
+        if found is None:
+            found = self._solve_jointly(around)
+            if found is None:
+                self._dead.add(key)
+                return None
+            self._found[exact] = found
+        union = self.space.span(union)
+        kept = {mask: part for mask, part in solved.items() if not mask & union}
+        kept[union] = found
+        return kept
+
+    def _solve_jointly(self, around: list[Entry]) -> Solution | None:
+        union = 0
+        for entry in around:
+            union |= entry.mask
+        return self._solve(around) if self.vectors.hold_together([e.part for e in around], union) else None
+
+    def _crowds(self, placed: list[Entry], rest: list[Entry]) -> bool:
+        """Whether the last part leaves too little, by count, to what has to share a mask with it."""
+        mask = placed[-1].mask
+        entries = placed + rest
+        for around in {entry.mask for entry in rest if not mask & ~entry.mask}:
+            self.budget.spend()
+            if not self.vectors.hold_together([e.part for e in entries if not e.mask & ~around], around):
+                return True
+        return False
+
+    def _leaves_enough(
+        self,
+        now: list[Entry],
+        choices: list[list[int] | None],
+        placed: list[Entry],
+        contents: dict[int, list[Entry]],
+    ) -> bool:
+        """Necessary for the parts still to come: the domains that can take one of them have enough together."""
+        to_come = [entry.part for entry in now[len(placed) :]]
+        if not to_come:
+            return True
+        wanted = [0] * len(self.vectors.demand(to_come[0]))
+        for part in to_come:
+            for at, amount in enumerate(self.vectors.demand(part)):
+                wanted[at] += amount
+        smallest = [min(self.vectors.demand(part)[at] for part in to_come) for at in range(len(wanted))]
+        have = [0] * len(wanted)
+        lists = {id(options): options for options in choices[len(placed) :] if options}
+        seen = {mask for options in lists.values() for mask in options}
+        self.budget.spend(1 + len(seen) // 16)
+        for mask in seen:
+            left = list(self.vectors.supply(mask))
+            for entry in contents.get(mask, ()):
+                for at, amount in enumerate(self.vectors.demand(entry.part)):
+                    left[at] -= amount
+            if all(small <= amount for small, amount in zip(smallest, left, strict=True)):
+                for at, amount in enumerate(left):
+                    have[at] += amount
+        return all(want <= amount for want, amount in zip(wanted, have, strict=True))
+
+    def _with_rest(self, placed: list[Entry], solved: dict[int, Solution], rest: list[Entry]) -> Solution | None:
+        solution: Solution = {}
+        for piece in solved.values():
+            solution.update(piece)
+        if not rest:
+            return solution
+        if all(entry.part.pods is not None and not self._is_bound(entry) for entry in rest):
+            self.space.put(solution)
+            try:
+                found = self._pack(rest)
+            finally:
+                self.space.put(solution, -1)
+            if found is not None:
+                return solution | found
+        return self._solve([*placed, *rest])
+
+    def _hardness(self, entry: Entry) -> tuple[float, int, int]:
+        """Parts that need most of what is there come first, equal kinds side by side."""
+        whole = self.vectors.supply(entry.mask)
+        share = max(
+            (want / have for want, have in zip(self.vectors.demand(entry.part), whole, strict=True) if have),
+            default=0.0,
+        )
+        return -share, self.kinds[entry.part.index], entry.part.index
+
+    def _level_masks(self, leaf: int) -> LevelMasks:
+        """Domains per level of the topology that a pod set stands under, and how far down it wishes to be together."""
+        if leaf not in self._known_level_masks:
+            space = self.space
+            above = space.parts.above(space.parts.all[leaf])
+            preference = next((part.preferred for part in above if part.preferred), None)
+            level = preference or next((part.required for part in above if part.required), None)
+            self._known_level_masks[leaf] = LevelMasks()
+            if level is not None:
+                levels = range(1, len(space.inventory.trees[level.topology].levels) + 1)
+                masks = [
+                    [domain_mask.mask for domain_mask in space.domain_masks(level.topology, depth)] for depth in levels
+                ]
+                self._known_level_masks[leaf] = LevelMasks(masks, preference.depth if preference else 0)
+        return self._known_level_masks[leaf]
+
+
+def _is_active(parts: GangTree, leaf: int, children: dict[int, tuple[int, ...]]) -> bool:
+    at = parts.all[leaf]
+    while at.parent >= 0:
+        above = parts.all[at.parent]
+        if children[above.index] is not above.children and at.index not in children[above.index]:
+            return False
+        at = above
+    return True
+
+
+def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:
+    entry = placed.pop()
+    contents[entry.mask].pop()
+    if not contents[entry.mask]:
+        del contents[entry.mask]
+
+
+def _around(space: SearchSpace, placed: list[Entry]) -> list[Entry]:
+    """The last part and all that share nodes with it, directly or through others."""
+    union = space.span(placed[-1].mask)
+    around = [placed[-1]]
+    grown = True
+    while grown:
+        grown = False
+        for entry in placed:
+            if entry not in around and entry.mask & union:
+                around.append(entry)
+                union |= space.span(entry.mask)
+                grown = True
+    return around
+
+
+def _pieces(space: SearchSpace, entries: list[Entry]) -> list[list[Entry]]:
+    """Entries that share nodes, directly or through others, belong together."""
+    pieces: list[tuple[int, list[Entry]]] = []
+    for entry in entries:
+        mask, members = space.span(entry.mask), [entry]
+        apart_from_it = []
+        for other, others in pieces:
+            if other & mask:
+                mask |= other
+                members = others + members
+            else:
+                apart_from_it.append((other, others))
+        pieces = [*apart_from_it, (mask, members)]
+    return [members for _, members in pieces]

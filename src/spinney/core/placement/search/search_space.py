@@ -1,0 +1,291 @@
+"""The nodes under consideration as small integers and bit masks: what is free, who may use what, which domain is where.
+
+A board is made for one decision and thrown away. It never changes the inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spinney.core.inventory.filters import admits, preference
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.placement.gang.gang_tree import GangTree, Part, asked_resources
+from spinney.core.placement.search.numa_sharing import SharedNode, find_shared_nodes, trimmed
+
+UNBOUNDED = 1 << 31
+
+Solution = dict[int, dict[int, int]]
+"""For every pod set (by index of its part) how many of its pods go to which node of the board."""
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The positions of the ones, low to high."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+class DomainMask(NamedTuple):
+    """A domain on the board, or a node outside a level standing for itself; `path` ends in the node then."""
+
+    mask: int
+    path: tuple[object, ...]
+    inside: bool = True
+
+
+@dataclass(slots=True)
+class PodType:
+    """Pods that are alike: what one of them takes, and where it may go."""
+
+    request: tuple[tuple[int, int], ...]  # (resource, amount), amounts above zero only
+    usable: int
+    ports: frozenset[int]
+    values: tuple[dict[int, object], ...]  # per anti-affinity key: node -> label value
+    shared: bool  # some of these values are carried by several usable nodes
+    node_preference: dict[int, tuple[int, ...]] | None  # how much the pods like a node, where they care
+
+
+class SearchSpace:
+    """Free amounts of some nodes for one gang, in a fixed order of nodes (by name); zones of divided nodes are nodes.
+
+    `shared_nodes` are the divided nodes that the gang could use up; with `lasting`, all of them.
+    """
+
+    def __init__(
+        self, inventory: Inventory, parts: GangTree, slots: Sequence[int], waiting: bool, lasting: bool = False
+    ) -> None:
+        names = {slot: inventory.name(slot) for slot in slots}
+        self.inventory = inventory
+        self.parts = parts
+        self.waiting = waiting
+        self.slots = sorted(names, key=names.__getitem__)
+        self.free = [list(inventory.free(slot, waiting)) for slot in self.slots]
+        self.ports = self._ports()
+        self.shared_nodes: list[SharedNode] = []
+        self._shared_node_of: dict[int, SharedNode] = {}
+        if inventory.divided:
+            self._find_shared_nodes(lasting)
+        self.everything = (1 << len(self.slots)) - 1
+        self.running = self._running()
+        self.types: list[PodType] = []
+        self.type_of: dict[int, int] = {}
+        self._make_types()
+        self.wanted = asked_resources(parts, inventory.resources)
+        self.useful = 0
+        for asked in self.types:
+            self.useful |= asked.usable
+        self._domain_masks: dict[tuple[str, int], list[DomainMask]] = {}
+
+    def domain_masks(self, topology: str, depth: int) -> list[DomainMask]:
+        """The domains of a level that have nodes on the board, by path."""
+        key = (topology, depth)
+        if key not in self._domain_masks:
+            self._domain_masks[key] = self._find_domain_masks(topology, depth)
+        return self._domain_masks[key]
+
+    def outside_nodes(self, topology: str, depth: int) -> list[DomainMask]:
+        """The nodes that do not take part in a level, each hanging below the levels it does carry."""
+        tree = self.inventory.trees[topology]
+        inside = 0
+        for domain_mask in self.domain_masks(topology, depth):
+            inside |= domain_mask.mask
+        found: dict[int, DomainMask] = {}
+        for node in bits(self.everything & ~inside):
+            home = self.inventory.home(self.slots[node])
+            if home in found:
+                found[home] = found[home]._replace(mask=found[home].mask | 1 << node)
+                continue
+            path: tuple[object, ...] = ()
+            for shallower in range(depth - 1, 0, -1):
+                domain = tree.domain_of(shallower)[self.slots[node]]
+                if domain >= 0:
+                    path = tree.path(shallower, domain)
+                    break
+            found[home] = DomainMask(1 << node, (*path, node), bool(path))
+        return list(found.values())
+
+    def capacity(self, kind: int, node: int) -> int:
+        """How many pods of a type fit on a node now, their own ports and neighbours considered."""
+        asked = self.types[kind]
+        free = self.free[node]
+        fits = UNBOUNDED
+        for resource, amount in asked.request:
+            count = free[resource] // amount
+            if count < fits:
+                fits = count
+        if fits <= 0:
+            return 0
+        if asked.ports:
+            return 0 if asked.ports & self.ports[node] else 1
+        if asked.values and any(node in by_node for by_node in asked.values):
+            return 1
+        return fits
+
+    def usable_at_once(self, kind: int, caps: Mapping[int, int]) -> Mapping[int, int]:
+        """Capacities for pods of a type, cut down to what zones of one node can give together."""
+        asked = self.types[kind]
+        return trimmed(self.shared_nodes, asked.request, asked.ports, caps) if self.shared_nodes else caps
+
+    def take(self, kind: int, node: int, count: int) -> None:
+        asked = self.types[kind]
+        if self.shared_nodes:
+            self.use(node, asked.request, count)
+        else:
+            free = self.free[node]
+            for resource, amount in asked.request:
+                free[resource] -= amount * count
+        if asked.ports and count > 0:
+            self.ports[node] |= asked.ports
+        elif asked.ports:
+            self.ports[node] -= asked.ports
+
+    def use(self, node: int, request: Sequence[tuple[int, int]], count: int) -> None:
+        """Take amounts from a node, and from whatever shares them."""
+        shared_node = self._shared_node_of.get(node)
+        if shared_node is not None:
+            shared_node.take(self.free, node, request, count)
+            return
+        free = self.free[node]
+        for resource, amount in request:
+            free[resource] -= amount * count
+
+    def span(self, mask: int) -> int:
+        """The mask with all zones that share a node with it."""
+        for shared_node in self.shared_nodes:
+            if shared_node.mask & mask:
+                mask |= shared_node.mask
+        return mask
+
+    def put(self, solution: Solution, sign: int = 1) -> None:
+        """Take (or with -1 give back) everything a solution places."""
+        for leaf, where in solution.items():
+            for node, count in where.items():
+                self.take(self.type_of[leaf], node, sign * count)
+
+    def add_running(self, solution: Solution) -> None:
+        """From now on what a solution places is there: room taken, members running."""
+        self.put(solution)
+        for leaf, where in solution.items():
+            asked = self.types[self.type_of[leaf]]
+            for node, count in where.items():
+                self.running.setdefault(leaf, []).extend([node] * count)
+                for by_node in asked.values:
+                    for other in bits(asked.usable):
+                        if node in by_node and by_node.get(other) == by_node[node]:
+                            asked.usable &= ~(1 << other)
+
+    def _ports(self) -> list[set[int]]:
+        """Ports in use by node; zones of one node have the same ones, and the same set."""
+        if not self.inventory.divided:
+            return [set(self.inventory.ports(slot, self.waiting)) for slot in self.slots]
+        by_home: dict[int, set[int]] = {}
+        homes = [self.inventory.home(slot) for slot in self.slots]
+        return [by_home.setdefault(home, set(self.inventory.ports(home, self.waiting))) for home in homes]
+
+    def _find_shared_nodes(self, lasting: bool) -> None:
+        self.shared_nodes = list(find_shared_nodes(self.inventory, self.parts, self.slots, self.waiting, lasting))
+        for shared_node in self.shared_nodes:
+            self._shared_node_of.update(dict.fromkeys(shared_node.own, shared_node))
+            if shared_node.home is not None:
+                self._shared_node_of[shared_node.home] = shared_node
+
+    def _running(self) -> dict[int, list[int]]:
+        """Nodes of the running members per pod set."""
+        place = {slot: node for node, slot in enumerate(self.slots)}
+        found: dict[int, list[int]] = {}
+        leaves = {part.path: part.index for part in self.parts.leaves}
+        for member in self.parts.gang.running:
+            found.setdefault(leaves[member.pods], []).append(place[self.inventory.seat(member.node, member.zone)])
+        return found
+
+    def running_mask(self, part: Part) -> int:
+        """The nodes on which members at or below a part run."""
+        mask = 0
+        if not self.running:
+            return mask
+        for leaf in self.parts.below(part):
+            for node in self.running.get(leaf.index, ()):
+                mask |= 1 << node
+        return mask
+
+    def _make_types(self) -> None:
+        known: dict[object, int] = {}
+        for leaf in self.parts.leaves:
+            pods = leaf.pods
+            assert pods is not None
+            key = (pods.request, pods.filter, pods.host_ports, leaf.index if pods.anti_affinity else -1)
+            if key not in known:
+                known[key] = len(self.types)
+                self.types.append(self._type(leaf))
+            self.type_of[leaf.index] = known[key]
+
+    def _type(self, leaf: Part) -> PodType:
+        pods = leaf.pods
+        assert pods is not None
+        usable = 0
+        node_preference: dict[int, tuple[int, ...]] = {}
+        for node, slot in enumerate(self.slots):
+            if admits(pods.filter, self.inventory.node(slot)):
+                usable |= 1 << node
+        values = tuple(self._values(key) for key in pods.anti_affinity)
+        for by_node in values:
+            taken = {by_node[node] for node in self.running.get(leaf.index, ()) if node in by_node}
+            for node in list(bits(usable)):
+                if node in by_node and by_node[node] in taken:
+                    usable &= ~(1 << node)
+        for node in bits(usable):
+            node_preference[node] = preference(pods.filter, self.inventory.node(self.slots[node]))
+        shared = any(
+            len({by_node[node] for node in by_node if usable >> node & 1})
+            < sum(1 for node in by_node if usable >> node & 1)
+            for by_node in values
+        )
+        request = tuple((resource, amount) for resource, amount in enumerate(pods.request) if amount)
+        cares = node_preference if len(set(node_preference.values())) > 1 else None
+        return PodType(request, usable, pods.host_ports, values, shared, cares)
+
+    def _values(self, key: str) -> dict[int, object]:
+        found: dict[int, object] = {}
+        for node, slot in enumerate(self.slots):
+            value = self.inventory.node(slot).labels.get(key)
+            if value is not None:
+                found[node] = value
+        return found
+
+    def room(self, mask: int) -> tuple[int, ...]:
+        """Idle amounts that best fit looks at, in its order, on nodes of the mask that some pod may use."""
+        sums = [0] * len(self.wanted)
+        for node in bits(mask & self.useful):
+            free = self.free[node]
+            held = self.inventory.releasing[self.slots[node]] if self.waiting else None
+            for at, resource in enumerate(self.wanted):
+                idle = free[resource] - held[resource] if held else free[resource]
+                if idle > 0:
+                    sums[at] += idle
+        return tuple(sums)
+
+    def _find_domain_masks(self, topology: str, depth: int) -> list[DomainMask]:
+        tree = self.inventory.trees[topology]
+        domain_of = tree.domain_of(depth)
+        masks: dict[int, int] = {}
+        for node, slot in enumerate(self.slots):
+            domain = domain_of[slot]
+            if domain >= 0:
+                masks[domain] = masks.get(domain, 0) | 1 << node
+        return sorted((DomainMask(mask, tree.path(depth, domain)) for domain, mask in masks.items()), key=_by_path)
+
+
+def minimum(space: SearchSpace) -> dict[int, int]:
+    """How many pods every pod set still needs."""
+    needs = {}
+    for leaf in space.parts.leaves:
+        assert leaf.pods is not None
+        needs[leaf.index] = max(0, leaf.pods.min - len(space.running.get(leaf.index, ())))
+    return needs
+
+
+def _by_path(domain_mask: DomainMask) -> tuple[object, ...]:
+    return domain_mask.path

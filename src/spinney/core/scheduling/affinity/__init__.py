@@ -1,0 +1,1 @@
+"""Pod affinity and anti-affinity between gangs and the pods that run."""

@@ -1,0 +1,230 @@
+"""A gang among the pods that are there: what they and the gang's own pods ask of each other, as it stands now.
+
+Pods of other gangs, of none, and members that run narrow the nodes a pod set may use. Between pods that are placed
+together little can be said to the engine: what can not be becomes a sentence (K8). Never decides anything itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.placement.problem import Group, PodSet, Term, Topology
+from spinney.core.inventory.inventory import Inventory
+from spinney.core.scheduling.affinity.index import AffinityIndex, AffinityQuery
+from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerm, AffinityTerms
+from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+
+Key = tuple[str, str]
+Part = Group | PodSet
+
+NO_MATCHING_POD = "affinity.podAffinity can not be honoured now: no pod that it selects has a node"
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityContext:
+    """What a gang is placed among. `pod`: by namespace and name."""
+
+    affinity_index: AffinityIndex
+    inventory: Inventory
+    topologies: Mapping[str, Topology]
+    pod: Callable[[Key], Pod | None]
+
+    def domains(self, nodes: Iterable[str], key: str) -> tuple[str, ...]:
+        """The values that a label has on nodes, sorted."""
+        slots = [slot for slot in map(self.inventory.find, nodes) if slot is not None]
+        values = {self.inventory.node(slot).labels.get(key) for slot in slots}
+        return tuple(sorted([value for value in values if value is not None]))
+
+
+def with_affinity(reading: ParsedGang, around: AffinityContext) -> ParsedGang:
+    """The reading as it is to be decided now."""
+    if not reading.affinity_terms and not around.affinity_index.repel:
+        return reading
+    return _AffinityResolution(reading, around).read()
+
+
+class _AffinityResolution:
+    """One gang. `_changed`: parts that are otherwise now, by path."""
+
+    def __init__(self, reading: ParsedGang, around: AffinityContext) -> None:
+        self._reading = reading
+        self._around = around
+        self._changed: dict[str, Part] = {}
+        self._parts = dict(_walk(reading.gang.root, "", None))
+        self._pods = {
+            path: [pod for pod in (around.pod(one.key) for one in waiting) if pod is not None]
+            for path, waiting in reading.waiting.items()
+        }
+
+    def read(self) -> ParsedGang:
+        for path in self._reading.waiting:
+            affinity_terms = self._reading.affinity_terms.get(path, NO_TERMS)
+            self._restrict(
+                path, [*self._anti_affinity_terms(path, affinity_terms), *self._affinity_terms(path, affinity_terms)]
+            )
+            self._check_members(path, affinity_terms)
+        if not self._changed:
+            return self._reading
+        gang = self._reading.gang
+        root = _rebuilt(gang.root, "", self._changed)
+        assert isinstance(root, Group)
+        return replace(self._reading, gang=msgspec.structs.replace(gang, root=root))
+
+    # Pods that are there
+
+    def _anti_affinity_terms(self, path: str, affinity_terms: AffinityTerms) -> Iterator[Term]:
+        """Where somebody is from whom these pods keep away, or who keeps away from them."""
+        around, found = self._around, dict[str, set[str]]()
+        for term in affinity_terms.apart:
+            nodes = around.affinity_index.nodes(AffinityQuery((term.pod_selector,), term.token))
+            found.setdefault(term.key, set()).update(around.domains(nodes, term.key))
+        ports = self._pod_set(path).host_ports
+        for pod in self._pods[path] if around.affinity_index.repel else ():
+            for key, nodes in around.affinity_index.repelling(pod, ports):
+                found.setdefault(key, set()).update(around.domains(nodes, key))
+        for key, values in sorted(found.items()):
+            if values:
+                yield Term(key, "NotIn", tuple(sorted(values)))
+
+    def _affinity_terms(self, path: str, affinity_terms: AffinityTerms) -> list[Term]:
+        """Where those are whom these pods have to be near to; the first of their own kind may go anywhere."""
+        if not affinity_terms.near:
+            return []
+        query = AffinityQuery(tuple([term.pod_selector for term in affinity_terms.near]), near=True)
+        nodes = self._around.affinity_index.nodes(query)
+        if not nodes and all(term.own for term in affinity_terms.near):
+            for term in affinity_terms.near:
+                self._colocate(path, term)
+            return [Term(term.key, "Exists") for term in affinity_terms.near]
+        self._around.affinity_index.want(query)
+        if not nodes:
+            self._complain(path, NO_MATCHING_POD)
+            return []
+        return [Term(term.key, "In", self._around.domains(nodes, term.key)) for term in affinity_terms.near]
+
+    # Pods of the gang
+
+    def _check_members(self, path: str, affinity_terms: AffinityTerms) -> None:
+        for term in affinity_terms.apart:
+            for other, pods in self._pods.items():
+                if other == path or term.token in self._pod_set(other).host_ports:
+                    continue
+                if any(term.pod_selector.selects(pod.metadata.namespace, pod.metadata.labels) for pod in pods):
+                    self._complain(
+                        path,
+                        f"affinity.podAntiAffinity by {term.key} can not be honoured: it selects pods of {other}, "
+                        "which are placed at the same time",
+                    )
+
+    def _colocate(self, path: str, term: AffinityTerm) -> None:
+        """Nobody is there yet: whoever comes together stays together."""
+        paths = sorted(each for each in self._reading.waiting if term in self._bonds(each).near)
+        pods = sum(len(self._reading.waiting[each]) for each in paths)
+        scope = path if len(paths) == 1 else _above(paths)
+        if pods == 1 or self._is_colocated(scope, term.key):
+            return
+        topology = self._topology_for(scope, paths, term.key)
+        if topology is None:
+            self._complain(
+                path,
+                f"affinity.podAffinity by {term.key} can not be honoured: {pods} pods that are placed at the same time "
+                "are kept together only by a level of their topology",
+            )
+            return
+        part = self._part(scope)
+        finer = part.preferred in topology.levels[topology.levels.index(term.key) :]
+        self._changed[scope] = msgspec.structs.replace(
+            part, topology=topology.name, required=term.key, preferred=part.preferred if finer else None
+        )
+
+    def _is_colocated(self, scope: str, key: str) -> bool:
+        """Whether it is asked for already, here or above, that all of them are in one domain."""
+        above = [scope[:end] for end in range(len(scope)) if scope[end] == "/"]
+        for path in ("", *above, scope):
+            topology = self._around.topologies.get(self._parts[path][1] or "")
+            levels = topology.levels if topology is not None else ()
+            required = self._part(path).required
+            if key in levels and required in levels[levels.index(key) :]:
+                return True
+        return False
+
+    def _topology_for(self, scope: str, paths: list[str], key: str) -> Topology | None:
+        """One with that level, if all below the scope can be asked for it."""
+        leaves = [path for path, (part, _) in self._parts.items() if isinstance(part, PodSet) and _is_in(path, scope)]
+        if sorted(leaves) != paths:
+            return None
+        own = self._parts[scope][1]
+        if own is not None:
+            found = self._around.topologies.get(own)
+            return found if found is not None and key in found.levels else None
+        inside = [part for path, (part, _) in self._parts.items() if _is_in(path, scope)]
+        if any(part.topology is not None for part in inside):
+            return None
+        known = [each for _, each in sorted(self._around.topologies.items()) if key in each.levels]
+        return known[0] if known else None
+
+    # Parts
+
+    def _bonds(self, path: str) -> AffinityTerms:
+        return self._reading.affinity_terms.get(path, NO_TERMS)
+
+    def _part(self, path: str) -> Part:
+        return self._changed.get(path) or self._parts[path][0]
+
+    def _pod_set(self, path: str) -> PodSet:
+        part = self._part(path)
+        assert isinstance(part, PodSet)
+        return part
+
+    def _restrict(self, path: str, terms: list[Term]) -> None:
+        if terms:
+            pods = self._pod_set(path)
+            wanted = msgspec.structs.replace(pods.filter, company=tuple(terms))
+            self._changed[path] = msgspec.structs.replace(pods, filter=wanted)
+
+    def _complain(self, path: str, problem: str) -> None:
+        pods = self._pod_set(path)
+        if not pods.unsupported:
+            self._changed[path] = msgspec.structs.replace(pods, unsupported=problem)
+
+
+def _walk(part: Part, path: str, inherited: str | None) -> Iterator[tuple[str, tuple[Part, str | None]]]:
+    """All parts with the topology that counts for them, by path."""
+    topology = part.topology if part.topology is not None else inherited
+    yield path, (part, topology)
+    if isinstance(part, Group):
+        kids: tuple[Part, ...] = (*part.groups, *part.pods)
+        for kid in kids:
+            yield from _walk(kid, f"{path}/{kid.name}" if path else kid.name, topology)
+
+
+def _rebuilt(part: Part, path: str, changed: Mapping[str, Part]) -> Part:
+    part = changed.get(path, part)
+    if isinstance(part, PodSet):
+        return part
+    prefix = f"{path}/" if path else ""
+    groups = [_rebuilt(kid, prefix + kid.name, changed) for kid in part.groups]
+    pods = [_rebuilt(kid, prefix + kid.name, changed) for kid in part.pods]
+    return msgspec.structs.replace(
+        part,
+        groups=tuple([kid for kid in groups if isinstance(kid, Group)]),
+        pods=tuple([kid for kid in pods if isinstance(kid, PodSet)]),
+    )
+
+
+def _above(paths: list[str]) -> str:
+    """The narrowest part that has all of them."""
+    shared = []
+    for names in zip(*[path.split("/")[:-1] for path in paths], strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return "/".join(shared)
+
+
+def _is_in(path: str, scope: str) -> bool:
+    return not scope or path == scope or path.startswith(f"{scope}/")

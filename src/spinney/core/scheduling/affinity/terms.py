@@ -1,0 +1,165 @@
+"""What a pod says about other pods: near whom it has to be, and from whom it keeps away.
+
+Reads required terms only: a wish is left out. Never looks at a cluster, and never drops a term in silence (K8): what
+can not be read is a complaint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from zlib import crc32
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod, PodAffinityTerm
+from spinney.api.builtin.selectors import LabelSelector, to_selector
+from spinney.api.labels import HOSTNAME
+from spinney.api.values.selectors import Operator, Requirement
+
+FIRST_TOKEN = 2**16
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that every namespace has; of no other one is anything known here."""
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class PodSelector(msgspec.Struct, frozen=True, cache_hash=True):
+    """Pods of some namespaces with some labels. A namespace is named, or meets all of `within`; None: nobody does."""
+
+    namespaces: frozenset[str]
+    labels: tuple[Requirement, ...]
+    within: tuple[Requirement, ...] | None = None
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return self._spans(namespace) and all(one.matches(labels) for one in self.labels)
+
+    def _spans(self, namespace: str) -> bool:
+        if namespace in self.namespaces:
+            return True
+        return self.within is not None and all(one.matches({NAMESPACE_NAME: namespace}) for one in self.within)
+
+    @property
+    def handle(self) -> tuple[str, str] | None:
+        """A label without which nobody is selected; None: there is no such single one."""
+        for one in self.labels:
+            if one.operator is Operator.IN and len(one.values) == 1:
+                return one.key, next(iter(one.values))
+        return None
+
+
+class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """Pods, and the label of nodes by which being near them is meant. `own`: the pod itself is one of them."""
+
+    key: str
+    pod_selector: PodSelector
+    own: bool = False
+
+    @property
+    def token(self) -> int:
+        """The same number, beyond all ports, for all who keep apart from each other on hosts; 0: this is not so."""
+        if not self.own or self.key != HOSTNAME:
+            return 0
+        pod_selector = self.pod_selector
+        parts = [sorted(pod_selector.namespaces), _written(pod_selector.labels), _written(pod_selector.within or ())]
+        return FIRST_TOKEN + crc32(msgspec.json.encode(parts))
+
+
+class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True):
+    """All that a pod says: it has to be near those of `near`, and those of `apart` must not be near."""
+
+    near: tuple[AffinityTerm, ...] = ()
+    apart: tuple[AffinityTerm, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.near or self.apart)
+
+
+NO_TERMS = AffinityTerms()
+
+
+def read_affinity(pod: Pod) -> AffinityTerms:
+    affinity = pod.spec.affinity
+    if affinity is None or not (affinity.pod_affinity or affinity.pod_anti_affinity):
+        return NO_TERMS
+    problems: list[str] = []
+    near = affinity.pod_affinity.required if affinity.pod_affinity is not None else ()
+    apart = affinity.pod_anti_affinity.required if affinity.pod_anti_affinity is not None else ()
+    return AffinityTerms(
+        _read(pod, near, f"affinity.podAffinity.{_REQUIRED}", problems),
+        _read(pod, apart, f"affinity.podAntiAffinity.{_REQUIRED}", problems),
+        tuple(problems),
+    )
+
+
+def affinity_labels(pod: Pod) -> list[str | None]:
+    """The labels of a pod that its own bonds depend on."""
+    return [pod.metadata.labels.get(key) for term in _terms(pod) for key in _keys(term)]
+
+
+def has_terms(pod: Pod) -> bool:
+    """Whether it says anything about other pods that has to hold."""
+    return pod.spec.affinity is not None and any(True for _ in _terms(pod))
+
+
+def _terms(pod: Pod) -> Iterator[PodAffinityTerm]:
+    affinity = pod.spec.affinity
+    if affinity is not None and affinity.pod_affinity is not None:
+        yield from affinity.pod_affinity.required
+    if affinity is not None and affinity.pod_anti_affinity is not None:
+        yield from affinity.pod_anti_affinity.required
+
+
+def _keys(term: PodAffinityTerm) -> list[str]:
+    selector = term.label_selector or LabelSelector()
+    expressions = [one.key for one in selector.match_expressions]
+    return [*selector.match_labels, *expressions, *term.match_label_keys, *term.mismatch_label_keys]
+
+
+def _read(pod: Pod, terms: Iterable[PodAffinityTerm], where: str, problems: list[str]) -> tuple[AffinityTerm, ...]:
+    found = []
+    for index, term in enumerate(terms):
+        try:
+            affinity_term = _affinity_term(pod, term)
+        except ValueError as error:
+            problems.append(f"{where}[{index}] can not be read: {error}")
+            continue
+        found.append(affinity_term)
+        if _is_vague(term):
+            problems.append(
+                f"{where}[{index}] can not be honoured: of namespaces only the label {NAMESPACE_NAME} is looked at"
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _affinity_term(pod: Pod, term: PodAffinityTerm) -> AffinityTerm:
+    selector = to_selector(term.label_selector)
+    own = pod.metadata.labels
+    more = [Requirement(key, Operator.IN, frozenset({own[key]})) for key in term.match_label_keys if key in own]
+    more += [Requirement(key, Operator.NOT_IN, frozenset({own[key]})) for key in term.mismatch_label_keys if key in own]
+    labels = tuple(sorted({*selector.requirements, *more}, key=str))
+    named = frozenset(term.namespaces)
+    if not named and term.namespace_selector is None:
+        named = frozenset({pod.metadata.namespace})
+    pod_selector = PodSelector(named, labels, _within(term))
+    if selector.nothing:
+        pod_selector = msgspec.structs.replace(pod_selector, namespaces=frozenset(), within=None)
+    return AffinityTerm(term.topology_key, pod_selector, pod_selector.selects(pod.metadata.namespace, own))
+
+
+def _within(term: PodAffinityTerm) -> tuple[Requirement, ...] | None:
+    """Of namespaces whose labels are not known any may be meant."""
+    if term.namespace_selector is None:
+        return None
+    found = to_selector(term.namespace_selector).requirements
+    return () if _is_vague(term) else tuple(sorted(found, key=str))
+
+
+def _is_vague(term: PodAffinityTerm) -> bool:
+    selector = term.namespace_selector or LabelSelector()
+    keys = {*selector.match_labels, *(one.key for one in selector.match_expressions)}
+    return bool(keys - {NAMESPACE_NAME})
+
+
+def _written(requirements: Iterable[Requirement]) -> list[str]:
+    return [str(one) for one in requirements]

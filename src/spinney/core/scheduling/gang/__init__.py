@@ -1,0 +1,1 @@
+"""A PodGroup and its pods, parsed: sub-groups, pod sets, shapes, segments, ranks, priorities."""

@@ -1,0 +1,57 @@
+"""Gangs of which some children suffice, cut down to just as many as have to be there.
+
+The engine chooses children by their places; a queue may allow only some choices. Never leaves out who runs already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, islice, product
+
+import msgspec
+
+from spinney.api.placement.problem import Amounts, Gang, Group, PodSet
+from spinney.core.scheduling.gang.parsed_gang import demand
+
+_MOST = 64
+"""So many choices are looked at, of each group; more than that are not worth the search."""
+
+Child = Group | PodSet
+
+
+def subsets(gang: Gang, resources: Sequence[str]) -> list[Gang]:
+    """The gang with each choice of children that suffice, those first that ask for least."""
+    begun = frozenset(member.pods for member in gang.running)
+    roots = islice(_choices(gang.root, "", begun, resources), _MOST)
+    return sorted([msgspec.structs.replace(gang, root=root) for root in roots], key=lambda each: _cost(each, resources))
+
+
+def _choices(group: Group, prefix: str, begun: frozenset[str], resources: Sequence[str]) -> Iterator[Group]:
+    kids: list[Child] = [*group.pods, *group.groups]
+    kept = [kid for kid in kids if _has_begun(kid, prefix, begun)]
+    others = sorted([kid for kid in kids if kid not in kept], key=lambda kid: _cost(Gang("", _alone(kid)), resources))
+    count = len(others) if group.min_groups is None else min(max(0, group.min_groups - len(kept)), len(others))
+    for chosen in combinations(others, count):
+        there = [kid for kid in kids if kid in kept or kid in chosen]
+        inner = [
+            list(islice(_choices(kid, f"{prefix}{kid.name}/", begun, resources), _MOST))
+            for kid in there
+            if isinstance(kid, Group)
+        ]
+        pods = tuple([kid for kid in there if isinstance(kid, PodSet)])
+        for groups in product(*inner):
+            yield msgspec.structs.replace(group, pods=pods, groups=groups)
+
+
+def _cost(gang: Gang, resources: Sequence[str]) -> Amounts:
+    """The last resources first: cpu, memory and pods are the ones that queues are least about."""
+    return demand(gang, resources)[::-1]
+
+
+def _alone(kid: Child) -> Group:
+    return Group("", pods=(kid,)) if isinstance(kid, PodSet) else Group("", groups=(kid,))
+
+
+def _has_begun(kid: Child, prefix: str, begun: frozenset[str]) -> bool:
+    path = prefix + kid.name
+    return path in begun or any(each.startswith(f"{path}/") for each in begun)

@@ -1,0 +1,97 @@
+"""Zones below the host (K12): what a node publishes about them, in the words of placement.
+
+Pods are accounted for where we put them: in the zone their annotation names, and where there is none in every zone of
+the node, for nobody can tell. What a node publishes as available is old news, so it never adds room: it only takes
+what is missing there and held by no pod we know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from spinney.api.builtin.node_resource_topology import NodeResourceTopology, PublishedZone, ZoneResource
+from spinney.api.builtin.pod import Pod
+from spinney.api.domains import NUMA
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.labels import NUMA_ZONE
+from spinney.api.placement.problem import SINGLE_NUMA_NODE, Amounts, Node, Topology, Zone
+from spinney.core.scheduling.amounts import offered
+
+POLICY = "topologyManagerPolicy"
+NUMA_NODE = "Node"
+
+_POLICIES = {
+    "SingleNUMANodePodLevel": SINGLE_NUMA_NODE,
+    "SingleNUMANodeContainerLevel": SINGLE_NUMA_NODE,
+    "RestrictedPodLevel": "restricted",
+    "RestrictedContainerLevel": "restricted",
+    "Restricted": "restricted",
+    "BestEffortPodLevel": "best-effort",
+    "BestEffortContainerLevel": "best-effort",
+    "BestEffort": "best-effort",
+    "None": "none",
+}
+
+Held = tuple[str, Amounts]
+"""A pod on a node: its zone ("" where that is not known) and what it holds."""
+
+
+def zone_of(pod: Pod) -> str:
+    """The zone that a pod was bound to; empty: not known."""
+    return pod.metadata.annotations.get(NUMA_ZONE, "")
+
+
+def with_zones(
+    node: Node, published: NodeResourceTopology | None, resources: Sequence[str], held: Iterable[Held] = ()
+) -> Node:
+    """A node with the zones that it publishes, if it does; `held` are the pods that are there now."""
+    if published is None:
+        return node
+    return replace(
+        node, zones=zones_of(published, resources, held), zone_policy=policy_of(published) if published.zones else ""
+    )
+
+
+def zones_of(published: NodeResourceTopology, resources: Sequence[str], held: Iterable[Held] = ()) -> tuple[Zone, ...]:
+    """The zones of a node by name. What pods hold is left out: whoever keeps the inventory adds the pods to it."""
+    pods = list(held)
+    found = [_zone(one, resources, pods) for one in published.zones if one.type in ("", NUMA_NODE)]
+    return tuple(sorted(found, key=lambda zone: zone.name))
+
+
+def policy_of(published: NodeResourceTopology) -> str:
+    """The policy of the node's topology manager; empty: it says nothing."""
+    named = published.attribute(POLICY)
+    if named:
+        return named
+    return next((_POLICIES[one] for one in published.topology_policies if one in _POLICIES), "")
+
+
+def below_hosts(topology: Topology, published: ClusterTopology) -> Topology:
+    """The topology with the level that a ClusterTopology gives for zones below the host, if it gives one."""
+    key = published.spec.key_of(NUMA)
+    if key is None or topology.zones:
+        return topology
+    return Topology(topology.name, (*(level for level in topology.levels if level != key), key), zones=True)
+
+
+def _zone(published: PublishedZone, resources: Sequence[str], held: Sequence[Held]) -> Zone:
+    by_name = {one.name: one for one in published.resources}
+    there = [by_name.get(name, ZoneResource(name)) for name in resources]
+    allocatable = tuple([offered(one.name, one.allocatable) for one in there])
+    mine = [sum(amounts[at] for zone, amounts in held if zone in ("", published.name)) for at in range(len(resources))]
+    return Zone(
+        name=published.name,
+        allocatable=allocatable,
+        used=tuple([_strange(one, most, known) for one, most, known in zip(there, allocatable, mine, strict=True)]),
+        releasing=(0,) * len(resources),
+    )
+
+
+def _strange(one: ZoneResource, allocatable: int, held: int) -> int:
+    """What is gone and held by no pod we know."""
+    if one.available is None:
+        return 0
+    return max(0, allocatable - offered(one.name, one.available) - held)

@@ -1,0 +1,1 @@
+"""Queues: the tree with limits and quotas, preemption for a limit, and status."""

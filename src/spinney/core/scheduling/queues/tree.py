@@ -1,0 +1,294 @@
+"""The tree of queues: who may schedule, how much, and who comes first.
+
+Refuses before any placement, and never by guess: a refusal names the queue, the resource and the numbers. Usage is
+counted as it changes; a verdict costs no more than the way from the leaf to the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import msgspec
+
+from spinney.api.kinds.podgroup import QueueDetails
+from spinney.api.kinds.queue import Queue
+from spinney.api.placement.problem import Amounts
+from spinney.api.values.duration import DurationError, seconds
+from spinney.core.scheduling.queues.units import (
+    NAMES,
+    NOTHING,
+    UNLIMITED,
+    Shares,
+    ShareUnits,
+    amount_text,
+    limits,
+    quotas,
+)
+
+QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
+OVER_LIMIT = "OverLimit"
+NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
+DEFAULT_PRIORITY = 100
+
+Key = tuple[int, tuple[int, ...], str, bool, int, str]
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a gang is not even tried. `details` are the numbers, for what is about amounts."""
+
+    reason: str
+    message: str
+    details: QueueDetails | None = None
+
+
+class QueueUsage(NamedTuple):
+    """What a gang asks of a queue, or holds of it."""
+
+    queue: str
+    amounts: Amounts
+    preemptible: bool
+
+
+class Usage(NamedTuple):
+    """What gangs of a queue and of those below it hold, and the part of it that is not preemptible."""
+
+    allocated: Shares = NOTHING
+    non_preemptible: Shares = NOTHING
+
+    def plus(self, amounts: Shares, preemptible: bool, times: int = 1) -> Usage:
+        rest = self.non_preemptible if preemptible else self.non_preemptible.plus(amounts, times)
+        return Usage(self.allocated.plus(amounts, times), rest)
+
+
+class Queues:
+    """Queues come and go in any order; usage of a queue is kept whether it is there or not."""
+
+    def __init__(self, resources: Sequence[str], queues: Sequence[Queue] = ()) -> None:
+        self._scale = ShareUnits(resources)
+        self._queues: dict[str, Queue] = {}
+        self._children: dict[str, set[str]] = {}
+        self._own: dict[str, Usage] = {}
+        self._total: dict[str, Usage] = {}
+        for queue in queues:
+            self.put(queue)
+
+    # Fold
+
+    def put(self, queue: Queue) -> None:
+        """A queue is there, new or changed."""
+        name = queue.metadata.name
+        before = self._queues.get(name)
+        self._queues[name] = queue
+        if before is not None and before.spec.parent_queue == queue.spec.parent_queue:
+            return
+        self._unhook(before)
+        if queue.spec.parent_queue:
+            self._children.setdefault(queue.spec.parent_queue, set()).add(name)
+        self._add_up()
+
+    def remove(self, name: str) -> None:
+        """Nothing happens if it is not there."""
+        before = self._queues.pop(name, None)
+        if before is not None:
+            self._unhook(before)
+            self._add_up()
+
+    def allocate(self, queue: str, amounts: Amounts, preemptible: bool) -> None:
+        """A pod, or a seat that is kept for one, uses the queue."""
+        self._change(queue, self._scale.shares_of(amounts), preemptible, 1)
+
+    def release(self, queue: str, amounts: Amounts, preemptible: bool) -> None:
+        """The opposite of `allocate`."""
+        self._change(queue, self._scale.shares_of(amounts), preemptible, -1)
+
+    # What is there
+
+    def usage(self, queue: str) -> Usage:
+        """Of the queue and everything below it."""
+        return self._total.get(queue, Usage())
+
+    def verdict(self, queue: str, requested: Amounts, preemptible: bool) -> Refusal | None:
+        """None: the queue has nothing against it."""
+        refused = self._standing(queue)
+        if refused is not None:
+            return refused
+        asked = self._scale.shares_of(requested)
+        for name in self._upwards(queue):
+            refused = self._over_limit(name, asked, preemptible)
+            if refused is None and not preemptible:
+                refused = self._over_quota(name, asked)
+            if refused is not None:
+                return refused
+        return None
+
+    def over_limit_queue(self, queue: str, requested: Amounts) -> str:
+        """The highest queue, from this one up, whose limit refuses; empty: none."""
+        asked = self._scale.shares_of(requested)
+        over = [name for name in self._upwards(queue) if self._exceeded(name, asked) is not None]
+        return over[-1] if over else ""
+
+    def below(self, name: str) -> Iterator[str]:
+        """The queue and those below it, each once; also where one of them is not there."""
+        seen = {name: None}
+        stack = [name]
+        while stack:
+            at = stack.pop()
+            yield at
+            fresh = [child for child in sorted(self._children.get(at, ())) if child not in seen]
+            seen.update(dict.fromkeys(fresh))
+            stack.extend(fresh)
+
+    @contextmanager
+    def supposing(self, *, gone: Sequence[QueueUsage] = (), there: Sequence[QueueUsage] = ()) -> Iterator[None]:
+        """What would be if these used nothing, and those were there as well."""
+        for amount in gone:
+            self.release(*amount)
+        for amount in there:
+            self.allocate(*amount)
+        try:
+            yield
+        finally:
+            for amount in there:
+                self.release(*amount)
+            for amount in gone:
+                self.allocate(*amount)
+
+    def min_runtime_s(self, queue: str) -> float:
+        """How long its gangs run before they can be preempted: as it says, or the nearest queue above it that does."""
+        stated = (self._queues[name].spec.preempt_min_runtime for name in self._upwards(queue))
+        return next((_seconds(text) for text in stated if text), 0.0)
+
+    def order(self, priority: int, queue: str, created: str | None, name: str) -> Key:
+        """Sorts pending gangs: gang priority, queue priority from the root down, age, fair share, name.
+
+        Of gangs of one age, those of a queue under its quota come first, then those of the queue that uses the
+        smaller part of what it deserves. `created` is the creation timestamp as the server wrote it.
+        """
+        way = list(self._upwards(queue))
+        ranks = tuple([-_priority(self._queues[each]) for each in reversed(way)])
+        over, share = self._share(queue)
+        return -priority, ranks, created or "", over, share, name
+
+    # Steps
+
+    def _standing(self, queue: str) -> Refusal | None:
+        """Only leaves of a tree that is whole schedule."""
+        if queue not in self._queues:
+            return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' does not exist")
+        children = self._children.get(queue)
+        if children:
+            below = ", ".join(sorted(children)[:3]) + (", ..." if len(children) > 3 else "")
+            return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' is not a leaf queue: it is the parent of {below}")
+        way = list(self._upwards(queue))
+        parent = self._queues[way[-1]].spec.parent_queue
+        if parent in way:
+            return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' has no root: the parents of '{parent}' are a circle")
+        if parent:
+            return Refusal(
+                QUEUE_DOES_NOT_EXIST, f"Queue '{parent}' does not exist: it is the parent of queue '{way[-1]}'"
+            )
+        return None
+
+    def _exceeded(self, name: str, asked: Shares) -> int | None:
+        """Of which resource there would be more than the limit."""
+        limit, used = limits(self._queues[name]), self.usage(name).allocated
+        for kind in range(len(NAMES)):
+            if limit[kind] != UNLIMITED and asked[kind] and used[kind] + asked[kind] > limit[kind]:
+                return kind
+        return None
+
+    def _over_limit(self, name: str, asked: Shares, preemptible: bool) -> Refusal | None:
+        kind = self._exceeded(name, asked)
+        if kind is None:
+            return None
+        limit, used = limits(self._queues[name]), self.usage(name).allocated
+        message = (
+            f"{name} quota has reached the allowable limit of {NAMES[kind]}. "
+            f"Limit is {amount_text(kind, limit[kind])}, in use are {amount_text(kind, used[kind])}, "
+            f"the workload asks for {amount_text(kind, asked[kind])}"
+        )
+        return Refusal(OVER_LIMIT, message, self._details(name, asked, preemptible))
+
+    def _over_quota(self, name: str, asked: Shares) -> Refusal | None:
+        quota, used = quotas(self._queues[name]), self.usage(name).non_preemptible
+        for kind in range(len(NAMES)):
+            if quota[kind] != UNLIMITED and asked[kind] and used[kind] + asked[kind] > quota[kind]:
+                message = (
+                    f"Non-preemptible workload is over quota. It asks for {amount_text(kind, asked[kind])}, "
+                    f"the quota of "
+                    f"{name} is {amount_text(kind, quota[kind])}, "
+                    f"and non-preemptible workloads hold {amount_text(kind, used[kind])}"
+                )
+                return Refusal(NON_PREEMPTIBLE_OVER_QUOTA, message, self._details(name, asked, preemptible=False))
+        return None
+
+    def _details(self, name: str, asked: Shares, preemptible: bool) -> QueueDetails:
+        queue, usage = self._queues[name], self.usage(name)
+        return QueueDetails(
+            name=name,
+            queue_requested_resources=usage.allocated.plus(asked).resources(),
+            queue_deserved_resources=quotas(queue).resources(),
+            queue_allocated_resources=usage.allocated.resources(),
+            queue_allocated_non_preemptible_resources=usage.non_preemptible.resources(),
+            queue_resource_limits=limits(queue).resources(),
+            pod_group_requested_resources=asked.resources(),
+            pod_group_requested_non_preemptible_resources={} if preemptible else asked.resources(),
+        )
+
+    def _share(self, name: str) -> tuple[bool, int]:
+        """Whether it holds more than its quota, and the largest part it holds of any, in millionths."""
+        queue = self._queues.get(name)
+        if queue is None:
+            return False, 0
+        pairs = [
+            (used, quota)
+            for used, quota in zip(self.usage(name).allocated, quotas(queue), strict=True)
+            if used and quota != UNLIMITED
+        ]
+        largest = max((used * 10**6 // max(quota, 1) for used, quota in pairs), default=0)
+        return any(used > quota for used, quota in pairs), largest
+
+    def _upwards(self, name: str) -> Iterator[str]:
+        """The queue and its ancestors as far as they are there; each once, whatever the parents say."""
+        seen: set[str] = set()
+        while name and name not in seen and name in self._queues:
+            seen.add(name)
+            yield name
+            name = self._queues[name].spec.parent_queue
+
+    def _change(self, queue: str, amounts: Shares, preemptible: bool, times: int) -> None:
+        own = self._own.get(queue, Usage()).plus(amounts, preemptible, times)
+        self._own[queue] = own
+        if own == Usage():
+            del self._own[queue]
+        for name in self._upwards(queue):
+            self._total[name] = self.usage(name).plus(amounts, preemptible, times)
+
+    def _add_up(self) -> None:
+        """The tree has changed."""
+        self._total = {}
+        for queue, own in self._own.items():
+            for name in self._upwards(queue):
+                total = self.usage(name)
+                self._total[name] = Usage(
+                    total.allocated.plus(own.allocated), total.non_preemptible.plus(own.non_preemptible)
+                )
+
+    def _unhook(self, queue: Queue | None) -> None:
+        parent = queue.spec.parent_queue if queue is not None else ""
+        if queue is not None and parent in self._children:
+            self._children[parent].discard(queue.metadata.name)
+
+
+def _seconds(text: str) -> float:
+    """What is no duration is none."""
+    try:
+        return seconds(text)
+    except DurationError:
+        return 0.0
+
+
+def _priority(queue: Queue) -> int:
+    return DEFAULT_PRIORITY if queue.spec.priority is None else queue.spec.priority

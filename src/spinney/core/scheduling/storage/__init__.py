@@ -1,0 +1,1 @@
+"""Where volumes and resource claims let pods run."""

@@ -1,0 +1,192 @@
+"""Where the volumes of a pod let it run, and which claims learn of its node at bind.
+
+Never picks a volume for a claim: a claim is bound already, or its provisioner makes a volume for the node we choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.selectors import NodeSelector
+from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
+from spinney.api.labels import PVC_SELECTED_NODE
+from spinney.api.placement.problem import NodeFilter, NodeTerm, Term
+from spinney.core.scheduling.gang.pod_shape import node_term
+
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+FOR_ONE_POD = "ReadWriteOncePod"
+MOST_TERMS = 512
+
+Terms = tuple[NodeTerm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """Look-ups in the caches: claims by namespace and name, volumes and storage classes by name.
+
+    `users`: the pods that name a claim.
+    """
+
+    claim: Callable[[str, str], PersistentVolumeClaim | None]
+    volume: Callable[[str], PersistentVolume | None]
+    storage_class: Callable[[str], StorageClass | None]
+    users: Callable[[str, str], Iterable[Pod]] = lambda _, __: ()
+
+
+NO_VOLUMES = Volumes(lambda _, __: None, lambda _: None, lambda _: None)
+
+
+class Reach(msgspec.Struct, frozen=True, gc=False):
+    """What the claims of a pod say. `required` holds for all of them: each entry is any of its terms.
+
+    `waits` is a sentence when the pod cannot be placed yet. `to_mark` are claims that get the annotation with the
+    selected node at bind, so that their provisioner starts.
+    """
+
+    required: tuple[Terms, ...] = ()
+    waits: str = ""
+    to_mark: tuple[str, ...] = ()
+
+
+ANYWHERE = Reach()
+
+
+def reach(pod: Pod, volumes: Volumes) -> Reach:
+    if not pod.spec.volumes:
+        return ANYWHERE
+    required: list[Terms] = []
+    to_mark: list[str] = []
+    for name, ephemeral in _claims(pod):
+        claim = volumes.claim(pod.metadata.namespace, name)
+        one = _of_claim(name, claim, ephemeral, pod, volumes)
+        if one.waits:
+            return one
+        required.extend(terms for terms in one.required if terms not in required)
+        to_mark.extend(one.to_mark)
+    return Reach(tuple(required), to_mark=tuple(to_mark))
+
+
+@lru_cache(maxsize=4096)
+def narrowed(wanted: NodeFilter, required: tuple[Terms, ...]) -> NodeFilter | None:
+    """A filter that holds where the given one and all the others hold; None: too many combinations to write down.
+
+    A node has to meet one term of each list, so the terms of the result are all their combinations.
+    """
+    combined = wanted.required
+    for terms in required:
+        if combined is not None and len(combined) * len(terms) > MOST_TERMS:
+            return None
+        combined = terms if combined is None else _product(combined, terms)
+    return msgspec.structs.replace(wanted, required=combined)
+
+
+def _product(some: Terms, others: Terms) -> Terms:
+    """A term without requirements is never met, and neither is anything combined with it."""
+    pairs = ((mine, other) for mine in some if not _is_empty(mine) for other in others if not _is_empty(other))
+    return tuple(dict.fromkeys(_both(mine, other) for mine, other in pairs))
+
+
+def _both(mine: NodeTerm, other: NodeTerm) -> NodeTerm:
+    expressions = dict.fromkeys((*mine.expressions, *other.expressions))
+    return NodeTerm(tuple(expressions), tuple(dict.fromkeys((*mine.fields, *other.fields))))
+
+
+def _is_empty(term: NodeTerm) -> bool:
+    return not term.expressions and not term.fields
+
+
+def claims_of(pod: Pod) -> Iterator[str]:
+    """The names of its claims, in its own namespace."""
+    return (name for name, _ in _claims(pod))
+
+
+def is_for_one_pod(claim: PersistentVolumeClaim | None) -> bool:
+    """Whether only one pod at a time may use it."""
+    return claim is not None and FOR_ONE_POD in claim.spec.access_modes
+
+
+def volume_terms(claim: PersistentVolumeClaim, volumes: Volumes) -> Terms | None:
+    """From where the volume of a claim can be used; None: from anywhere, or it has none yet."""
+    volume = volumes.volume(claim.spec.volume_name) if claim.spec.volume_name else None
+    affinity = volume.spec.node_affinity if volume is not None else None
+    return _terms(affinity.required) if affinity is not None and affinity.required is not None else None
+
+
+def _claims(pod: Pod) -> Iterator[tuple[str, bool]]:
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield volume.persistent_volume_claim.claim_name, False
+        elif volume.ephemeral is not None:
+            yield f"{pod.metadata.name}-{volume.name}", True
+
+
+def _of_claim(name: str, claim: PersistentVolumeClaim | None, ephemeral: bool, pod: Pod, volumes: Volumes) -> Reach:
+    if claim is None:
+        what = "waiting for ephemeral volume controller to create the " if ephemeral else ""
+        return Reach(waits=f'{what}persistentvolumeclaim "{name}"' + ("" if ephemeral else " not found"))
+    if claim.metadata.deletion_timestamp is not None:
+        return Reach(waits=f'persistentvolumeclaim "{name}" is being deleted')
+    if claim.status.phase == "Lost":
+        return Reach(waits=f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume')
+    owner = claim.metadata.controller
+    if ephemeral and (owner is None or owner.uid != pod.metadata.uid):
+        return Reach(waits=f'persistentvolumeclaim "{name}" was not created for pod "{pod.metadata.name}"')
+    if is_for_one_pod(claim) and _is_taken(claim, pod, volumes):
+        return Reach(waits=f'persistentvolumeclaim "{name}" is used by another pod and has access mode {FOR_ONE_POD}')
+    return _bound(claim, volumes) if claim.spec.volume_name else _unbound(claim, volumes)
+
+
+def _is_taken(claim: PersistentVolumeClaim, pod: Pod, volumes: Volumes) -> bool:
+    """By a pod that has a node, or by the first of those that could get one."""
+    users = volumes.users(claim.metadata.namespace, claim.metadata.name)
+    others = [each for each in users if each.metadata.uid != pod.metadata.uid and not each.is_over]
+    return any(each.spec.node_name or (_may_go(each) and each.metadata.name < pod.metadata.name) for each in others)
+
+
+def _may_go(pod: Pod) -> bool:
+    return pod.is_here and not pod.spec.scheduling_gates
+
+
+def _bound(claim: PersistentVolumeClaim, volumes: Volumes) -> Reach:
+    volume = volumes.volume(claim.spec.volume_name)
+    if volume is None:
+        return Reach(waits=f'persistentvolume "{claim.spec.volume_name}" not found')
+    if claim.status.phase != "Bound":
+        return Reach(waits=UNBOUND_IMMEDIATE)
+    terms = volume_terms(claim, volumes)
+    return ANYWHERE if terms is None else Reach((terms,))
+
+
+def _unbound(claim: PersistentVolumeClaim, volumes: Volumes) -> Reach:
+    class_name = claim.spec.storage_class_name or ""
+    storage_class = volumes.storage_class(class_name) if class_name else None
+    if class_name and storage_class is None:
+        return Reach(waits=f'storageclass.storage.k8s.io "{class_name}" not found')
+    if storage_class is None or storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        return Reach(waits=UNBOUND_IMMEDIATE)
+    if storage_class.provisioner == NO_PROVISIONER:
+        return Reach(
+            waits=f'persistentvolumeclaim "{claim.metadata.name}" can not be honoured: storage class "{class_name}" '
+            "has no provisioner, and its volumes are not matched with claims"
+        )
+    selected = claim.metadata.annotations.get(PVC_SELECTED_NODE)
+    if selected:
+        return Reach(((NodeTerm(fields=(Term("metadata.name", "In", (selected,)),)),),))
+    allowed = storage_class.allowed_topologies
+    required = (tuple(map(_allowed, allowed)),) if allowed else ()
+    return Reach(required, to_mark=(claim.metadata.name,))
+
+
+def _terms(selector: NodeSelector) -> Terms:
+    return tuple(map(node_term, selector.node_selector_terms))
+
+
+def _allowed(term: TopologySelectorTerm) -> NodeTerm:
+    return NodeTerm(tuple([Term(one.key, "In", one.values) for one in term.match_label_expressions]))

@@ -1,0 +1,298 @@
+"""The explanation of a workload as values: what its gangs wait for, or where they are.
+
+Only what the objects say: the words are the scheduler's, domains are read off the labels of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint
+from spinney.api.labels import (
+    DOMAIN,
+    EXPLANATION,
+    KAI_STALE_TIMESTAMP,
+    KAI_SUBGROUP_NAME,
+    NUMA_ZONE,
+    PLACEMENT_SCORE,
+    PLAN,
+    RANK,
+    SEGMENT,
+)
+from spinney.core.scheduling.gang.subgroup_tree import DEEPEST
+from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, UNSCHEDULABLE_ON_NODE_POOL
+from spinney.core.scheduling.reporting.explanation_record import decode
+from spinney.core.scheduling.reporting.report import State
+
+Json = dict[str, Any]
+
+RECORDED = "PlanRecorded"
+NOT_REPORTED = "Unknown"
+FINISHED = "Finished"
+_NOT_REPORTED_TEXT = "the scheduler has not said anything about it yet: is one running that takes its pods?"
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The keys of a topology, broad to narrow, and short names of some."""
+
+    keys: tuple[str, ...] = ()
+    short: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Where a node with these labels is, as far down as it takes part."""
+        path: list[str] = []
+        for key in self.keys:
+            if key not in labels:
+                break
+            path.append(labels[key])
+        return tuple(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A pod. `waits_for` is what it was told itself, where that is not what its gang was told."""
+
+    name: str
+    group: str = ""
+    node: str = ""
+    domain: tuple[str, ...] = ()
+    rank: str = ""
+    segment: str = ""
+    zone: str = ""
+    waits_for: str = ""
+
+    def to_json(self) -> Json:
+        shown: Json = {"name": self.name, "group": self.group, "node": self.node, "domain": list(self.domain)}
+        shown |= {"rank": self.rank, "segment": self.segment, "zone": self.zone, "waitsFor": self.waits_for}
+        return {key: value for key, value in shown.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a group of a gang is: the narrowest domain that holds its pods. The whole gang has no name."""
+
+    group: str
+    required: str
+    level: str
+    domain: tuple[str, ...]
+    bound: int
+    pods: int
+    nodes: int
+
+    def to_json(self) -> Json:
+        shown: Json = {"group": self.group, "required": self.required, "level": self.level}
+        shown |= {"domain": list(self.domain), "bound": self.bound, "pods": self.pods, "nodes": self.nodes}
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class GangExplanation:
+    """One gang. `explanation` are the figures that the scheduler left on the PodGroup, if it waits."""
+
+    name: str
+    state: str
+    waits: bool
+    lines: tuple[str, ...] = ()
+    queue: str = ""
+    topology: str = ""
+    score: float | None = None
+    explanation: Json = field(default_factory=dict)
+    places: tuple[Place, ...] = ()
+    members: tuple[Member, ...] = ()
+    short: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        shown: Json = {"podGroup": self.name, "state": self.state, "waits": self.waits, "lines": list(self.lines)}
+        shown |= {"queue": self.queue, "topology": self.topology, "score": self.score, "explanation": self.explanation}
+        shown["groups"] = [place.to_json() for place in self.places]
+        shown["pods"] = [member.to_json() for member in self.members]
+        return shown
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadExplanation:
+    """What was asked about, its gangs in the order of their names, and what could not be read.
+
+    `suspended`: no pods are made for it until somebody lets it go on.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    gangs: tuple[GangExplanation, ...]
+    notes: tuple[str, ...] = ()
+    suspended: bool = False
+
+    def to_json(self) -> Json:
+        shown: Json = {"kind": self.kind, "namespace": self.namespace, "name": self.name}
+        shown["gangs"] = [gang.to_json() for gang in self.gangs]
+        shown |= {"suspended": True} if self.suspended else {}
+        return {**shown, "notes": list(self.notes)} if self.notes else shown
+
+
+def explain_gang(
+    group: PodGroup, pods: Sequence[Pod], nodes: Mapping[str, Node], levels: Mapping[str, Levels]
+) -> GangExplanation:
+    live = sorted((pod for pod in pods if _lives(pod)), key=lambda pod: pod.metadata.name)
+    told = decode(group.metadata.annotations.get(EXPLANATION, "")) or {}
+    ended = bool(pods) and all(pod.status.phase in _OVER for pod in pods)
+    state, lines = (FINISHED, ("all its pods have ended",)) if ended else _state(group, live, told, bool(pods))
+    topology = group.spec.topology_constraint.topology or next(iter(_constraints(group).values()), _NONE).topology
+    here = levels.get(topology, Levels())
+    members = tuple(_member(pod, nodes, here, lines) for pod in live)
+    places = tuple(_places(group, members, here))
+    return GangExplanation(
+        name=f"{group.metadata.namespace}/{group.metadata.name}",
+        state=state,
+        waits=any(not member.node for member in members) or not (members or ended),
+        lines=(*lines, *_staleness(group), *_broken(places, here)),
+        queue=group.spec.queue,
+        topology=topology,
+        score=_score(group),
+        explanation=told,
+        places=places,
+        members=members,
+        short=here.short,
+    )
+
+
+def lone_pod(pod: Pod) -> WorkloadExplanation:
+    """A pod that no gang has."""
+    said = pod.condition(POD_SCHEDULED)
+    words = said.message if said is not None and said.status == "False" else ""
+    why = () if pod.spec.node_name else (words or "it is in no PodGroup, so that no gang scheduler looks at it",)
+    state = State.SCHEDULED.value if pod.spec.node_name else NOT_REPORTED
+    member = Member(pod.metadata.name, node=pod.spec.node_name)
+    title = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    gang = GangExplanation(title, state, waits=not pod.spec.node_name, lines=why, members=(member,))
+    return WorkloadExplanation("Pod", pod.metadata.namespace, pod.metadata.name, (gang,))
+
+
+_NONE = PodGroupTopologyConstraint()
+_OVER = ("Succeeded", "Failed")
+
+
+def _lives(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in _OVER
+
+
+def _state(group: PodGroup, pods: Sequence[Pod], told: Json, had_any: bool) -> tuple[str, tuple[str, ...]]:
+    """The newest word: of the explanation, else of the condition; without any, what can be seen.
+
+    `had_any`: there are pods, be they at their end.
+    """
+    if told:
+        return str(told.get("state", NOT_REPORTED)), tuple(map(str, told.get("lines") or [told.get("reason", "")]))
+    said = next(
+        (one for one in reversed(group.status.scheduling_conditions) if one.type == UNSCHEDULABLE_ON_NODE_POOL), None
+    )
+    if said is not None:
+        return State.UNSCHEDULABLE.value, tuple(said.message.split("\n"))
+    if pods and all(pod.spec.node_name for pod in pods):
+        return State.SCHEDULED.value, ()
+    if PLAN in group.metadata.annotations:
+        return RECORDED, (_recorded(pods),)
+    gated = sum(bool(pod.spec.scheduling_gates) for pod in pods)
+    if gated:
+        return State.NOT_READY.value, (f"{gated} of its {len(pods)} pods are gated",)
+    if pods:
+        return NOT_REPORTED, (_NOT_REPORTED_TEXT,)
+    return State.NOT_READY.value, ("all its pods are ending" if had_any else "it has no pods yet",)
+
+
+def _recorded(pods: Sequence[Pod]) -> str:
+    """Only a scheduler has the key that tells its records from forged ones: what can be seen are the pods."""
+    bound = sum(bool(pod.spec.node_name) for pod in pods)
+    return f"a plan is recorded, which only its scheduler can verify; {bound} of its {len(pods)} pods are bound"
+
+
+def _staleness(group: PodGroup) -> tuple[str, ...]:
+    since = group.metadata.annotations.get(KAI_STALE_TIMESTAMP)
+    return (f"it is stale: it runs with fewer pods than it needs together, since {since}",) if since else ()
+
+
+def _broken(places: Sequence[Place], levels: Levels) -> tuple[str, ...]:
+    """Groups that were placed as they asked, before labels of nodes changed."""
+    return tuple(
+        f"{place.group or 'the gang'} asks for one {place.required}, but its pods run in more than one: labels of "
+        "nodes have changed"
+        for place in places
+        if place.domain and place.required in levels.keys and len(place.domain) <= levels.keys.index(place.required)
+    )
+
+
+def _score(group: PodGroup) -> float | None:
+    """What is no score was not written by the scheduler."""
+    try:
+        score = float(group.metadata.annotations[PLACEMENT_SCORE])
+    except (KeyError, ValueError):
+        return None
+    return score if 0.0 <= score <= 1.0 else None
+
+
+def _member(pod: Pod, nodes: Mapping[str, Node], levels: Levels, told: Sequence[str]) -> Member:
+    notes, node = pod.metadata.annotations, nodes.get(pod.spec.node_name)
+    domain = levels.path(node.metadata.labels) if node is not None else tuple(notes.get(DOMAIN, "").split("/"))
+    said = pod.condition(POD_SCHEDULED)
+    own = "" if said is None or pod.spec.node_name or said.message == "\n".join(told) else said.message
+    return Member(
+        name=pod.metadata.name,
+        group=pod.metadata.labels.get(KAI_SUBGROUP_NAME, ""),
+        node=pod.spec.node_name,
+        domain=domain if pod.spec.node_name and domain != ("",) else (),
+        rank=notes.get(RANK, ""),
+        segment=notes.get(SEGMENT, ""),
+        zone=notes.get(NUMA_ZONE, ""),
+        waits_for=own,
+    )
+
+
+def _constraints(group: PodGroup) -> dict[str, PodGroupTopologyConstraint]:
+    own = {"": group.spec.topology_constraint}
+    own |= {each.name: each.topology_constraint or _NONE for each in group.spec.sub_groups}
+    return {name: each for name, each in own.items() if each.topology}
+
+
+def _places(group: PodGroup, members: Sequence[Member], levels: Levels) -> list[Place]:
+    """One for the whole gang, and one for each of its sub-groups."""
+    parents = {each.name: each.parent or "" for each in group.spec.sub_groups}
+    asked = _constraints(group)
+    found = [_place("", asked, members, levels)]
+    inside: dict[str, list[Member]] = {}
+    for member in members:
+        for name in _line(member.group, parents):
+            inside.setdefault(name, []).append(member)
+    return [*found, *(_place(name, asked, inside.get(name, ()), levels) for name in parents)]
+
+
+def _line(name: str, parents: Mapping[str, str]) -> list[str]:
+    """A sub-group and those it is in, as far as any gang is nested that can be placed."""
+    line: list[str] = []
+    while name and name not in line and len(line) < DEEPEST:
+        line.append(name)
+        name = parents.get(name, "")
+    return line
+
+
+def _place(
+    name: str, asked: Mapping[str, PodGroupTopologyConstraint], members: Sequence[Member], levels: Levels
+) -> Place:
+    bound = [member for member in members if member.node]
+    domain = _common([member.domain for member in bound])
+    level = levels.keys[len(domain) - 1] if domain and len(domain) <= len(levels.keys) else ""
+    required = asked.get(name, _NONE).required_topology_level
+    return Place(name, required, level, domain, len(bound), len(members), len({member.node for member in bound}))
+
+
+def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What all paths begin with."""
+    if not paths:
+        return ()
+    first, last = min(paths), max(paths)
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return first[: min(same, len(last))]

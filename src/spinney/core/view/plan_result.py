@@ -1,0 +1,136 @@
+"""The answer to a what-if as values: which gangs there would be, where, and if not, why and what would fit.
+
+Words and figures are those that status and events would carry. Never holds an object of a server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spinney.core.view.explanation import GangExplanation
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DisplacedPod:
+    """A pod that would have to leave: for good, or for the node `to`."""
+
+    pod: str
+    gang: str
+    node: str
+    to: str = ""
+
+    def to_json(self) -> Json:
+        shown = {"pod": self.pod, "gang": self.gang, "node": self.node}
+        return {**shown, "to": self.to} if self.to else shown
+
+
+@dataclass(frozen=True, slots=True)
+class GangResult:
+    """One gang as it would be told. `fits`: its minimum has nodes. `minimum`, `pods`: how many it needs and asks for.
+
+    `leavers`: who goes for it. `moves`: who would have to move for it to fit, where it does not. `waits_for_leaving`:
+    its room is that of pods which are on their way out already. `is_new` False: it is there already, and more pods of
+    it were asked for.
+    """
+
+    story: GangExplanation
+    fits: bool
+    minimum: int
+    pods: int
+    placed: int
+    leavers: tuple[DisplacedPod, ...] = ()
+    moves: tuple[DisplacedPod, ...] = ()
+    waits_for_leaving: bool = False
+    is_new: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.story.name
+
+    @property
+    def verdict(self) -> str:
+        """`no`, `partly` (some pods beyond the minimum have no node) or `fits`."""
+        if not self.fits:
+            return "no"
+        return "fits" if self.placed >= self.pods else "partly"
+
+    def to_json(self) -> Json:
+        shown: Json = {"gang": self.name, "verdict": self.verdict, "minimum": self.minimum, "asked": self.pods}
+        shown |= {"placed": self.placed, "new": self.is_new, "waitsForLeaving": self.waits_for_leaving}
+        shown["leavers"] = [leaver.to_json() for leaver in self.leavers]
+        shown["fitsAfterMoves"] = [move.to_json() for move in self.moves]
+        told = self.story.to_json()
+        told.pop("podGroup")
+        return {**shown, **told}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadResult:
+    """What one manifest would become. `refusals`: why admission, or its controller, would not have it."""
+
+    kind: str
+    namespace: str
+    name: str
+    where: str
+    gangs: tuple[GangResult, ...] = ()
+    refusals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exists: bool = False
+
+    @property
+    def fits(self) -> bool:
+        return not self.refusals and all(gang.fits for gang in self.gangs)
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+    def to_json(self) -> Json:
+        shown: Json = {"kind": self.kind, "namespace": self.namespace, "name": self.name, "where": self.where}
+        shown |= {"fits": self.fits, "exists": self.exists, "gangs": [gang.to_json() for gang in self.gangs]}
+        return {**shown, "refusals": list(self.refusals), "warnings": list(self.warnings)}
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """How many copies of all manifests fit. `asked` None: as many as fit. `bound`: what the search stopped at."""
+
+    asked: int | None
+    fitting: int
+    bound: str = ""
+    blocker: GangResult | None = None
+
+    def to_json(self) -> Json:
+        shown: Json = {"asked": "max" if self.asked is None else self.asked, "fitting": self.fitting}
+        return {**shown, "bound": self.bound, "blockedBy": self.blocker.to_json() if self.blocker else None}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResult:
+    """The whole answer. `workloads` are those of the first copy; `nodes`: how many nodes were looked at."""
+
+    workloads: tuple[WorkloadResult, ...]
+    nodes: int
+    against: str = ""
+    copies: Copies | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        if not all(workload.fits for workload in self.workloads):
+            return False
+        return self.copies is None or self.copies.fitting >= (self.copies.asked or 1)
+
+    @property
+    def gangs(self) -> tuple[GangResult, ...]:
+        return tuple(gang for workload in self.workloads for gang in workload.gangs)
+
+    def to_json(self) -> Json:
+        shown: Json = {"fits": self.fits, "against": self.against, "nodes": self.nodes}
+        shown["workloads"] = [workload.to_json() for workload in self.workloads]
+        if self.copies is not None:
+            shown["copies"] = self.copies.to_json()
+        return {**shown, "notes": list(self.notes)}

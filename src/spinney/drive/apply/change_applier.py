@@ -1,0 +1,179 @@
+"""Changes carried out through the door, in order; equal ones side by side.
+
+A change that finds the view to be old ends the work: the key comes again. A change that is refused is told to the user
+as an event on its owner, and the others are made nevertheless. Nothing is told of a state that has just been changed.
+Events about what was done are left to the herald, which has to be run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import assert_never
+
+from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Patch, Resource, Scale, SetStatus, Target
+from spinney.api.clock import Clock
+from spinney.core.expansion.objects import format_time, short_hash
+from spinney.core.expansion.resource_kinds import EVENTS
+from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, failure, is_remembered, successes
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.event_recorder import EventRecorder
+from spinney.drive.apply.outcome import Deleted, Exists, Gone, Outcome, Refused, written
+from spinney.drive.apply.write import Precondition
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.paths import Ref, ResourcePath
+
+_AT_A_TIME = 8
+_COMPONENT = "grove-operator"
+_MESSAGE_LIMIT = 1024
+
+
+def path_of(resource: Resource) -> ResourcePath:
+    return ResourcePath(resource.group, resource.version, resource.plural, resource.namespaced)
+
+
+def ref_of(target: Target) -> Ref:
+    return path_of(target.resource).ref(target.name, target.namespace)
+
+
+class ChangeApplier:
+    """The hands of the operator; `component` is who its events are from."""
+
+    def __init__(self, door: Door, clock: Clock, component: str = _COMPONENT) -> None:
+        self._door = door
+        self._clock = clock
+        self._component = component
+        self.event_recorder = EventRecorder(self._tell, clock)
+
+    async def carry_out(
+        self, changes: Iterable[Change], about: InvolvedObject | None = None, refusals: list[Refusal] | None = None
+    ) -> bool:
+        """`_carry_out`, and events about what came and went for the object that it is all about.
+
+        What is refused is added to `refusals`.
+        """
+        done: list[Success] = []
+        refused = refusals if refusals is not None else []
+        try:
+            return await self._carry_out(changes, about, refused, done)
+        finally:
+            if about is not None:
+                self.event_recorder.record(successes(about, done))
+
+    async def _carry_out(
+        self, changes: Iterable[Change], about: InvolvedObject | None, refusals: list[Refusal], done: list[Success]
+    ) -> bool:
+        """Whether all was done. A status or an event that would follow something made is left to the next look, which
+        sees what came of it. Raises what a change came to: at once if the view was old, in the end if it was refused.
+        """
+        refusal: ClientError | None = None
+        made = left = False
+        for batch in _batches(changes):
+            if left := made and isinstance(batch[0], SetStatus | EmitEvent):
+                break
+            for change, outcome in zip(batch, await self._side_by_side(batch), strict=True):
+                if isinstance(outcome, Refused):
+                    refusal = refusal or _error(outcome)
+                    refusals.append(Refusal(change, outcome.status))
+                    await self._complain(refusals[-1], about)
+                elif not _is_fine(change, outcome):
+                    if isinstance(outcome, Exists):
+                        refusals.append(Refusal(change, outcome.status))
+                        if is_remembered(refusals[-1], about):
+                            await self._complain(refusals[-1], about)
+                    done.append(Success(change, written(outcome).uid))
+                    made = made or isinstance(change, Create | Patch)
+                elif isinstance(outcome, Deleted):
+                    done.append(Success(change, outcome.uid))
+            await asyncio.sleep(0)
+        if refusal is not None:
+            raise refusal
+        return not left
+
+    async def _side_by_side(self, batch: Sequence[Change]) -> list[Outcome]:
+        if len(batch) == 1:
+            return [await self._one(batch[0])]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(change)) for change in batch]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _one(self, change: Change) -> Outcome:
+        match change:
+            case Create(target, body, _):
+                return await self._door.create(ref_of(target), body)
+            case Patch(target, patch, uid, version):
+                return await self._door.merge_patch(ref_of(target), patch, Precondition(uid, version))
+            case SetStatus(target, status, uid, version):
+                return await self._door.status(ref_of(target), status, Precondition(uid, version))
+            case Scale(target, replicas, uid, version):
+                return await self._door.scale(ref_of(target), replicas, Precondition(uid, version))
+            case Delete(target, uid):
+                return await self._door.delete(ref_of(target), Precondition(uid), propagation="Background")
+            case EmitEvent():
+                return await self._tell(change)
+            case _:
+                assert_never(change)
+
+    async def _tell(self, notice: EmitEvent) -> Outcome:
+        target, time = notice.target, format_time(self._clock.now())
+        word = short_hash([notice.uid, notice.reason, notice.message, notice.occasion])
+        namespace = target.namespace or "default"
+        ref = ref_of(EVENTS.at(f"{target.name}.{word}", namespace))
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "involvedObject": {
+                "apiVersion": target.resource.api_version,
+                "kind": target.resource.kind,
+                "name": target.name,
+                "uid": notice.uid,
+            },
+            "type": "Warning" if notice.warning else "Normal",
+            "reason": notice.reason,
+            "message": notice.message[:_MESSAGE_LIMIT],
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "count": 1,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+        }
+        if target.namespace:
+            body["involvedObject"]["namespace"] = target.namespace
+        return await self._door.create(ref, body)
+
+    async def _complain(self, refusal: Refusal, about: InvolvedObject | None) -> None:
+        notice = failure(refusal, about)
+        if notice is not None:
+            await self._tell(notice)
+
+
+def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
+    """Neighbours that do the same to objects of the same kind need no order among themselves."""
+    for _, group in groupby(changes, lambda change: (type(change), change.target.resource)):
+        alike = list(group)
+        yield from (alike[start : start + _AT_A_TIME] for start in range(0, len(alike), _AT_A_TIME))
+
+
+def _is_fine(change: Change, outcome: Outcome) -> bool:
+    """What is gone needs no change and no deletion; an event that is there has been told."""
+    match outcome:
+        case Deleted():
+            return True
+        case Gone():
+            return not isinstance(change, Create)
+        case Exists():
+            return isinstance(change, EmitEvent) or (isinstance(change, Create) and change.may_exist)
+        case _:
+            return False
+
+
+def _error(refused: Refused) -> ClientError:
+    try:
+        written(refused)
+    except ClientError as error:
+        return error
+    raise AssertionError("a refusal is an error")

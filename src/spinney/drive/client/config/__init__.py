@@ -1,0 +1,1 @@
+"""Which API server, and who we are there: kubeconfig, credentials, service account."""

@@ -1,0 +1,96 @@
+"""One call to the server, carried out with patience: repeated where repeating cannot do harm.
+
+Never repeats a call that may have been carried out, unless the caller says that twice is the same as once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from spinney.api.clock import Dice
+from spinney.drive.backoff import Backoff
+from spinney.drive.client.errors import CertificateRefused, NotSent, TransportError
+from spinney.drive.client.http.transport import Response, Transport
+
+_BETWEEN_TRIES = Backoff(base_s=0.1, cap_s=5.0)
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A request and what may be done about its failure."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+    idempotent: bool = False
+    wait_when_busy: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often one call is tried, how long one try may last, and how long a wait the server may ask for."""
+
+    attempts: int = 4
+    timeout_s: float = 30.0
+    longest_wait_s: float = 30.0
+    backoff: Backoff = _BETWEEN_TRIES
+
+
+async def carry_out(transport: Transport, call: Call, retry_policy: RetryPolicy, dice: Dice) -> Response:
+    """The answer, whatever it says. Raises what the transport raises once patience ends."""
+    for attempt in range(retry_policy.attempts - 1):
+        wait_s = retry_policy.backoff.delay_s(attempt, dice)
+        try:
+            response = await _attempt(transport, call, retry_policy)
+        except TransportError as error:
+            if not _may_repeat(call, error):
+                raise
+        else:
+            asked_s = _asked_to_wait(call, response)
+            if asked_s is None or asked_s > retry_policy.longest_wait_s:
+                return response
+            wait_s = max(wait_s, asked_s)
+        await asyncio.sleep(wait_s)
+    return await _attempt(transport, call, retry_policy)
+
+
+def retry_after_s(response: Response) -> float | None:
+    """The wait the server asks for, in seconds, if it asks for one."""
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() else None
+
+
+async def _attempt(transport: Transport, call: Call, retry_policy: RetryPolicy) -> Response:
+    return await transport.request(
+        call.method,
+        call.path,
+        query=call.query,
+        headers=call.headers,
+        body=call.body,
+        timeout_s=retry_policy.timeout_s,
+    )
+
+
+def _may_repeat(call: Call, error: TransportError) -> bool:
+    if isinstance(error, CertificateRefused):
+        return False
+    return call.idempotent or isinstance(error, NotSent)
+
+
+def _asked_to_wait(call: Call, response: Response) -> float | None:
+    """Seconds to wait before the same call again; None if the answer stands."""
+    if response.status == 429 and call.wait_when_busy:
+        return retry_after_s(response) or 0.0
+    if response.status == 503 and call.wait_when_busy:
+        return retry_after_s(response)
+    if response.status >= 500 and call.idempotent and call.wait_when_busy:
+        return retry_after_s(response) or 0.0
+    return None

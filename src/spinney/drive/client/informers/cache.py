@@ -1,0 +1,396 @@
+"""A view of one resource, kept by folding a list and the changes after it; many readers share it.
+
+Never goes back in time: what is older than what is known is ignored. Never holds on to the loop: long work is cut in
+pieces. Only a watcher folds; everybody else reads. Never fails of one object: one that can not be decoded, or that a
+subscriber or an index fails of, is `broken` until it changes, and everybody else is told of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from spinney.drive.client.codec import Broken, WatchEvent
+from spinney.drive.client.errors import StaleView
+from spinney.drive.client.informers.expectations import Expectations, Pending
+from spinney.drive.client.informers.identity import Identify, identify, version_number
+from spinney.drive.client.informers.unreadable import Unreadable
+from spinney.drive.client.paths import Key, ResourcePath
+
+T = TypeVar("T")
+
+_PIECE = 500
+_TOMBSTONES = 4096
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """Added (no old), deleted (no new) or changed. An object that was recreated is deleted, then added."""
+
+    key: Key
+    old: T | None
+    new: T | None
+
+
+Subscriber = Callable[[Change[T]], None]
+IndexKeys = Callable[[T], tuple[str, ...]]
+BrokenSubscriber = Callable[[Broken | None, Broken | None], None]
+"""Hears what was broken of an object (nothing: it was well) and what is."""
+
+
+class StaleList(StaleView):
+    """A list older than the view it should renew."""
+
+
+class Cache(Generic[T]):
+    """Objects by (namespace, name), with indexes and subscribers."""
+
+    def __init__(
+        self,
+        resource: ResourcePath,
+        *,
+        indexes: Mapping[str, IndexKeys[T]] | None = None,
+        expectations: Expectations | None = None,
+        identity: Identify[T] = identify,
+        unreadable: Unreadable | None = None,
+    ) -> None:
+        self.resource = resource
+        self.synced = False
+        self.broken: dict[Key, Broken] = {}
+        self._unreadable = unreadable or Unreadable()
+        self._broken_subscribers: tuple[BrokenSubscriber, ...] = ()
+        self.expectations = expectations or Expectations()
+        self._identity = identity
+        self._items: dict[Key, T] = {}
+        self._indexes: dict[str, tuple[IndexKeys[T], dict[str, dict[Key, None]]]] = {}
+        self._subscribers: tuple[Subscriber[T], ...] = ()
+        self._settled = 0  # everything up to this version is in the view
+        self._latest = 0  # the newest version seen
+        self._newest = 0  # no object of the view, alive or dead, is newer
+        self._tombstones: dict[Key, int] = {}
+        self._listed: set[Key] = set()
+        self._renewing = False  # the server's history began anew: versions of old and new cannot be compared
+        self._waiters: list[asyncio.Future[None]] = []
+        for name, keys_of in (indexes or {}).items():
+            self.add_index(name, keys_of)
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items.values())
+
+    def get(self, key: Key) -> T | None:
+        return self._items.get(key)
+
+    def uid_of(self, key: Key) -> str:
+        """The uid of the object in the view; empty if there is none."""
+        item = self._items.get(key)
+        return self._identity(item)[2] if item is not None else ""
+
+    def keys(self) -> list[Key]:
+        return sorted(self._items)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects that an index lists under a value, in the order of their keys."""
+        keys = self._indexes[index][1].get(value, {})
+        return [self._items[key] for key in sorted(keys)]
+
+    def add_index(self, name: str, keys_of: IndexKeys[T]) -> None:
+        """List objects under the values that a function gives for them; the same name means the same function."""
+        if name in self._indexes:
+            return
+        index: dict[str, dict[Key, None]] = {}
+        self._indexes[name] = (keys_of, index)
+        for key, item in self._items.items():
+            _list_under(index, self._values(keys_of, key, item), key)
+
+    @property
+    def resource_version(self) -> str:
+        """The version to continue a watch from."""
+        return str(self._latest) if self._latest else ""
+
+    def subscribe(self, subscriber: Subscriber[T]) -> Callable[[], None]:
+        """Tell about every change from now on, and about what is there already as added. Returns how to stop it."""
+        for key in self.keys():
+            self._guarded(subscriber, Change(key, None, self._items[key]))
+        self._subscribers += (subscriber,)
+        return lambda: self._unsubscribe(subscriber)
+
+    def subscribe_broken(self, subscriber: BrokenSubscriber) -> None:
+        """Tell about objects that can not be read from now on, and about those that are there already."""
+        for key in sorted(self.broken):
+            subscriber(None, self.broken[key])
+        self._broken_subscribers += (subscriber,)
+
+    def complain(self, key: Key, error: Exception) -> None:
+        """Whoever works on an object of the view failed of it, and will try again: it is told, and nothing else."""
+        thing = self._failed_of(key, error)
+        if thing is not None:
+            self._unreadable.add(self.resource, thing, error)
+
+    def recover(self, key: Key) -> None:
+        """The work on it went well."""
+        if self._unreadable.has_any and key not in self.broken:
+            self._unreadable.remove(self.resource, key)
+
+    # Waiting
+
+    async def wait_synced(self) -> None:
+        await self._until(lambda: self.synced)
+
+    async def wait_for(self, version: str) -> None:
+        """Until the view is synced and at least as new as this version."""
+        number = version_number(version)
+        await self._until(lambda: self.synced and self._latest >= number)
+
+    def unseen(self) -> dict[Key, Pending]:
+        """Own writes that the view does not show yet; what it shows is forgotten."""
+        for key, pending in list(self.expectations.pending.items()):
+            if self.shows(key, pending):
+                self.expectations.forget(key, pending)
+        return dict(self.expectations.pending)
+
+    async def wait_shown(self, writes: Mapping[Key, Pending]) -> None:
+        """Until the view shows these own writes, which are then forgotten; later ones do not prolong the wait."""
+        left, pending = list(writes.items()), self.expectations.pending
+
+        def shown() -> bool:
+            while left and (left[-1][0] not in pending or self.shows(*left[-1])):
+                self.expectations.forget(*left.pop())
+            return self.synced and not left
+
+        await self._until(shown)
+
+    def shows(self, key: Key, pending: Pending) -> bool:
+        if pending.unsure:
+            return False
+        item = self._items.get(key)
+        _, _, uid, version = self._identity(item) if item is not None else ("", "", "", "")
+        view = self._settled if item is None or not pending.is_older else 0
+        known = max(version_number(version), self._tombstones.get(key, 0), view)
+        return known >= pending.at_least and not (pending.absent_uid and uid == pending.absent_uid)
+
+    # Folding
+
+    def begin_list(self, version: str, *, renew: bool = False) -> None:
+        """Start a list. One older than the view is refused, unless the server's history is known to begin anew."""
+        if not renew and 0 < version_number(version) < self._latest:
+            raise StaleList(f"{self.resource}: list is of version {version}, the view of {self._latest}")
+        self.synced = False
+        self._listed = set()
+        self._renewing = renew
+        if renew:
+            self._newest = 0
+
+    def fold_page(self, items: Sequence[T], broken: Sequence[Broken] = ()) -> None:
+        for item in items:
+            namespace, name, uid, version = self._identity(item)
+            key, number = (namespace, name), version_number(version)
+            self._listed.add(key)
+            if number > self._newest:
+                self._newest = number
+            elif 0 < number <= self._known(key) and not self._renewing:
+                continue
+            self._put(key, item, uid)
+        for thing in broken:
+            self._listed.add(thing.key)
+            self._break(thing)
+
+    async def end_list(self, version: str) -> None:
+        """Delete what the list did not have, in pieces; then the view is that of the list."""
+        missing: list[Key] = []
+        async for keys in _in_pieces(list(self._items), 10 * _PIECE):
+            missing.extend(key for key in keys if key not in self._listed)
+        async for keys in _in_pieces(sorted(missing), _PIECE):
+            for key in keys:
+                self._remove(key)
+        for key in [key for key in self.broken if key not in self._listed]:
+            self._mend(key)
+        if self._renewing:
+            self.expectations.pending.clear()
+        self._listed = set()
+        self._renewing = False
+        self._tombstones.clear()
+        self._settled = self._latest = version_number(version)
+        self.synced = True
+        self._wake()
+
+    def fold(self, events: Sequence[WatchEvent[T]]) -> None:
+        """Changes in any order, also repeated ones: only what is newer than what is known counts."""
+        identity = self._identity
+        for event in events:
+            item = event.object
+            namespace, name, uid, version = identity(item)
+            key, number = (namespace, name), version_number(version)
+            if 0 < number <= self._settled:
+                continue
+            if event.type == "DELETED":
+                self._bury(key, number)
+            elif number > self._newest:
+                self._newest = number
+                self._put(key, item, uid)
+            elif number > self._known(key) or not number:
+                self._put(key, item, uid)
+        self._latest = max(self._latest, self._newest)
+        self._wake()
+
+    def fold_broken(self, things: Sequence[Broken]) -> None:
+        """Objects of unexpected shape: their last good state stays, and they are named in `broken`."""
+        for thing in things:
+            number = version_number(thing.version)
+            self._latest = max(self._latest, number)
+            if thing.deleted:
+                self._bury(thing.key, number)
+            elif number > self._known(thing.key):
+                self._break(thing)
+        self._wake()
+
+    def bookmark(self, version: str) -> None:
+        """Everything up to this version has been told."""
+        number = version_number(version)
+        if number > self._settled:
+            self._settled = number
+            self._latest = max(self._latest, number)
+            self._tombstones = {key: dead for key, dead in self._tombstones.items() if dead > number}
+        self._wake()
+
+    # Inside
+
+    def _put(self, key: Key, item: T, uid: str) -> None:
+        old = self._items.get(key)
+        if old is not None and self._identity(old)[2] != uid:
+            self._remove(key)
+            old = None
+        self._items[key] = item
+        if self.broken:
+            self._mend(key)
+        if self._indexes:
+            self._reindex(key, old, item)
+        if self._subscribers:
+            self._tell(Change(key, old, item))
+
+    def _bury(self, key: Key, number: int) -> None:
+        if 0 < number < self._known(key):
+            return
+        self._newest = max(self._newest, number)
+        self._tombstones.pop(key, None)
+        self._tombstones[key] = number
+        if len(self._tombstones) > _TOMBSTONES:
+            del self._tombstones[next(iter(self._tombstones))]
+        self._remove(key)
+
+    def _known(self, key: Key) -> int:
+        item = self._items.get(key)
+        if item is None:
+            return self._tombstones.get(key, 0)
+        return version_number(self._identity(item)[3])
+
+    def _remove(self, key: Key) -> None:
+        self._mend(key)
+        old = self._items.pop(key, None)
+        if old is None:
+            return
+        self._reindex(key, old, None)
+        self._tell(Change(key, old, None))
+
+    def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
+        for keys_of, index in self._indexes.values():
+            before = self._values(keys_of, key, old) if old is not None else ()
+            after = self._values(keys_of, key, new) if new is not None else ()
+            if before == after:
+                continue
+            for value in before:
+                if value not in after:
+                    _unlist(index, value, key)
+            _list_under(index, after, key)
+
+    def _tell(self, change: Change[T]) -> None:
+        for subscriber in self._subscribers:
+            self._guarded(subscriber, change)
+
+    def _guarded(self, subscriber: Subscriber[T], change: Change[T]) -> None:
+        """The one place where an object that somebody fails of is kept from everybody else."""
+        try:
+            subscriber(change)
+        except Exception as error:
+            self._break_by(change.key, error)
+
+    def _values(self, keys_of: IndexKeys[T], key: Key, item: T) -> tuple[str, ...]:
+        """An object that can not be indexed is listed nowhere."""
+        try:
+            return keys_of(item)
+        except Exception as error:
+            self._break_by(key, error)
+            return ()
+
+    def _failed_of(self, key: Key, error: Exception) -> Broken | None:
+        item = self._items.get(key)
+        if item is None:
+            return None
+        _, _, uid, version = self._identity(item)
+        return Broken(key, version, False, f"{type(error).__name__}: {error}", uid)
+
+    def _break_by(self, key: Key, error: Exception) -> None:
+        thing = self._failed_of(key, error)
+        if thing is not None:
+            self._break(thing, error)
+
+    def _break(self, thing: Broken, error: Exception | None = None) -> None:
+        before = self.broken.get(thing.key)
+        self.broken[thing.key] = thing
+        self._unreadable.add(self.resource, thing, error)
+        for subscriber in self._broken_subscribers:
+            subscriber(before, thing)
+
+    def _mend(self, key: Key) -> None:
+        before = self.broken.pop(key, None)
+        if before is not None:
+            self._unreadable.remove(self.resource, key)
+            for subscriber in self._broken_subscribers:
+                subscriber(before, None)
+
+    def _unsubscribe(self, subscriber: Subscriber[T]) -> None:
+        self._subscribers = tuple(one for one in self._subscribers if one is not subscriber)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _until(self, condition: Callable[[], Any]) -> None:
+        while not condition():
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+
+def _list_under(index: dict[str, dict[Key, None]], values: Iterable[str], key: Key) -> None:
+    for value in values:
+        keys = index.get(value)
+        if keys is None:
+            index[value] = {key: None}
+        else:
+            keys[key] = None
+
+
+def _unlist(index: dict[str, dict[Key, None]], value: str, key: Key) -> None:
+    keys = index.get(value, {})
+    keys.pop(key, None)
+    if not keys:
+        index.pop(value, None)
+
+
+async def _in_pieces(keys: list[Key], size: int) -> AsyncIterator[list[Key]]:
+    """The keys some at a time; others may run in between."""
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
+        await asyncio.sleep(0)

@@ -1,0 +1,122 @@
+"""The caches of a process: each selection is listed and watched once, however many read it.
+
+Never starts by itself: `run` keeps all of them up to date until it is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from spinney.api.clock import Dice
+from spinney.api.meta import PartialObject
+from spinney.drive.backoff import Backoff
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.codec import codec_for
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.informers.cache import Cache, IndexKeys
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.gc_pause import DuringList, no_pause
+from spinney.drive.client.informers.identity import of_dict, of_struct
+from spinney.drive.client.informers.unreadable import Unreadable
+from spinney.drive.client.informers.watch import Watcher
+
+T = TypeVar("T")
+
+_LONGEST_WAIT_S = 2.0
+_WAIT_PER_OBJECT_S = 0.0001
+"""About what it takes to list one."""
+_BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
+
+_log = structlog.get_logger(__name__)
+
+
+class SharedCaches:
+    """Caches by selection and type. All of them must be asked for before `run`."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        own_writes: OwnWrites,
+        dice: Dice,
+        *,
+        during_list: DuringList = no_pause,
+        unreadable: Unreadable | None = None,
+    ) -> None:
+        self.unreadable = unreadable or Unreadable()
+        self._client = client
+        self._own_writes = own_writes
+        self._dice = dice
+        self._during_list = during_list
+        self._caches: dict[tuple[Selection, type[Any]], Cache[Any]] = {}
+        self._watchers: list[Watcher[Any]] = []
+        self._kept: list[tuple[Selection, Cache[Any], Watcher[Any]]] = []
+
+    def cache(
+        self, selection: Selection, kind: type[T], *, indexes: Mapping[str, IndexKeys[T]] | None = None
+    ) -> Cache[T]:
+        """The cache of a selection; indexes are joined with those it has."""
+        known = self._caches.get((selection, kind))
+        if known is None:
+            expectations = self._own_writes.expectations(selection.resource, selection.namespace)
+            identity = of_dict if kind is dict else of_struct
+            known = Cache(selection.resource, expectations=expectations, identity=identity, unreadable=self.unreadable)
+            watcher = Watcher(
+                self._client, selection, codec_for(kind), known, self._dice, during_list=self._during_list
+            )
+            self._caches[(selection, kind)] = known
+            self._watchers.append(watcher)
+            self._kept.append((selection, known, watcher))
+        for name, keys_of in sorted((indexes or {}).items()):
+            known.add_index(name, keys_of)
+        return known
+
+    @property
+    def synced(self) -> bool:
+        return all(cache.synced for cache in self._caches.values())
+
+    @property
+    def troubles(self) -> list[str]:
+        """What is wrong with the watches at the moment."""
+        return [watcher.trouble for watcher in self._watchers if watcher.trouble]
+
+    async def confirm(self, caches: Sequence[Cache[Any]]) -> None:
+        """Until these views show everything that anybody wrote before this was asked for.
+
+        A watch tells what it has to tell soon, but not that there was nothing; then it is cheaper to list few objects
+        than to wait, and cheaper to wait a while than to list many.
+        """
+        async with asyncio.TaskGroup() as group:
+            for selection, cache, watcher in self._kept:
+                if any(cache is each for each in caches):
+                    group.create_task(self._confirm(selection, cache, watcher))
+
+    async def _confirm(self, selection: Selection, cache: Cache[Any], watcher: Watcher[Any]) -> None:
+        version = await self._version_of(selection)
+        try:
+            async with asyncio.timeout(min(_LONGEST_WAIT_S, len(cache) * _WAIT_PER_OBJECT_S)):
+                await cache.wait_for(version)
+        except TimeoutError:
+            watcher.list_again()
+            await cache.wait_for(version)
+
+    async def _version_of(self, selection: Selection) -> str:
+        """The version of the store now, or a later one."""
+        attempt = 0
+        while True:
+            try:
+                body = await self._client.read(selection.path, selection.query() | {"limit": "1"})
+                return codec_for(PartialObject).page(body, f"LIST {selection.path}").version
+            except ClientError as error:
+                _log.warning("it is not known yet how new a view has to be", view=str(selection), error=str(error))
+            await asyncio.sleep(_BACKOFF.delay_s(attempt, self._dice))
+            attempt += 1
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for watcher in self._watchers:
+                group.create_task(watcher.run())

@@ -1,0 +1,264 @@
+"""List, then watch, for ever: a state machine written as a table (`step`), and the hands that drive it.
+
+Never loses a delete: after a gap it lists again and the cache deletes what is no longer there. Never decides how long
+to wait by itself: clock and dice are given. Never ends but when it is cancelled, whatever the server sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import structlog
+
+from spinney.api.clock import Dice
+from spinney.drive.backoff import Backoff
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.codec import Codec
+from spinney.drive.client.errors import ClientError, Gone, TransportTimeout, status_error
+from spinney.drive.client.informers.cache import Cache, StaleList
+from spinney.drive.client.informers.gc_pause import DuringList, Tidy, no_pause
+from spinney.drive.client.informers.watch_lines import LineBuffer
+
+T = TypeVar("T")
+
+_WATCH_S = 240
+_WATCH_SPREAD_S = 60
+_OVERTIME_S = 30
+_ABRUPT_S = 1.0
+_BREATH = 128 << 10  # bytes folded before others may run
+_STALE_LISTS = 3
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Nothing is known, or what is known has a gap: list."""
+
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Everything up to a version is known: open a watch from there."""
+
+    version: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """A watch is open; everything up to a version is known."""
+
+    version: str
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """The list came to its end."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The server accepted the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Changes or a bookmark came in."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The server ended the watch, as it does every few minutes; `abrupt` if at once and without a word."""
+
+    abrupt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The version is older than the server's history (410)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """Somebody has to be sure of the view, and the watch does not tell in time: list again, without delay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Anything else."""
+
+    reason: str
+
+
+State = Empty | Listed | Watching
+Outcome = Complete | Opened | Received | Closed | Expired | Doubted | Failed
+
+
+def step(state: State, outcome: Outcome) -> State:
+    """The table. Failures are counted for the backoff; progress forgives them."""
+    match state, outcome:
+        case Empty(), Complete(version):
+            return Listed(version)
+        case Empty(failures), Expired() | Failed():
+            return Empty(failures + 1)
+        case Listed(version, failures), Opened():
+            return Watching(version, failures)
+        case Listed(version, failures), Failed():
+            return Listed(version, failures + 1)
+        case Watching(), Received(version):
+            return Watching(version)
+        case Watching(version, failures), Closed(abrupt):
+            return Listed(version, failures + 1 if abrupt else 0)
+        case Watching(version, failures), Failed():
+            return Listed(version, failures + 1)
+        case Listed() | Watching(), Doubted():
+            return Empty()
+        case Listed(_, failures) | Watching(_, failures), Expired():
+            return Empty(failures + 1)
+    raise AssertionError(f"{outcome} cannot follow {state}")
+
+
+class Watcher(Generic[T]):
+    """Keeps one cache up to date. `trouble` says what is wrong at the moment, if anything is."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        selection: Selection,
+        codec: Codec[T],
+        cache: Cache[T],
+        dice: Dice,
+        *,
+        backoff: Backoff | None = None,
+        during_list: DuringList = no_pause,
+    ) -> None:
+        self.trouble = ""
+        self._client = client
+        self._selection = selection
+        self._about = f"WATCH {selection}"
+        self._codec = codec
+        self._cache = cache
+        self._dice = dice
+        self._backoff = backoff or Backoff(base_s=0.5, cap_s=30.0)
+        self._during_list = during_list
+        self._stale_lists = 0
+        self._doubted = False
+        self._watch_end: asyncio.Timeout | None = None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        state: State = Empty()
+        while True:
+            if state.failures:
+                await asyncio.sleep(self._backoff.delay_s(state.failures - 1, self._dice))
+            state = await self._advance(state)
+
+    def list_again(self) -> None:
+        """The view is taken from a new list; the watch that is open ends."""
+        self._doubted = True
+        if self._watch_end is not None and not self._watch_end.expired():
+            self._watch_end.reschedule(asyncio.get_running_loop().time())
+
+    async def _advance(self, state: State) -> State:
+        match state:
+            case Empty():
+                self._doubted = False
+                return step(state, await self._list())
+            case Listed() if self._doubted:
+                return step(state, Doubted())
+            case Listed():
+                return await self._watch(state)
+            case Watching():
+                raise AssertionError(f"{self._selection}: a watch is left only through step")
+
+    async def _list(self) -> Outcome:
+        try:
+            with self._during_list() as tidy:
+                version = await self._fold_list(tidy)
+        except Exception as error:
+            return self._failure(error)
+        self.trouble = ""
+        return Complete(version)
+
+    async def _fold_list(self, tidy: Tidy) -> str:
+        version = ""
+        async for page in self._client.pages(self._selection, self._codec):
+            if page.first:
+                self._begin_list(page.version)
+            self._cache.fold_page(page.items, page.broken)
+            version = page.version
+            tidy()
+            await asyncio.sleep(0)
+        await self._cache.end_list(version)
+        return version
+
+    def _begin_list(self, version: str) -> None:
+        """A list may come late and be old once or twice; if it stays old, the server's history began anew."""
+        try:
+            self._cache.begin_list(version, renew=self._stale_lists >= _STALE_LISTS)
+        except StaleList:
+            self._stale_lists += 1
+            raise
+        self._stale_lists = 0
+
+    async def _watch(self, state: Listed) -> State:
+        timeout_s = _WATCH_S + int(_WATCH_SPREAD_S * self._dice.random())
+        loop = asyncio.get_running_loop()
+        now: State = state
+        began, lines = loop.time(), LineBuffer()
+        try:
+            async with (
+                asyncio.timeout(timeout_s + _OVERTIME_S) as self._watch_end,
+                self._client.watch(self._selection, state.version, timeout_s) as stream,
+            ):
+                now = step(now, Opened())
+                self.trouble = ""
+                unbroken = 0
+                async for chunk in stream:
+                    for piece in lines.feed(chunk):
+                        now = step(now, self._fold_lines(piece))
+                        unbroken += len(piece)
+                        if unbroken >= _BREATH:
+                            unbroken = 0
+                            await asyncio.sleep(0)
+                abrupt = self._cache.resource_version == state.version and loop.time() - began < _ABRUPT_S
+                return step(now, Closed(abrupt))
+        except TimeoutError:
+            if self._doubted:
+                return step(now, Doubted())
+            return step(now, self._failure(TransportTimeout(f"{self._about}: silent past its end")))
+        except Exception as error:
+            return step(now, self._failure(error))
+        finally:
+            self._watch_end = None
+
+    def _fold_lines(self, lines: bytes | memoryview) -> Received:
+        batch = self._codec.events(lines, self._about)
+        self._cache.fold(batch.events)
+        if batch.broken:
+            self._cache.fold_broken(batch.broken)
+        if batch.bookmark:
+            self._cache.bookmark(batch.bookmark)
+        if batch.failure is not None:
+            raise status_error(batch.failure, about=self._about)
+        return Received(self._cache.resource_version)
+
+    def _failure(self, error: Exception) -> Outcome:
+        if isinstance(error, Gone):
+            _log.info("watch expired, listing again", resource=str(self._selection))
+            return Expired()
+        self.trouble = str(error)
+        if isinstance(error, ClientError):
+            _log.warning("watch failed", resource=str(self._selection), error=str(error))
+        else:
+            _log.error("watch failed by our own fault", resource=str(self._selection), exc_info=error)
+        return Failed(str(error))

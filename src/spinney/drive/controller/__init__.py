@@ -1,0 +1,1 @@
+"""Controllers, work queues, supervised tasks."""

@@ -1,0 +1,170 @@
+"""A level-triggered controller: changes become keys, keys are reconciled against the world as it is.
+
+Never works on half a view: a reconcile starts when all caches are synced and show our own writes. Never dies of one
+key: the class of an error says when the key comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, assert_never, cast
+
+import structlog
+
+from spinney.api.clock import Dice
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import ApiStatusError, ClientError, Policy
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.read_own_writes import catch_up
+from spinney.drive.client.paths import Key
+from spinney.drive.controller.work_queue import QueueClosed, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+_QUICK_RETRIES = 5
+_USER_RETRY_S = 30.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing more to do until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueAfter:
+    """Look again after a while, even if nothing changes."""
+
+    after_s: float
+
+
+Result = Done | RequeueAfter
+Reconcile = Callable[[K], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[K]):
+    """A cache, and which keys a change in it concerns.
+
+    Changes that come by the thousand are waited for `gather_s` seconds and then taken together.
+    """
+
+    cache: Cache[Any]
+    keys: Callable[[Change[Any]], Iterable[K]]
+    gather_s: float = 0.0
+
+
+class Controller(Generic[K]):
+    """Runs until stopped. `client` is used to find out about own writes of unknown fate.
+
+    The first source has the objects that the keys are about: one that can not be reconciled is complained of there.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sources: Sequence[Source[K]],
+        reconcile: Reconcile[K],
+        client: ApiClient,
+        dice: Dice,
+        *,
+        workers: int = 4,
+        queue: WorkQueue[K] | None = None,
+    ) -> None:
+        self.name = name
+        self.queue: WorkQueue[K] = queue or WorkQueue(dice)
+        self._sources = tuple(sources)
+        self._caches = tuple({id(source.cache): source.cache for source in sources}.values())
+        self._subject = self._sources[0].cache
+        self._reconcile = reconcile
+        self._client = client
+        self._workers = workers
+        self._syncing: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Until `stop`; then what is being worked on is finished first."""
+        subscriptions = [source.cache.subscribe(self._enqueue(source)) for source in self._sources]
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._syncing = group.create_task(self._all_synced())
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name}-{number}")
+        finally:
+            for unsubscribe in subscriptions:
+                unsubscribe()
+
+    def stop(self) -> None:
+        self.queue.close()
+        if self._syncing is not None:
+            self._syncing.cancel()
+
+    async def _all_synced(self) -> None:
+        for cache in self._caches:
+            await cache.wait_synced()
+
+    def _enqueue(self, source: Source[K]) -> Callable[[Change[Any]], None]:
+        def enqueue(change: Change[Any]) -> None:
+            for key in source.keys(change):
+                self.queue.add_after(key, source.gather_s)
+
+        return enqueue
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._handle(key)
+            finally:
+                self.queue.done(key)
+
+    async def _handle(self, key: K) -> None:
+        try:
+            behind = [cache for cache in self._caches if cache.expectations.pending or not cache.synced]
+            if behind:
+                await catch_up(self._client, behind)
+            result = await self._reconcile(key)
+        except Exception as error:
+            self._handle_error(key, error)
+            return
+        self.queue.forget(key)
+        self._subject.recover(cast(Key, key))
+        if isinstance(result, RequeueAfter):
+            self.queue.add_after(key, result.after_s)
+
+    def _handle_error(self, key: K, error: Exception) -> None:
+        policy = error.policy if isinstance(error, ClientError) else Policy.OUR_BUG
+        log = _log.bind(controller=self.name, key=str(key), error=str(error), failures=self.queue.failures(key))
+        match policy:
+            case Policy.RETRY_NOW:
+                log.info("retrying now")
+                self._retry_now(key)
+            case Policy.RETRY_LATER:
+                log.info("retrying later")
+                self.queue.retry(key, at_least_s=_asked_wait_s(error))
+            case Policy.TELL_USER:
+                log.warning("refused")
+                self.queue.retry(key, at_least_s=_USER_RETRY_S)
+            case Policy.OUR_BUG:
+                log.error("reconcile failed", exc_info=error)
+                self._subject.complain(cast(Key, key), error)
+                self.queue.retry(key, at_least_s=1.0)
+            case _:
+                assert_never(policy)
+
+    def _retry_now(self, key: K) -> None:
+        """At once, but a key that keeps failing waits as well."""
+        if self.queue.failures(key) < _QUICK_RETRIES:
+            self.queue.retry_at_once(key)
+        else:
+            self.queue.retry(key, at_least_s=1.0)
+
+
+def _asked_wait_s(error: Exception) -> float:
+    return (error.retry_after_s or 0.0) if isinstance(error, ApiStatusError) else 0.0

@@ -1,0 +1,29 @@
+"""Tasks of a role that begin again when they fail of our own fault: a role ends on purpose, never by an accident.
+
+What ends a role on purpose passes: it was cancelled, it lost its leadership, the server refused it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from spinney.drive.client.errors import ClientError
+
+PAUSE_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+async def restart_on_error(task: Callable[[], Awaitable[None]], name: str) -> None:
+    """Until it ends well or on purpose."""
+    while True:
+        try:
+            return await task()
+        except ClientError:
+            raise
+        except Exception as error:
+            _log.error("a task failed by our own fault and begins again", task=name, exc_info=error)
+            await asyncio.sleep(PAUSE_S)

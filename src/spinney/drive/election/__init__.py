@@ -1,0 +1,1 @@
+"""Leader election: one Lease, and a thread that renews it."""

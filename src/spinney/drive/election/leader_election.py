@@ -1,0 +1,545 @@
+"""Who leads: one Lease, taken and kept by compare-and-swap, with an epoch that is counted on that Lease alone.
+
+A lease does not exclude two leaders: clocks stop, processes pause. It says when to stop starting work; what excludes
+the loser's writes is the epoch in what it writes. Other processes' clocks are never compared with ours: a holder is
+dead when we, by our own clock, have seen no sign of life for as long as it promised to give one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from spinney.api.clock import Clock, Dice
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Outcome, Refused, Written
+from spinney.drive.apply.write import Precondition
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.codec import codec_for
+from spinney.drive.client.errors import ClientError, NotFound, Policy
+from spinney.drive.client.informers.identity import version_number
+from spinney.drive.client.informers.watch_lines import LineBuffer
+from spinney.drive.client.paths import Ref, ResourcePath
+
+LEASES = ResourcePath("coordination.k8s.io", "v1", "leases")
+LAST_EPOCH = 2**31 - 1
+"""`leaseTransitions` is an int32."""
+
+_RELEASE_S = 2.0
+_A_MOMENT_S = 0.001
+_WATCH_S = 240
+_WATCH_SPREAD_S = 60
+_END_S = 10.0
+"""The work of a term that was lost has so long to end."""
+
+_log = structlog.get_logger(__name__)
+
+
+class LeadershipLost(ClientError):
+    """We may no longer lead: start no more work."""
+
+    policy = Policy.TELL_USER
+
+
+class WorkDidNotEnd(ClientError):
+    """The work of a lost term goes on although it was cancelled: only the end of the process ends it."""
+
+    policy = Policy.OUR_BUG
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSettings:
+    """How long a lease is good for, when its holder gives up renewing, and how often everybody tries."""
+
+    duration_s: int = 15
+    renew_deadline_s: float = 10.0
+    retry_s: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration_s > self.renew_deadline_s > self.retry_s > 0:
+            raise ValueError(f"found {self}, expected duration_s > renew_deadline_s > retry_s > 0")
+
+
+class _Spec(msgspec.Struct, rename="camel", frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    lease_transitions: int | None = None
+    renew_time: str | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel", frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+
+
+_READ = msgspec.json.Decoder(_Lease)
+
+
+class Leadership:
+    """Held until a moment that renewals push forward. `check` is what the door asks before each write.
+
+    `lease_uid` and `epoch` together name the term: epochs of another Lease are not comparable. `confirmed_at`: when the
+    renewal was asked for by which the server last said that it is ours. Renewed by one thread and asked by another:
+    both only read or replace single numbers.
+    """
+
+    def __init__(
+        self, epoch: int, clock: Clock, deadline: float, *, lease_uid: str = "", confirmed_at: float = 0.0
+    ) -> None:
+        self.epoch = epoch
+        self.lease_uid = lease_uid
+        self.confirmed_at = confirmed_at
+        self._clock = clock
+        self._deadline = deadline
+
+    def holds(self) -> bool:
+        return self._clock.monotonic() < self._deadline
+
+    def remaining_s(self) -> float:
+        return max(0.0, self._deadline - self._clock.monotonic())
+
+    def check(self) -> None:
+        if not self.holds():
+            raise LeadershipLost(f"the lease of epoch {self.epoch} was not renewed in time")
+
+    def extend(self, confirmed_at: float, deadline: float) -> None:
+        self.confirmed_at = confirmed_at
+        self._deadline = deadline
+
+    def end(self) -> None:
+        self._deadline = float("-inf")
+
+
+Elect = Callable[[], Awaitable[Leadership]]
+RunOn = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
+"""Runs what takes and keeps the lease: here, or in a thread of its own."""
+
+
+async def _here(work: Coroutine[Any, Any, Any]) -> Any:
+    return await work
+
+
+class Election:
+    """One candidate. `identity` is unique to the process; `stuck` says why it must not lead, empty if it may.
+
+    With `watches` a candidate is told of changes of the Lease; without, or where it may not watch, it polls.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        door: Door,
+        lease: Ref,
+        identity: str,
+        clock: Clock,
+        dice: Dice,
+        *,
+        lease_settings: LeaseSettings | None = None,
+        watches: bool = False,
+        stuck: Callable[[], str] = lambda: "",
+        place: RunOn = _here,
+    ) -> None:
+        self._client = client
+        self._door = door
+        self._ref = lease
+        self._identity = identity
+        self._clock = clock
+        self._dice = dice
+        self._lease_settings = lease_settings or LeaseSettings()
+        self._watches = watches
+        self._stuck = stuck
+        self._place = place
+        self._seen: _Lease | None = None
+        self._seen_at = 0.0
+        self._highest_epoch = 0
+        self._led_until: float | None = None  # somebody is known to lead, or to have led, until then
+        self._problem = ""
+        self._is_watched = False
+        self._leadership: Leadership | None = None
+
+    @property
+    def leads(self) -> bool:
+        return self._leadership is not None and self._leadership.holds()
+
+    def trouble(self) -> str:
+        """Why nobody leads; empty while somebody visibly does, and for the duration of a lease after that."""
+        if self.leads:
+            return ""
+        if self._led_until is None:
+            return self._problem or f"{self._ref}: was not read yet"
+        if self._clock.monotonic() <= self._led_until + self._lease_settings.duration_s:
+            return ""
+        return f"nobody leads: {self._problem or f'{self._ref} is held by nobody who renews it'}"
+
+    # One term
+
+    async def run(self, lead: Callable[[Leadership], Awaitable[None]]) -> None:
+        """Wait for leadership, then lead until done. Raises `LeadershipLost` when it is lost."""
+
+        async def work(elect: Elect) -> None:
+            await lead(await elect())
+
+        await self.campaign(work)
+
+    async def campaign(self, work: Callable[[Elect], Awaitable[None]]) -> None:
+        """Work that asks to be elected when it is prepared, until it is done. Raises `LeadershipLost` when it is lost:
+        nothing of the term runs any more then, and one may stand again.
+        """
+        elected: asyncio.Future[Leadership] = asyncio.get_running_loop().create_future()
+        wanted = asyncio.Event()
+
+        async def elect() -> Leadership:
+            wanted.set()
+            return await elected
+
+        async def hold() -> None:
+            await wanted.wait()
+            await self._place(self._hold(elected))
+
+        tasks = [_begun(_awaited(work(elect)), "term"), _begun(hold(), "lease")]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            held = self.leads
+            if self._leadership is not None:
+                self._leadership.end()
+            await _ended(tasks)
+            if held:
+                await self._place(self._release())
+        _raise_what_ended(tasks)
+
+    async def _hold(self, elected: asyncio.Future[Leadership]) -> None:
+        """Take the lease and keep it. Whoever waits to be elected is told, and not waited for: it may be busy."""
+        leadership, loop = await self.acquire(), elected.get_loop()
+        if loop is asyncio.get_running_loop():
+            _tell(elected, leadership)
+        else:
+            loop.call_soon_threadsafe(_tell, elected, leadership)
+        await self.keep(leadership)
+
+    async def acquire(self) -> Leadership:
+        """Try until the lease is ours."""
+        changed, following = asyncio.Event(), None
+        try:
+            while True:
+                began = self._clock.monotonic()
+                found = await self._try_to_acquire()
+                if found is not None:
+                    return self._elected(found, began)
+                following = following or _begun(self._follow(changed), "lease watch")
+                await self._wait_for_a_chance(changed)
+        finally:
+            if following is not None:
+                following.cancel()
+
+    def _elected(self, lease: _Lease, began: float) -> Leadership:
+        epoch = lease.spec.lease_transitions or 0
+        deadline = began + self._lease_settings.renew_deadline_s
+        self._problem = ""
+        uid = lease.metadata.uid
+        self._leadership = Leadership(epoch, self._clock, deadline, lease_uid=uid, confirmed_at=began)
+        self._led_until = deadline
+        _log.info("leading", lease=str(self._ref), identity=self._identity, epoch=epoch)
+        return self._leadership
+
+    async def _wait_for_a_chance(self, changed: asyncio.Event) -> None:
+        """Until the lease is free or its holder's time is over; where it is not watched, until the next look."""
+        retry_s = self._lease_settings.retry_s * (0.75 + 0.5 * self._dice.random())
+        while True:
+            changed.clear()
+            try:
+                async with asyncio.timeout(self._free_in_s() or retry_s):
+                    await changed.wait()
+            except TimeoutError:
+                return
+            if self._seen is None or self._is_free(self._seen):
+                return
+
+    def _free_in_s(self) -> float:
+        """When the holder's time is over if no change is told; 0: nobody tells, or it is free already."""
+        if not self._is_watched or self._seen is None or self._is_free(self._seen):
+            return 0.0
+        return self._seen_at + self._promised_s(self._seen) - self._clock.monotonic() + _A_MOMENT_S
+
+    async def _try_to_acquire(self) -> _Lease | None:
+        """The lease, if it is free or its holder dead, and nobody else was quicker."""
+        try:
+            lease = await self._look()
+            if not (self._is_free(lease) if lease is not None else self._is_over()):
+                self._settled("")
+                return None
+            problem = self._stuck() or self._uncountable(lease)
+            if problem:
+                self._settled(problem)
+                return None
+            outcome = await self._take(lease)
+        except ClientError as error:
+            self._settled(f"{self._ref} is out of reach: {error}")
+            return None
+        self._settled(f"{self._ref} cannot be taken: {_words(outcome)}" if isinstance(outcome, Refused) else "")
+        return self._seen if self._took(outcome) else None
+
+    def _settled(self, problem: str) -> None:
+        """What keeps everybody from leading is told once, and again when it is another thing."""
+        if problem and problem != self._problem:
+            _log.warning("election: nobody can lead", lease=str(self._ref), problem=problem)
+        self._problem = problem
+
+    def _uncountable(self, lease: _Lease | None) -> str:
+        """An epoch that cannot be counted up would be refused by the server, or be older than what is recorded."""
+        found = (lease.spec.lease_transitions or 0) if lease is not None else 0
+        if 0 <= found < LAST_EPOCH:
+            return ""
+        allowed = f"allowed are 0 to {LAST_EPOCH - 1}"
+        return f"{self._ref}: spec.leaseTransitions: found {found}, {allowed}; delete the Lease to count anew"
+
+    async def _take(self, lease: _Lease | None) -> Outcome:
+        epoch = self._highest_epoch + 1 if self._highest_epoch < LAST_EPOCH else 1
+        spec = self._spec(epoch) | {"acquireTime": self._stamp()}
+        if lease is None:
+            body = {"apiVersion": LEASES.api_version, "kind": "Lease", "spec": spec}
+            return await self._door.create(self._ref, body)
+        return await self._door.merge_patch(self._ref, {"spec": spec}, _as_seen(lease))
+
+    # Looking
+
+    async def _look(self) -> _Lease | None:
+        """The lease as it is, with the time by our clock at which it last changed."""
+        try:
+            lease = await self._client.get(self._ref, _Lease)
+        except NotFound:
+            self._seen = None
+            if self._led_until is None:
+                self._led_until = self._clock.monotonic()
+            return None
+        self._note(lease)
+        return lease
+
+    def _note(self, lease: _Lease) -> None:
+        """An answer may come later than what a watch tells, and is older then."""
+        if self._seen is not None and _is_older(lease.metadata, self._seen.metadata):
+            return
+        if self._seen is None or self._seen.metadata != lease.metadata:
+            self._seen, self._seen_at = lease, self._clock.monotonic()
+            self._known_until(self._seen_at + (self._promised_s(lease) if lease.spec.holder_identity else 0))
+        self._highest_epoch = max(self._highest_epoch, lease.spec.lease_transitions or 0)
+
+    def _known_until(self, moment: float) -> None:
+        self._led_until = max(self._led_until or moment, moment)
+
+    def _promised_s(self, lease: _Lease) -> float:
+        return lease.spec.lease_duration_seconds or self._lease_settings.duration_s
+
+    def _is_free(self, lease: _Lease) -> bool:
+        """A lease in our own name is free to us: we took it and the answer was lost, for nobody else is called so."""
+        if lease.spec.holder_identity in (None, "", self._identity):
+            return True
+        return self._clock.monotonic() - self._seen_at > self._promised_s(lease)
+
+    def _is_over(self) -> bool:
+        """A lease that was deleted leaves its last holder the time that it may believe to have."""
+        return self._led_until is None or self._clock.monotonic() >= self._led_until
+
+    # Watching
+
+    async def _follow(self, changed: asyncio.Event) -> None:
+        """Tell of the changes of the lease. Where it cannot be watched nobody tells, and it is polled."""
+        while self._watches:
+            if self._seen is not None:
+                try:
+                    await self._follow_from(self._seen, changed)
+                except (ClientError, TimeoutError) as error:
+                    _log.debug("election: the lease is polled", lease=str(self._ref), error=str(error))
+                finally:
+                    self._is_watched = False
+            await asyncio.sleep(self._lease_settings.retry_s)
+
+    async def _follow_from(self, lease: _Lease, changed: asyncio.Event) -> None:
+        selection = Selection(LEASES, self._ref.namespace, fields=f"metadata.name={self._ref.name}")
+        lines, timeout_s = LineBuffer(), _WATCH_S + int(_WATCH_SPREAD_S * self._dice.random())
+        async with (
+            asyncio.timeout(timeout_s + self._lease_settings.duration_s),
+            self._client.watch(selection, lease.metadata.resource_version, timeout_s) as stream,
+        ):
+            self._is_watched = True
+            async for chunk in stream:
+                for piece in lines.feed(chunk):
+                    self._fold(piece)
+                    changed.set()
+
+    def _fold(self, lines: bytes | memoryview) -> None:
+        batch = codec_for(_Lease).events(lines, f"WATCH {self._ref}")
+        for event in batch.events:
+            if event.type == "DELETED":
+                self._seen = None
+            else:
+                self._note(event.object)
+        if batch.failure is not None:
+            self._seen = None
+
+    # Keeping
+
+    async def keep(self, leadership: Leadership) -> None:
+        """Renew until we cannot, and raise `LeadershipLost` then; a renewal counts from the moment it was asked for."""
+        while True:
+            await asyncio.sleep(self._lease_settings.retry_s)
+            began = self._clock.monotonic()
+            leadership.check()
+            await self._give_up_if_stuck(leadership)
+            try:
+                async with asyncio.timeout(leadership.remaining_s()):
+                    renewed = await self._renew(leadership.epoch)
+            except LeadershipLost:
+                leadership.end()
+                raise
+            except (ClientError, TimeoutError) as error:
+                self._not_renewed(str(error) or "no answer in time")
+                renewed = False
+            if renewed:
+                self._problem, self._led_until = "", began + self._lease_settings.renew_deadline_s
+                leadership.extend(began, began + self._lease_settings.renew_deadline_s)
+            leadership.check()
+
+    async def _give_up_if_stuck(self, leadership: Leadership) -> None:
+        """A lease that is renewed while nothing is done would keep everybody else from doing it."""
+        problem = self._stuck()
+        if problem:
+            leadership.end()
+            await self._release()
+            raise LeadershipLost(f"{self._ref}: epoch {leadership.epoch} was given up: {problem}")
+
+    def _not_renewed(self, reason: str) -> None:
+        problem = f"{self._ref} was not renewed: {reason}"
+        if problem != self._problem:
+            _log.warning("election: renewal failed", lease=str(self._ref), error=reason)
+        self._problem = problem
+
+    async def _renew(self, epoch: int) -> bool:
+        """True if renewed, False if it may work next time. Raises `LeadershipLost` if another one holds it."""
+        if self._seen is None or not self._is_ours(self._seen, epoch):
+            lease = await self._look()
+            if lease is None or not self._is_ours(lease, epoch):
+                holder = lease.spec.holder_identity if lease else "nobody"
+                raise LeadershipLost(f"{self._ref}: epoch {epoch} was taken over by {holder}")
+        assert self._seen is not None
+        outcome = await self._door.merge_patch(self._ref, {"spec": self._spec(epoch)}, _as_seen(self._seen))
+        if self._took(outcome):
+            return True
+        if isinstance(outcome, Refused):
+            self._not_renewed(_words(outcome))
+        self._seen = None
+        return False
+
+    async def _release(self) -> None:
+        """Let the next one in at once instead of after the lease's duration. A renewal may have been under way."""
+        with suppress(ClientError, TimeoutError):
+            async with asyncio.timeout(_RELEASE_S):
+                if self._seen is not None and await self._let_go(self._seen):
+                    return
+                lease = await self._look()
+                if lease is not None and lease.spec.holder_identity == self._identity:
+                    await self._let_go(lease)
+
+    async def _let_go(self, lease: _Lease) -> bool:
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._stamp()}
+        return self._took(await self._door.merge_patch(self._ref, {"spec": spec}, _as_seen(lease)))
+
+    def _took(self, outcome: Outcome) -> bool:
+        if not isinstance(outcome, Written):
+            return False
+        self._note(_READ.decode(outcome.body))
+        return True
+
+    def _is_ours(self, lease: _Lease, epoch: int) -> bool:
+        return lease.spec.holder_identity == self._identity and lease.spec.lease_transitions == epoch
+
+    def _spec(self, epoch: int) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": self._lease_settings.duration_s,
+            "leaseTransitions": epoch,
+            "renewTime": self._stamp(),
+        }
+
+    def _stamp(self) -> str:
+        moment = datetime.fromtimestamp(self._clock.now(), UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _as_seen(lease: _Lease) -> Precondition:
+    return Precondition(lease.metadata.uid, lease.metadata.resource_version)
+
+
+def _is_older(one: _Meta, other: _Meta) -> bool:
+    return one.uid == other.uid and version_number(one.resource_version) < version_number(other.resource_version)
+
+
+def _words(refused: Refused) -> str:
+    return f"{refused.status.code} {refused.status.message or refused.status.reason}"
+
+
+def _tell(elected: asyncio.Future[Leadership], leadership: Leadership) -> None:
+    if not elected.done():
+        elected.set_result(leadership)
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
+
+
+def _begun(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    """A task whose error is looked at, also where whoever waits for it is called off or has given it up."""
+    task = asyncio.create_task(work, name=name)
+    task.add_done_callback(_look_at)
+    return task
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is None:
+        return
+    is_expected = all(isinstance(leaf, ClientError) for leaf in _leaves(error))
+    tell = _log.debug if is_expected else _log.warning
+    tell("election: a task ended with an error", task=task.get_name(), error=repr(error))
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel and wait; work that does not end may not be left behind unseen."""
+    for task in tasks:
+        task.cancel()
+    _, left = await asyncio.wait(tasks, timeout=_END_S)
+    if left:
+        raise WorkDidNotEnd(f"found work that goes on {_END_S:g} s after its leadership was lost")
+
+
+def _raise_what_ended(tasks: list[asyncio.Task[None]]) -> None:
+    """What went wrong, if anything did; a term that was lost wins over what followed from it."""
+    errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
+    leaves = [leaf for error in errors for leaf in _leaves(error)]
+    lost = next((leaf for leaf in leaves if isinstance(leaf, LeadershipLost)), None)
+    if lost is not None and all(isinstance(leaf, ClientError) for leaf in leaves):
+        raise LeadershipLost(str(lost))
+    if errors:
+        raise errors[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error

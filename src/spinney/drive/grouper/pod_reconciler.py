@@ -1,0 +1,285 @@
+"""The controller of the pod-grouper: a pod becomes a member of the group that its owner asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from spinney.api.clock import Dice
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import (
+    GATE_PODGANG_PENDING,
+    KAI_STALE_TIMESTAMP,
+    KAI_SUBGROUP_NAME,
+    KAI_TOP_OWNER_METADATA,
+    POD_GROUP_NAME,
+    PODGANG,
+)
+from spinney.core.expansion.objects import delete
+from spinney.core.expansion.resource_kinds import PODGROUPS
+from spinney.core.grouping.owner_chain import OwnerChain, chain_of
+from spinney.core.grouping.pod_grouping import Answer, group, opts_out
+from spinney.core.grouping.podgroups import DesiredPodGroup, Skip, abandoned, keep, mark
+from spinney.core.grouping.pods import Pod
+from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.user_errors import InvalidFieldError, UserError
+from spinney.drive.apply.change_applier import ChangeApplier
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import ApiStatusError, Policy, StaleView
+from spinney.drive.client.informers.cache import Change
+from spinney.drive.client.paths import Key
+from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
+from spinney.drive.grouper.caches import GrouperCaches, owner_uid
+from spinney.drive.grouper.owner_polling import MISTAKEN, PENDING, OwnerPoller, PollInterval
+from spinney.drive.grouper.owner_resolver import Expired, OwnerResolver
+from spinney.drive.grouper.user_error_reporter import UserErrorReporter
+
+_EXPIRED_S = 5.0
+_SHOWN_S = 10.0
+_SIBLING_S = 1.0
+
+
+@dataclass(slots=True)
+class PodReconciler:
+    """Reconciles one pod at a time; one PodGroup is written by one worker at a time."""
+
+    views: GrouperCaches
+    owner_resolver: OwnerResolver
+    change_applier: ChangeApplier
+    user_errors: UserErrorReporter
+    settings: GrouperSettings
+    again: Callable[[Key, float], None] = lambda key, after_s: None
+    _owner_poller: OwnerPoller = field(default_factory=OwnerPoller)
+    _expired: set[Key] = field(default_factory=set)
+    _left: dict[Key, Key] = field(default_factory=dict)
+    """The group that a pod was in before, until somebody has looked at what is left of it."""
+    _writing: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    async def reconcile(self, key: Key) -> Result:
+        pod = self.views.pods.get(key)
+        await self._clear_up(key, pod)
+        if pod is None or not self._concerns(pod):
+            self._let_go(key, pod)
+            return Done()
+        try:
+            chain, answer = await self._ask(pod)
+        except Expired as expired:
+            return await self._expire(pod, str(expired))
+        except InvalidFieldError as mistake:
+            return await self._block(chain_of(pod), str(mistake))
+        self._expired.discard(key)
+        if isinstance(answer, Skip):
+            self.user_errors.forget(key)
+            await self.user_errors.withdraw(pod)
+            return Done()
+        if isinstance(answer, UserError):
+            return await self._block(chain, answer.sentence)
+        return await self._join(chain, answer)
+
+    async def _ask(self, pod: Pod) -> tuple[OwnerChain, Answer]:
+        """The answer to a pod. What is wrong with a gang is looked at twice: it changes with its pods."""
+        chain = await self.owner_resolver.chain(pod)
+        answer = group(chain, self.views.lookups, self.settings)
+        if isinstance(answer, UserError) and PODGANG in pod.metadata.labels:
+            self.owner_resolver.forget_gang(pod)
+            chain = await self.owner_resolver.chain(pod)
+            answer = group(chain, self.views.lookups, self.settings)
+        return chain, answer
+
+    def _concerns(self, pod: Pod) -> bool:
+        """Ours, alive, and neither opted out nor placed by somebody else, nor settled for good."""
+        metadata = pod.metadata
+        if pod.spec.scheduler_name not in self.settings.scheduler_names or not pod.is_alive:
+            return False
+        if opts_out(metadata.labels, metadata.annotations):
+            return False
+        if not pod.spec.node_name:
+            return True
+        named = metadata.annotations.get(POD_GROUP_NAME)
+        found = self.views.podgroups.get((metadata.namespace, named)) if named else None
+        is_own = found is not None and any(each.uid == metadata.uid for each in found.metadata.owner_references)
+        return bool(named) and not is_own
+
+    async def _join(self, chain: OwnerChain, wanted: DesiredPodGroup) -> Result:
+        pod, key = chain.pod, (wanted.namespace, wanted.name)
+        async with self._writing.setdefault(key, asyncio.Lock()):
+            await self._shown(key)
+            live = self.views.podgroups.get(key)
+            changes = keep(wanted, live, self.views.lookups)
+            if isinstance(changes, UserError):
+                return await self._block(chain, changes.sentence)
+            try:
+                await self.change_applier.carry_out(changes)
+            except ApiStatusError as error:
+                return await self._refuse(chain, wanted, error)
+        if live is not None and live.metadata.deletion_timestamp is not None:
+            return RequeueAfter(_SIBLING_S)
+        await self.change_applier.carry_out((*mark(wanted, pod), *abandoned(wanted, pod, self.views.lookups)))
+        await self.user_errors.warn(pod, chain.top, wanted.warnings, live)
+        return self._poll_again(chain, PENDING)
+
+    async def _refuse(self, chain: OwnerChain, wanted: DesiredPodGroup, error: ApiStatusError) -> Result:
+        """A PodGroup that the server will not have is told like a mistake, and tried again now and then."""
+        if error.policy is not Policy.TELL_USER:
+            raise error
+        await self._block(chain, f"PodGroup {wanted.namespace}/{wanted.name} is refused: {error.status.message}")
+        return RequeueAfter(MISTAKEN.slowest_s)
+
+    async def _block(self, chain: OwnerChain, sentence: str) -> Result:
+        """Nobody is bothered about a pod that still waits for its gang to be written."""
+        pod = chain.pod
+        if any(gate.name == GATE_PODGANG_PENDING for gate in pod.spec.scheduling_gates):
+            return self._poll_again(chain, MISTAKEN)
+        named = pod.metadata.annotations.get(POD_GROUP_NAME)
+        found = self.views.podgroups.get((pod.metadata.namespace, named)) if named else None
+        await self.user_errors.block(pod, chain.top, sentence, found)
+        return self._poll_again(chain, MISTAKEN)
+
+    async def _expire(self, pod: Pod, why: str) -> Result:
+        """The garbage collector is given a moment before anybody is bothered."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if key in self._expired:
+            await self.user_errors.block(pod, chain_of(pod).top, f"{pod.title}: metadata.ownerReferences: {why}", None)
+        self._expired.add(key)
+        return RequeueAfter(_EXPIRED_S)
+
+    def _poll_again(self, chain: OwnerChain, interval: PollInterval) -> Result:
+        pod = chain.pod
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if pod.spec.node_name:
+            self._leave(key, pod)
+            return Done()
+        next_poll = self._owner_poller.next_poll(key, chain, interval)
+        if next_poll.changed:
+            for other in self.views.pods.by("owner", owner_uid(pod)):
+                self.again((other.metadata.namespace, other.metadata.name), 0.0)
+        return Done() if next_poll.after_s is None else RequeueAfter(next_poll.after_s)
+
+    async def _shown(self, key: Key) -> None:
+        """Until the view shows what another worker has just written to the PodGroup."""
+        cache = self.views.podgroups
+        pending = cache.expectations.pending.get(key)
+        if pending is None:
+            return
+        if pending.unsure:
+            raise StaleView(f"PodGroup {'/'.join(key)}: own write of unknown fate")
+        try:
+            async with asyncio.timeout(_SHOWN_S):
+                await cache.wait_shown({key: pending})
+        except TimeoutError:
+            raise StaleView(f"PodGroup {'/'.join(key)}: own write not seen") from None
+
+    async def _clear_up(self, key: Key, pod: Pod | None) -> None:
+        """The group that a pod was in goes if it was the last one there, unless an owner may make more pods for it."""
+        named = self._left.pop(key, None)
+        found = self.views.podgroups.get(named) if named is not None else None
+        if named is None or found is None or self.views.lookups.members(*named):
+            return
+        if KAI_TOP_OWNER_METADATA in found.metadata.annotations and (pod or not found.metadata.owner_references):
+            await self.change_applier.carry_out(delete(PODGROUPS, found.metadata))
+
+    def _let_go(self, key: Key, pod: Pod | None) -> None:
+        self.user_errors.forget(key)
+        self._expired.discard(key)
+        if pod is not None:
+            self._leave(key, pod)
+
+    def _leave(self, key: Key, pod: Pod) -> None:
+        """Another pod looks at the owners from now on."""
+        uid = owner_uid(pod)
+        if uid and self._owner_poller.leave(key, uid):
+            waiting = [each for each in self.views.pods.by("owner", uid) if each.is_alive and not each.spec.node_name]
+            for other in waiting[:1]:
+                self.again((other.metadata.namespace, other.metadata.name), _SIBLING_S)
+
+    # Which pods a change concerns
+
+    def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
+        """The pod itself. When one ends or goes, one of those that are left looks after the group."""
+        old, new = change.old, change.new
+        if old is not None and (new is None or (old.is_alive and not new.is_alive)):
+            self._let_go(change.key, old)
+            self._ask_sibling(old)
+        if self._has_left(change):
+            return (change.key,)
+        if new is None or (old is not None and _is_same(old, new)):
+            return ()
+        return (change.key,)
+
+    def _has_left(self, change: Change[Pod]) -> bool:
+        """Whether a pod is not in the group any more that it was in; that is noted."""
+        before, after = _group_of(change.old), _group_of(change.new)
+        if before and before != after:
+            self._left[change.key] = (change.key[0], before)
+        return change.key in self._left
+
+    def of_podgroup(self, change: Change[PodGroup]) -> Iterable[Key]:
+        """A PodGroup that was taken away or changed by others is put right by one of its pods."""
+        old, new = change.old, change.new
+        if old is None or (new is not None and _kept_part(old) == _kept_part(new)):
+            return ()
+        members = self.views.lookups.members(*change.key)
+        return [(each.metadata.namespace, each.metadata.name) for each in members if each.is_alive][:1]
+
+    def of_lookup(self, change: Change[Any]) -> Iterable[Key]:
+        """What was missing may be there now: whoever complained looks again."""
+        spec = getattr(change.old, "spec", None), getattr(change.new, "spec", None)
+        if change.old is not None and change.new is not None and spec[0] == spec[1]:
+            return ()
+        return self.user_errors.pods
+
+    def _ask_sibling(self, pod: Pod) -> None:
+        named = pod.metadata.annotations.get(POD_GROUP_NAME)
+        if not named:
+            return
+        members = self.views.lookups.members(pod.metadata.namespace, named)
+        left = [each for each in members if each.is_alive and each.metadata.uid != pod.metadata.uid]
+        for other in left[:1]:
+            self.again((other.metadata.namespace, other.metadata.name), _SIBLING_S)
+
+
+def _group_of(pod: Pod | None) -> str:
+    return pod.metadata.annotations.get(POD_GROUP_NAME, "") if pod is not None else ""
+
+
+def _is_same(old: Pod, new: Pod) -> bool:
+    """Whether nothing changed that a group depends on. Becoming a member changes nothing."""
+    before, after = old.metadata, new.metadata
+    return (
+        old.spec == new.spec
+        and old.is_alive == new.is_alive
+        and before.owner_references == after.owner_references
+        and before.labels == _without(after.labels, KAI_SUBGROUP_NAME, before.labels)
+        and before.annotations == _without(after.annotations, POD_GROUP_NAME, before.annotations)
+    )
+
+
+def _without(found: dict[str, str], key: str, before: dict[str, str]) -> dict[str, str]:
+    """A map without a key that was not there before."""
+    if key in before or key not in found:
+        return found
+    return {each: value for each, value in found.items() if each != key}
+
+
+def _kept_part(podgroup: PodGroup) -> tuple[object, ...]:
+    """What is put right; who is said to lack members may need fewer by now, for nobody watches its owner."""
+    metadata = podgroup.metadata
+    is_stale = KAI_STALE_TIMESTAMP in metadata.annotations
+    return podgroup.spec, metadata.labels, metadata.deletion_timestamp, is_stale
+
+
+def controller(grouping: PodReconciler, client: ApiClient, dice: Dice) -> Controller[Key]:
+    views = grouping.views
+    lookups = (views.queues, views.topologies, views.cluster_topologies, views.classes)
+    sources: list[Source[Key]] = [
+        Source(views.pods, grouping.of_pod),
+        Source(views.podgroups, grouping.of_podgroup),
+        *(Source(cache, grouping.of_lookup) for cache in lookups),
+    ]
+    workers = grouping.settings.workers
+    made: Controller[Key] = Controller("pod-grouper", sources, grouping.reconcile, client, dice, workers=workers)
+    grouping.again = made.queue.add_after
+    return made

@@ -1,0 +1,110 @@
+"""Mistakes told and taken back: events where the user looks, and the condition of the pod.
+
+Never tells the same twice; what the server shows already is not written again after a restart either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spinney.api.changes import Change
+from spinney.api.clock import Clock
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.core.expansion.resource_kinds import PODS
+from spinney.core.grouping.owner_chain import Owner
+from spinney.core.grouping.pods import Pod
+from spinney.core.grouping.user_feedback import (
+    has_user_error,
+    owner_event,
+    pod_condition,
+    pod_event,
+    podgroup_condition,
+    podgroup_event,
+)
+from spinney.drive.apply.change_applier import ChangeApplier, path_of
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Gone, Outcome, written
+from spinney.drive.apply.write import Precondition
+from spinney.drive.client.paths import Key
+
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Reported:
+    uid: str
+    sentences: tuple[str, ...]
+    blocking: bool
+
+
+class UserErrorReporter:
+    """What is wrong at present, by pod."""
+
+    def __init__(self, door: Door, change_applier: ChangeApplier, clock: Clock) -> None:
+        self._door = door
+        self._change_applier = change_applier
+        self._clock = clock
+        self._told: dict[Key, _Reported] = {}
+        self._owners: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def pods(self) -> list[Key]:
+        """The pods that something is wrong with."""
+        return sorted(self._told)
+
+    def forget(self, key: Key) -> None:
+        self._told.pop(key, None)
+
+    async def block(self, pod: Pod, top: Owner, sentence: str, podgroup: PodGroup | None) -> None:
+        """The pod stays without a group until this is put right."""
+        await self._tell(pod, top, (sentence,), podgroup, blocking=True)
+        if podgroup is not None:
+            await self._change_applier.carry_out(podgroup_condition(podgroup, sentence, self._clock.now()))
+        condition = pod_condition(pod, sentence, self._clock.now())
+        if condition is not None:
+            await self._put_status(pod, {"conditions": [condition]})
+
+    async def warn(self, pod: Pod, top: Owner, sentences: tuple[str, ...], podgroup: PodGroup | None) -> None:
+        """The pod has its group, but its user should know this. Without sentences all is well."""
+        if sentences:
+            await self._tell(pod, top, sentences, podgroup, blocking=False)
+        else:
+            self.forget((pod.metadata.namespace, pod.metadata.name))
+            self._owners.pop(top.uid, None)
+        if podgroup is not None:
+            await self._change_applier.carry_out(podgroup_condition(podgroup, "", self._clock.now()))
+        await self.withdraw(pod)
+
+    async def withdraw(self, pod: Pod) -> None:
+        """Take back what was said about a pod."""
+        if has_user_error(pod):
+            await self._put_status(pod, {})
+
+    async def _tell(
+        self, pod: Pod, top: Owner, sentences: tuple[str, ...], podgroup: PodGroup | None, *, blocking: bool
+    ) -> None:
+        key, told = (pod.metadata.namespace, pod.metadata.name), _Reported(pod.metadata.uid, sentences, blocking)
+        if self._told.get(key) == told:
+            return
+        events: list[Change] = [pod_event(pod, sentence) for sentence in sentences]
+        if top.uid != pod.metadata.uid and self._owners.get(top.uid) != sentences:
+            events += [owner_event(top, sentence) for sentence in sentences]
+            if podgroup is not None:
+                events += [podgroup_event(podgroup, sentence) for sentence in sentences]
+        await self._change_applier.carry_out(events)
+        self._told[key] = told
+        self._remember_owner(top.uid, sentences)
+
+    def _remember_owner(self, uid: str, sentences: tuple[str, ...]) -> None:
+        self._owners.pop(uid, None)
+        self._owners[uid] = sentences
+        while len(self._owners) > _REMEMBERED:
+            del self._owners[next(iter(self._owners))]
+
+    async def _put_status(self, pod: Pod, status: dict[str, object]) -> None:
+        """Our part of a pod's status; what we no longer name goes."""
+        ref = path_of(PODS).ref(pod.metadata.name, pod.metadata.namespace)
+        body = {"apiVersion": "v1", "kind": "Pod", "status": status}
+        outcome: Outcome = await self._door.apply(ref, body, Precondition(pod.metadata.uid), subresource="status")
+        if not isinstance(outcome, Gone):
+            written(outcome)

@@ -1,1 +1,0 @@
-"""Controllers and their work queues."""

@@ -1,1 +1,0 @@
-"""The pod-grouper: pods of our scheduler that have no PodGroup get one."""

@@ -1,1 +1,0 @@
-"""The operator: controllers that carry out what `spinney.core.expansion` says."""

@@ -1,0 +1,1 @@
+"""The operator: PodCliqueSets, PodCliques, scaling groups, PodGangs and ClusterTopologies."""

@@ -1,0 +1,209 @@
+"""What the operator looks at. Children are found by the uid of their owner and by labels, never by their names.
+
+Every view has to be asked for before the caches run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from spinney.api.builtin.config import Service
+from spinney.api.builtin.workloads import HorizontalPodAutoscaler
+from spinney.api.changes import Json, Resource
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgang import PodGang
+from spinney.api.labels import (
+    APP_MANAGED_BY,
+    APP_PART_OF,
+    BASE_PODGANG,
+    MANAGED_BY_OPERATOR,
+    PODGANG,
+    TOPOLOGY_NAME,
+)
+from spinney.api.meta import ObjectMeta, PartialObject
+from spinney.core.expansion import resource_kinds
+from spinney.core.expansion.components.initc_rbac import Access, Role
+from spinney.core.expansion.podclique.pod_state import Pod
+from spinney.core.expansion.podclique.podclique import Claims
+from spinney.core.expansion.podcliqueset.revisions import Revisions, revisions_of
+from spinney.core.expansion.podcliqueset.topology_resolution import explicit_name
+from spinney.core.expansion.settings import Settings
+from spinney.drive.apply.change_applier import path_of
+from spinney.drive.client.api import Selection
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.paths import Key
+
+T = TypeVar("T")
+
+_OURS = f"{APP_MANAGED_BY}={MANAGED_BY_OPERATOR}"
+
+
+class OperatorCaches:
+    """The caches, by what they hold. What the server does not have to know is looked at where it knows it."""
+
+    def __init__(
+        self, caches: SharedCaches, settings: Settings, has_claims: bool = True, has_compute_domains: bool = False
+    ) -> None:
+        def by_topology(podcliqueset: PodCliqueSet) -> tuple[str, ...]:
+            kept = podcliqueset.metadata.labels.get(TOPOLOGY_NAME, "")
+            named = explicit_name(podcliqueset)
+            return (named,) if named else tuple({settings.default_topology, kept} - {""})
+
+        self._caches = caches
+        self._revisions: dict[str, tuple[int, Revisions]] = {}
+        self.sets: Cache[PodCliqueSet] = caches.cache(
+            _all(resource_kinds.PODCLIQUESETS), PodCliqueSet, indexes={"topology": by_topology}
+        )
+        self.cliques: Cache[PodClique] = caches.cache(
+            _all(resource_kinds.PODCLIQUES),
+            PodClique,
+            indexes={
+                "owner": _owner,
+                "set": lambda clique: _labelled(clique.metadata, APP_PART_OF),
+                "gang": lambda clique: _labelled(clique.metadata, PODGANG),
+                "base": lambda clique: _labelled(clique.metadata, BASE_PODGANG),
+            },
+        )
+        self.groups: Cache[PodCliqueScalingGroup] = caches.cache(
+            _all(resource_kinds.SCALING_GROUPS), PodCliqueScalingGroup, indexes={"owner": _owner}
+        )
+        self.gangs: Cache[PodGang] = caches.cache(_all(resource_kinds.PODGANGS), PodGang, indexes={"owner": _owner})
+        self.services = self._ours(resource_kinds.SERVICES, Service)
+        self.autoscalers = self._ours(resource_kinds.AUTOSCALERS, HorizontalPodAutoscaler)
+        self.accounts = self._ours(resource_kinds.SERVICE_ACCOUNTS, PartialObject)
+        self.roles = self._ours(resource_kinds.ROLES, Role)
+        self.bindings = self._ours(resource_kinds.ROLE_BINDINGS, PartialObject)
+        self.accessories: list[Cache[Any]] = [
+            self.services,
+            self.autoscalers,
+            self.accounts,
+            self.roles,
+            self.bindings,
+        ]
+        self.pods = self._ours(resource_kinds.PODS, Pod)
+        self.claims = self._ours(resource_kinds.CLAIMS, PartialObject) if has_claims else None
+        self.claim_templates: Cache[Json] | None = None
+        if has_claims:
+            self.claim_templates = caches.cache(_all(resource_kinds.CLAIM_TEMPLATES), dict)
+        self.compute_domains: Cache[PartialObject] | None = None
+        if has_compute_domains:
+            selection = Selection(path_of(resource_kinds.COMPUTE_DOMAINS), labels=_OURS)
+            self.compute_domains = caches.cache(
+                selection, PartialObject, indexes={"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
+            )
+        self.topologies: Cache[ClusterTopology] = caches.cache(_all(resource_kinds.CLUSTERTOPOLOGIES), ClusterTopology)
+        self.nodes: Cache[PartialObject] = caches.cache(_all(resource_kinds.NODES), PartialObject)
+        watched = {resource for backend in settings.backends.values() for resource in backend.watches}
+        self.foreign: dict[Resource, Cache[Json]] = {
+            resource: caches.cache(_all(resource), dict) for resource in sorted(watched, key=str)
+        }
+        self.sets.subscribe(self._forget)
+
+    async def wait_synced(self) -> None:
+        own: list[Cache[Any]] = [self.sets, self.cliques, self.groups, self.gangs, self.pods, *self.accessories]
+        optional: list[Cache[Any] | None] = [self.claims, self.claim_templates, self.compute_domains]
+        for cache in [*own, self.topologies, self.nodes, *self.foreign.values(), *optional]:
+            if cache is not None:
+                await cache.wait_synced()
+
+    def revisions(self, podcliqueset: PodCliqueSet) -> Revisions:
+        """The revisions of a set; worked out once for each generation."""
+        metadata = podcliqueset.metadata
+        known = self._revisions.get(metadata.uid)
+        if known is None or known[0] != metadata.generation:
+            known = (metadata.generation, revisions_of(podcliqueset))
+            self._revisions[metadata.uid] = known
+        return known[1]
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        """What a backend asked to see."""
+        return self.foreign[resource].get((namespace, name))
+
+    def cliques_of(self, podcliqueset: PodCliqueSet) -> list[PodClique]:
+        """The PodCliques of a set and of its groups."""
+        owners = [podcliqueset.metadata.uid]
+        owners += [group.metadata.uid for group in self.groups.by("owner", podcliqueset.metadata.uid)]
+        return [clique for owner in owners for clique in self.cliques.by("owner", owner)]
+
+    def pods_of(self, cliques: Iterable[PodClique]) -> dict[str, list[Pod]]:
+        """Their pods, by the uid of the PodClique."""
+        return {clique.metadata.uid: self.pods.by("owner", clique.metadata.uid) for clique in cliques}
+
+    def set_of(self, metadata: ObjectMeta) -> PodCliqueSet | None:
+        """The set that an object is part of, if it is really the set's or its group's."""
+        found = self.sets.get((metadata.namespace, metadata.labels.get(APP_PART_OF, "")))
+        owner = metadata.controller
+        if found is None or owner is None:
+            return None
+        if owner.uid == found.metadata.uid:
+            return found
+        group = self.groups.get((metadata.namespace, owner.name))
+        if group is None or group.metadata.uid != owner.uid:
+            return None
+        above = group.metadata.controller
+        return found if above is not None and above.uid == found.metadata.uid else None
+
+    def access_of(self, podcliqueset: PodCliqueSet) -> Access:
+        """What init containers of a set need, as far as it is there."""
+        uid = podcliqueset.metadata.uid
+        return Access(*(_first(cache.by("owner", uid)) for cache in (self.accounts, self.roles, self.bindings)))
+
+    def claims_of(self, owner: ObjectMeta) -> Claims:
+        """The claims of an owner, and where templates are found; none where the server knows no claims."""
+        if self.claims is None or self.claim_templates is None:
+            return (), lambda namespace, name: None
+        templates = self.claim_templates
+
+        def find(namespace: str, name: str) -> Json | None:
+            found = templates.get((namespace, name))
+            return found["spec"] if found is not None else None
+
+        return self.claims.by("owner", owner.uid), find
+
+    def domains_of(self, namespace: str, podcliqueset: str) -> list[PartialObject]:
+        """The compute domains made for a set of this name, also for one that is gone."""
+        if self.compute_domains is None:
+            return []
+        return self.compute_domains.by("set", label_key(namespace, podcliqueset))
+
+    def _ours(self, resource: Resource, kind: type[T]) -> Cache[T]:
+        """Only what the operator made, by owner."""
+        selection = Selection(path_of(resource), labels=_OURS)
+        return self._caches.cache(selection, kind, indexes={"owner": _owner})
+
+    def _forget(self, change: Change[PodCliqueSet]) -> None:
+        if change.new is None and change.old is not None:
+            self._revisions.pop(change.old.metadata.uid, None)
+
+
+def label_key(namespace: str, value: str) -> str:
+    return f"{namespace}/{value}"
+
+
+def set_key(metadata: ObjectMeta) -> list[Key]:
+    """The key of the set that an object is part of, by its label."""
+    name = metadata.labels.get(APP_PART_OF)
+    return [(metadata.namespace, name)] if name else []
+
+
+def _all(resource: Resource) -> Selection:
+    return Selection(path_of(resource))
+
+
+def _first(found: list[Any]) -> Any:
+    return found[0] if found else None
+
+
+def _owner(thing: Any) -> tuple[str, ...]:
+    owner = thing.metadata.controller
+    return (owner.uid,) if owner is not None else ()
+
+
+def _labelled(metadata: ObjectMeta, label: str) -> tuple[str, ...]:
+    value = metadata.labels.get(label)
+    return (label_key(metadata.namespace, value),) if value else ()

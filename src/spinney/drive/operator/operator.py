@@ -1,0 +1,88 @@
+"""The operator: start-up first, then its controllers over shared views, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spinney.api.clock import Clock, Dice
+from spinney.core.expansion.settings import Settings
+from spinney.drive.apply.change_applier import ChangeApplier
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.controller.unreadable_events import UnreadableEvents
+from spinney.drive.operator import (
+    clustertopology_controller,
+    podclique_controller,
+    podcliquescalinggroup_controller,
+    podcliqueset_controller,
+    podgang_controller,
+)
+from spinney.drive.operator.caches import OperatorCaches
+from spinney.drive.operator.reconciler import ReconcileContext
+from spinney.drive.operator.startup import has_claims, has_compute_domains, served, synchronise
+
+FIELD_MANAGER = "grove-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How many objects of a kind are worked on at a time."""
+
+    podcliqueset: int = 10
+    podclique: int = 10
+    scaling_group: int = 5
+    podgang: int = 5
+
+
+class Operator:
+    """`run` it. `ready` is set once its views are synced; `may_write` is asked before each write."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        dice: Dice,
+        settings: Settings,
+        *,
+        concurrency: Concurrency | None = None,
+        may_write: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.ready = asyncio.Event()
+        self._own_writes = OwnWrites()
+        self._client = ApiClient(transport, dice)
+        self.caches = SharedCaches(self._client, self._own_writes, dice)
+        self._clock = clock
+        self._dice = dice
+        self._settings = settings
+        self._workers = concurrency or Concurrency()
+        door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=self._own_writes, may_write=may_write)
+        self._change_applier = ChangeApplier(door, clock)
+        self._complaints = UnreadableEvents(self.caches.unreadable, door, clock, FIELD_MANAGER)
+
+    async def run(self) -> None:
+        """Until cancelled. Raises `StartUpFailed` if it cannot begin."""
+        await served(self._client, self._settings)
+        domains = await has_compute_domains(self._client, self._settings)
+        await synchronise(self._client, self._change_applier, self._settings)
+        views = OperatorCaches(self.caches, self._settings, await has_claims(self._client), domains)
+        context = ReconcileContext(views, self._settings, self._change_applier, self._client, self._clock, self._dice)
+        controllers = [
+            podcliqueset_controller.controller(context, self._workers.podcliqueset),
+            podcliquescalinggroup_controller.controller(context, self._workers.scaling_group),
+            podclique_controller.controller(context, self._workers.podclique),
+            podgang_controller.controller(context, self._workers.podgang),
+            clustertopology_controller.controller(context),
+        ]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.caches.run(), name="operator-watches")
+            group.create_task(self._change_applier.event_recorder.run(), name="operator-events")
+            group.create_task(self._complaints.run(), name="operator-complaints")
+            for controller in controllers:
+                group.create_task(controller.run(), name=f"{controller.name}-controller")
+            await views.wait_synced()
+            self.ready.set()

@@ -1,0 +1,196 @@
+"""What all controllers of the operator share: views, settings, time, and the way from a key to changes made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from spinney.api.changes import ChangeSet, EmitEvent, Resource, SetStatus
+from spinney.api.clock import Clock, Dice
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgang import PodGang
+from spinney.api.labels import PODGANG
+from spinney.api.meta import ObjectMeta
+from spinney.core.expansion.settings import Settings
+from spinney.drive.apply.change_applier import ChangeApplier
+from spinney.drive.apply.change_events import InvolvedObject, Refusal, forgotten, remembered
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.paths import Key
+from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
+from spinney.drive.controller.reconcile_cache import Inputs, ReadInputs, ReconcileCache, no_inputs
+from spinney.drive.operator.caches import OperatorCaches
+from spinney.drive.operator.status_debounce import StatusDebouncer
+
+_GATHER_S = 0.05
+"""Changes that come by the thousand are waited for so long and then taken together."""
+
+Expand = Callable[[Key], ChangeSet]
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileContext:
+    views: OperatorCaches
+    settings: Settings
+    change_applier: ChangeApplier
+    client: ApiClient
+    clock: Clock
+    dice: Dice
+    debouncer: StatusDebouncer = field(default_factory=StatusDebouncer)
+
+    def controller(
+        self,
+        name: str,
+        sources: list[Source[Key]],
+        gathered: list[Source[Key]],
+        expand: Expand,
+        workers: int,
+        subject: Callable[[Key], InvolvedObject | None] = lambda key: None,
+        read_inputs: ReadInputs = no_inputs,
+    ) -> Controller[Key]:
+        """Changes in `sources` count at once, those in `gathered` a moment later. Users look at the `subject`.
+
+        `read_inputs` lists what `expand` looks at. What is only to be told waits while there is something to be made.
+        """
+        rest = ReconcileCache(read_inputs)
+
+        def expanded(key: Key) -> ChangeSet:
+            known = rest.expansion(key, self.clock.now())
+            if known is not None:
+                return known
+            expansion = expand(key)
+            rest.note(key, expansion)
+            return expansion
+
+        async def reconcile(key: Key) -> Result:
+            about, refusals = subject(key), list[Refusal]()
+            try:
+                expansion = expanded(key)
+                tells = _only_tells(expansion)
+                if tells and self.debouncer.defers(name, key, passing=_has_news(expansion)):
+                    return Done()
+                self.debouncer.done(name, key)
+                whole = await self.change_applier.carry_out(expansion.changes, about, refusals)
+                if not tells:
+                    self.debouncer.made()
+            except Exception as error:
+                if about is not None:
+                    await self._tell(remembered(about, refusals, error, self.clock.now()))
+                raise
+            if not whole:
+                return RequeueAfter(_GATHER_S)
+            if about is not None:
+                await self._tell(forgotten(about))
+            if expansion.requeue_at_s is None:
+                return Done()
+            return RequeueAfter(max(expansion.requeue_at_s - self.clock.now(), 0.001))
+
+        both = [*sources, *(replace(source, gather_s=_GATHER_S) for source in gathered)]
+        controller: Controller[Key] = Controller(name, both, reconcile, self.client, self.dice, workers=workers)
+        self.debouncer.join(name, controller.queue)
+        return controller
+
+    async def _tell(self, status: SetStatus | None) -> None:
+        """What cannot be told now is told when it happens again."""
+        if status is not None:
+            with suppress(ClientError):
+                await self.change_applier.carry_out([status])
+
+    def sets_of_topology(self, change: Change[ClusterTopology]) -> list[Key]:
+        """The sets that a changed topology concerns; its status concerns nobody."""
+        if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
+            return []
+        return [key_of(each.metadata) for each in self.views.sets.by("topology", change.key[1])]
+
+    def gang_of(self, above: PodCliqueSet, name: str) -> PodGang | None:
+        """The gang of a set by name, if it is really the set's."""
+        found = self.views.gangs.get((above.metadata.namespace, name)) if name else None
+        owner = found.metadata.controller if found is not None else None
+        return found if owner is not None and owner.uid == above.metadata.uid else None
+
+    def members_of(self, gang: PodGang) -> list[PodClique]:
+        """The PodCliques that a gang lists and that say so themselves."""
+        found = (self.views.cliques.get((gang.metadata.namespace, group.name)) for group in gang.spec.podgroups)
+        name = gang.metadata.name
+        return [each for each in found if each is not None and each.metadata.labels.get(PODGANG) == name]
+
+    def claims_seen(self, above: PodCliqueSet | None, owner: ObjectMeta) -> Inputs:
+        """The claims of an owner in a set, and all templates where the set shares any."""
+        template = above.spec.template if above is not None else None
+        if template is None or self.views.claims is None or self.views.claim_templates is None:
+            return ()
+        claims = self.views.claims.by("owner", owner.uid)
+        shared = (
+            template.resource_sharing
+            or any(each.resource_sharing for each in template.cliques)
+            or any(each.resource_sharing for each in template.pod_clique_scaling_groups)
+        )
+        return (*claims, *self.views.claim_templates) if shared else tuple(claims)
+
+    def claim_sources(self, kind: str, owners: Cache[Any]) -> list[Source[Key]]:
+        """Claims wake their owners; a template that appears may be what owners in its namespace wait for."""
+        claims, templates = self.views.claims, self.views.claim_templates
+        if claims is None or templates is None:
+            return []
+
+        def of_template(change: Change[Any]) -> Iterable[Key]:
+            return [key for key in owners.keys() if key[0] == change.key[0]]  # noqa: SIM118 - sorted keys of a cache
+
+        return [Source(claims, lambda change: owner_keys(change, kind)), Source(templates, of_template)]
+
+
+def subject_of(resource: Resource, cache: Cache[Any]) -> Callable[[Key], InvolvedObject | None]:
+    """From a key to the object that users look at."""
+
+    def subject(key: Key) -> InvolvedObject | None:
+        found = cache.get(key)
+        return InvolvedObject(resource, found.metadata, found.status.last_errors) if found is not None else None
+
+    return subject
+
+
+def _only_tells(expansion: ChangeSet) -> bool:
+    """Whether there is something to be told, and nothing to be made first."""
+    return bool(expansion.changes) and all(isinstance(change, SetStatus | EmitEvent) for change in expansion.changes)
+
+
+def _has_news(expansion: ChangeSet) -> bool:
+    """Whether it tells of a moment, which may have passed later on."""
+    return any(isinstance(change, EmitEvent) for change in expansion.changes)
+
+
+def key_of(metadata: ObjectMeta) -> Key:
+    return (metadata.namespace, metadata.name)
+
+
+def itself(change: Change[Any]) -> Iterable[Key]:
+    return (change.key,)
+
+
+def either(change: Change[Any]) -> Any:
+    return change.new if change.new is not None else change.old
+
+
+def owner_keys(change: Change[Any], kind: str) -> list[Key]:
+    """The key of the owner, if it is of this kind."""
+    owner = either(change).metadata.controller
+    return [(change.key[0], owner.name)] if owner is not None and owner.kind == kind else []
+
+
+def same_progress(change: Change[PodCliqueSet]) -> bool:
+    """The update of a set is as far as it was."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and old.status.update_progress == new.status.update_progress
+
+
+def same_wish(change: Change[PodCliqueSet]) -> bool:
+    """Only the status of a set changed."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    return old.metadata.generation == new.metadata.generation and old.metadata.labels == new.metadata.labels

@@ -1,0 +1,177 @@
+"""Before the controllers start: the default topology is made to be what the configuration says (C3, C4, C6).
+
+Reads from the server, not from a view. What fails here ends the operator, but for a clean-up that fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from spinney.api.changes import Change, Json, Resource
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.labels import FINALIZER_CLUSTERTOPOLOGY
+from spinney.core.expansion.clustertopology import default_topology, is_managed, twins_of
+from spinney.core.expansion.objects import delete, without_finalizer
+from spinney.core.expansion.resource_kinds import (
+    CLAIMS,
+    CLUSTERTOPOLOGIES,
+    COMPUTE_DOMAINS,
+    PODCLIQUES,
+    PODCLIQUESETS,
+    PODGANGS,
+    SCALING_GROUPS,
+)
+from spinney.core.expansion.settings import Settings
+from spinney.drive.apply.change_applier import ChangeApplier, path_of
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import ClientError, Conflict, NotFound, TransportError
+
+MISSING, FAILED, NO_BACKEND, NO_COMPUTE_DOMAINS = 2, 3, 5, 7
+_TRIES = 5
+_PAUSE_S = 1.0
+_PATIENCE_S = 60
+_KINDS = (CLUSTERTOPOLOGIES, PODCLIQUESETS, PODCLIQUES, SCALING_GROUPS, PODGANGS)
+
+_log = structlog.get_logger(__name__)
+
+
+class StartupFailed(Exception):
+    """The operator cannot start; `status` is its exit status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def served(client: ApiClient, settings: Settings) -> None:
+    """Until the server has our kinds, for a minute at most: they may be applied a moment after us."""
+    watched = {resource for backend in settings.backends.values() for resource in backend.watches}
+    for resource in [*_KINDS, *sorted(watched, key=str)]:
+        for _ in range(_PATIENCE_S):
+            if await _is_served(client, resource):
+                break
+            await asyncio.sleep(1.0)
+        else:
+            raise StartupFailed(f"{resource.plural}.{resource.group} is not served: apply the CRDs first", FAILED)
+
+
+async def has_claims(client: ApiClient) -> bool:
+    """Whether the server knows resource claims; sets that share some need them, all others do not."""
+    try:
+        return await _is_served(client, CLAIMS)
+    except StartupFailed as refused:
+        _log.warning("resource claims are left alone", reason=str(refused))
+        return False
+
+
+async def has_compute_domains(client: ApiClient, settings: Settings) -> bool:
+    """Whether the server knows compute domains. Where the configuration asks for them it has to."""
+    try:
+        found = await _is_served(client, COMPUTE_DOMAINS)
+    except StartupFailed as refused:
+        if settings.mnnvl_enabled:
+            raise StartupFailed(str(refused), NO_COMPUTE_DOMAINS) from refused
+        _log.warning("compute domains are left alone", reason=str(refused))
+        return False
+    if settings.mnnvl_enabled and not found:
+        name = f"{COMPUTE_DOMAINS.plural}.{COMPUTE_DOMAINS.group}"
+        raise StartupFailed(
+            f"network.autoMNNVLEnabled: {name} is not served: install the driver that brings it, or switch it off",
+            NO_COMPUTE_DOMAINS,
+        )
+    return found
+
+
+async def _is_served(client: ApiClient, resource: Resource) -> bool:
+    try:
+        await client.read(path_of(resource).collection(), {"limit": "1"})
+    except (NotFound, TransportError):
+        return False
+    except ClientError as error:
+        raise StartupFailed(f"{resource.plural}.{resource.group} cannot be read: {error}", FAILED) from error
+    return True
+
+
+async def synchronise(client: ApiClient, change_applier: ChangeApplier, settings: Settings) -> None:
+    """Raises `StartupFailed`."""
+    name = settings.default_topology
+    if not settings.topology_enabled:
+        await _clean_up(client, change_applier, name)
+    elif not settings.levels:
+        if await _repeated(lambda: _topology(client, name)) is None:
+            raise StartupFailed(f'ClusterTopology "{name}" not found: it is configured as the default', MISSING)
+    else:
+        await _repeated(lambda: _write(client, change_applier, settings))
+
+
+async def _write(client: ApiClient, change_applier: ChangeApplier, settings: Settings) -> None:
+    live = await _topology(client, settings.default_topology)
+    await change_applier.carry_out(default_topology(settings, live))
+    live = await _topology(client, settings.default_topology)
+    if live is None:
+        raise StartupFailed(f'ClusterTopology "{settings.default_topology}" vanished while it was written', FAILED)
+    await _write_twins(client, change_applier, settings, live)
+
+
+async def _write_twins(
+    client: ApiClient, change_applier: ChangeApplier, settings: Settings, live: ClusterTopology
+) -> None:
+    found: dict[tuple[Resource, str], Json | None] = {}
+    for backend in settings.backends.values():
+        for resource in backend.watches:
+            if not resource.namespaced:
+                found[resource, live.metadata.name] = await _get(client, resource, live.metadata.name)
+
+    def find(resource: Resource, namespace: str, name: str) -> Json | None:
+        return found.get((resource, name))
+
+    for scheduler, twin in twins_of(live, settings, find):
+        changes: tuple[Change, ...] = twin.changes
+        if not twin.in_sync and not changes and settings.backends[scheduler].manages_topologies:
+            raise StartupFailed(twin.message, FAILED)
+        await change_applier.carry_out(changes)
+
+
+async def _clean_up(client: ApiClient, change_applier: ChangeApplier, name: str) -> None:
+    """The default topology that an earlier start made goes; nothing else does, and nothing here is fatal."""
+    try:
+        live = await _topology(client, name)
+        if live is None or not is_managed(live):
+            return
+        await change_applier.carry_out(delete(CLUSTERTOPOLOGIES, live.metadata))
+        live = await _topology(client, name)
+        if live is not None:
+            await change_applier.carry_out(
+                without_finalizer(CLUSTERTOPOLOGIES, live.metadata, FINALIZER_CLUSTERTOPOLOGY)
+            )
+    except ClientError as error:
+        _log.warning("the default topology could not be removed", topology=name, error=str(error))
+
+
+async def _repeated(attempt: Any) -> Any:
+    """A server that is out of reach, or somebody who was quicker, is given another chance."""
+    for left in reversed(range(_TRIES)):
+        try:
+            return await attempt()
+        except ClientError as error:
+            if not left or not isinstance(error, (TransportError, Conflict)):
+                raise StartupFailed(f"topology synchronisation failed: {error}", FAILED) from error
+            await asyncio.sleep(_PAUSE_S)
+    raise AssertionError("unreachable")
+
+
+async def _topology(client: ApiClient, name: str) -> ClusterTopology | None:
+    try:
+        return await client.get(path_of(CLUSTERTOPOLOGIES).ref(name), ClusterTopology)
+    except NotFound:
+        return None
+
+
+async def _get(client: ApiClient, resource: Resource, name: str) -> Json | None:
+    try:
+        return await client.get(path_of(resource).ref(name))
+    except NotFound:
+        return None

@@ -1,0 +1,1 @@
+"""The scheduler: caches, cycles whenever something changed, and the work that they hand out."""

@@ -1,0 +1,202 @@
+"""What the scheduler looks at, and whether a view is new enough to decide on.
+
+Every view has to be asked for before the caches run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from spinney.api.builtin import node_resource_topology
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
+from spinney.api.builtin.resource_claim import ResourceClaim
+from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
+from spinney.api.kinds.topology import Topology
+from spinney.api.labels import POD_GROUP_NAME
+from spinney.api.meta import Kind
+from spinney.core.scheduling.gang.priorities import limits_class
+from spinney.core.scheduling.storage.volumes import Volumes, claims_of
+from spinney.drive.client.api import Selection
+from spinney.drive.client.codec import Broken
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.paths import Key, ResourcePath
+
+T = TypeVar("T")
+
+PODS = ResourcePath("", "v1", "pods")
+NODES = ResourcePath("", "v1", "nodes", namespaced=False)
+EVENTS = ResourcePath("", "v1", "events")
+CLAIMS = ResourcePath("", "v1", "persistentvolumeclaims")
+VOLUMES = ResourcePath("", "v1", "persistentvolumes", namespaced=False)
+STORAGE_CLASSES = ResourcePath("storage.k8s.io", "v1", "storageclasses", namespaced=False)
+PRIORITY_CLASSES = ResourcePath("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
+BUDGETS = ResourcePath("policy", "v1", "poddisruptionbudgets")
+QUOTAS = ResourcePath("", "v1", "resourcequotas")
+RESOURCE_CLAIMS = ResourcePath("resource.k8s.io", "v1", "resourceclaims")
+NODE_ZONES = ResourcePath(
+    node_resource_topology.GROUP, node_resource_topology.VERSION, node_resource_topology.PLURAL, namespaced=False
+)
+
+
+def path_of(kind: type[Kind]) -> ResourcePath:
+    return ResourcePath(kind.GROUP, kind.VERSION, kind.PLURAL, kind.NAMESPACED)
+
+
+PODGROUPS = path_of(PodGroup)
+QUEUES = path_of(Queue)
+TOPOLOGIES = path_of(Topology)
+CLUSTER_TOPOLOGIES = path_of(ClusterTopology)
+
+NEEDED = (PODGROUPS, QUEUES, TOPOLOGIES)
+"""Kinds without which there is nothing to schedule by."""
+
+_SHOWN = 200
+_OTHERS = "~"  # no namespace begins with it
+
+
+class SchedulerCaches:
+    """The caches, by what they hold. `names`: whose pods are ours; pods of everybody are seen."""
+
+    def __init__(self, caches: SharedCaches, names: frozenset[str], optional_caches: OptionalCaches) -> None:
+        def groups(pod: Pod) -> tuple[str, ...]:
+            name = pod.metadata.annotations.get(POD_GROUP_NAME, "")
+            if pod.spec.scheduler_name in names:
+                return (f"{pod.metadata.namespace}/{name}",)
+            return (f"{_OTHERS}{pod.metadata.namespace}/{name}",) if name else ()
+
+        def claims(pod: Pod) -> tuple[str, ...]:
+            return tuple([f"{pod.metadata.namespace}/{name}" for name in claims_of(pod)]) if pod.spec.volumes else ()
+
+        def view(resource: ResourcePath, kind: type[T]) -> Cache[T]:
+            return caches.cache(Selection(resource), kind)
+
+        self.pods: Cache[Pod] = caches.cache(Selection(PODS), Pod, indexes={"group": groups, "claim": claims})
+        self.nodes = view(NODES, Node)
+        self.podgroups = view(PODGROUPS, PodGroup)
+        self.queues = view(QUEUES, Queue)
+        self.topologies = view(TOPOLOGIES, Topology)
+        self.cluster_topologies = optional_caches.expect(CLUSTER_TOPOLOGIES, ClusterTopology)
+        self.node_zones = optional_caches.expect(NODE_ZONES, NodeResourceTopology)
+        self.resource_claims = optional_caches.expect(RESOURCE_CLAIMS, ResourceClaim)
+        self.priority_classes = view(PRIORITY_CLASSES, PriorityClass)
+        self.budgets = view(BUDGETS, PodDisruptionBudget)
+        self.quotas: Cache[ResourceQuota] = caches.cache(
+            Selection(QUOTAS), ResourceQuota, indexes={"namespace": lambda quota: (quota.metadata.namespace,)}
+        )
+        self.claims = view(CLAIMS, PersistentVolumeClaim)
+        self.volumes = view(VOLUMES, PersistentVolume)
+        self.storage_classes = view(STORAGE_CLASSES, StorageClass)
+        self.volume_lookups = Volumes(
+            lambda namespace, name: self.claims.get((namespace, name)),
+            lambda name: self.volumes.get(("", name)),
+            lambda name: self.storage_classes.get(("", name)),
+            lambda namespace, name: self.pods.by("claim", f"{namespace}/{name}"),
+        )
+        self.pods.subscribe(lambda change: _confirm_seen(self.pods, change))
+        self.podgroups.subscribe(lambda change: _confirm_seen(self.podgroups, change))
+        self.claims.subscribe(lambda change: _confirm_seen(self.claims, change))
+        self.queues.subscribe(lambda change: _confirm_seen(self.queues, change))
+        self._unreadable: dict[Key, dict[Key, str]] = {}  # problems of pods, by group
+        self._named_by: dict[Key, Key] = {}  # the group of each of those pods
+        self.pods.subscribe_broken(self._note_unreadable)
+
+    @property
+    def all(self) -> list[Cache[Any]]:
+        found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
+        found += [self.priority_classes, self.budgets, self.quotas, self.claims, self.volumes, self.storage_classes]
+        return [*found, self.cluster_topologies, self.node_zones, self.resource_claims]
+
+    @property
+    def written_by_leaders(self) -> list[Cache[Any]]:
+        """What a leader writes and the next one decides on."""
+        return [self.pods, self.podgroups, self.claims]
+
+    async def wait_synced(self) -> None:
+        for cache in self.all:
+            await cache.wait_synced()
+
+    @property
+    def synced(self) -> bool:
+        return all(cache.synced for cache in self.all)
+
+    def is_limited(self, namespace: str, priority_class: str) -> bool:
+        """Whether a quota says how many pods of the namespace may be of the class."""
+        return any(limits_class(quota, priority_class) for quota in self.quotas.by("namespace", namespace))
+
+    def pods_of(self, group: Key) -> list[Pod]:
+        """Our pods that name the group, in the order of their names."""
+        return self.pods.by("group", f"{group[0]}/{group[1]}")
+
+    def is_of_others(self, group: Key) -> bool:
+        """Whether pods name the group, and none of them is ours."""
+        value = f"{group[0]}/{group[1]}"
+        return bool(self.pods.by("group", _OTHERS + value)) and not self.pods.by("group", value)
+
+    def unreadable(self, namespace: str, name: str) -> str:
+        """What of a gang can not be read, as a sentence; "" if there is nothing."""
+        group = self.podgroups.broken.get((namespace, name))
+        if group is not None:
+            return f"PodGroup {name} can not be read: {group.problem[:_SHOWN]}"
+        pods = self._unreadable.get((namespace, name))
+        if not pods:
+            return ""
+        key, problem = min(pods.items())
+        more = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
+        return f"pod {'/'.join(key)} can not be read: {problem[:_SHOWN]}{more}"
+
+    def group_of_unreadable(self, thing: Broken) -> Key:
+        """The group that a pod named when it could be read, or as far as that can be told."""
+        pod = self.pods.get(thing.key)
+        annotations = pod.metadata.annotations if pod is not None else thing.annotations
+        return (thing.key[0], annotations.get(POD_GROUP_NAME, ""))
+
+    def _note_unreadable(self, before: Broken | None, after: Broken | None) -> None:
+        if before is not None:
+            group = self._named_by.pop(before.key)
+            del self._unreadable[group][before.key]
+            if not self._unreadable[group]:
+                del self._unreadable[group]
+        if after is not None:
+            group = self._named_by[after.key] = self.group_of_unreadable(after)
+            self._unreadable.setdefault(group, {})[after.key] = after.problem
+
+    def is_seen(self, cache: Cache[Any], key: Key) -> bool:
+        """Whether what we wrote to an object has been seen."""
+        return _is_shown(cache, key)
+
+    def is_fresh(self, group: Key) -> bool:
+        """Whether what we wrote to a group and its pods has been seen."""
+        if not _is_shown(self.podgroups, group):
+            return False
+        if not self.pods.expectations.pending:
+            return True
+        return all(_is_shown(self.pods, (pod.metadata.namespace, pod.metadata.name)) for pod in self.pods_of(group))
+
+
+def group_of(pod: Pod) -> Key:
+    """The group a pod names; without one the name is empty."""
+    return (pod.metadata.namespace, pod.metadata.annotations.get(POD_GROUP_NAME, ""))
+
+
+def _is_shown(cache: Cache[Any], key: Key) -> bool:
+    pending = cache.expectations.pending.get(key)
+    if pending is None:
+        return True
+    if not cache.shows(key, pending):
+        return False
+    cache.expectations.forget(key, pending)
+    return True
+
+
+def _confirm_seen(cache: Cache[Any], change: Change[Any]) -> None:
+    """Own writes that a change shows need not be remembered."""
+    if cache.expectations.pending:
+        _is_shown(cache, change.key)

@@ -1,0 +1,453 @@
+"""One cycle: what changed is read again, gangs that are due are decided in order, what has to be done is handed out.
+
+It writes nothing and waits for nothing: it answers with acts, and hears from whoever did them. Reservations are made
+the moment a gang is decided, so that the next one sees them. Never decides on a gang whose own writes are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import structlog
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import EXPLANATION, KAI_NODE_POOL, PLAN
+from spinney.api.placement.problem import Consolidate
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.consolidation_limits import limits_of
+from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.gang.staleness import is_owned_by_podgang
+from spinney.core.scheduling.plan import Plan
+from spinney.core.scheduling.reporting import WriteFailure, awaiting_volumes
+from spinney.core.scheduling.reporting.conditions import alike
+from spinney.drive.client.paths import Key
+from spinney.drive.election.leader_election import LeadershipLost
+from spinney.drive.scheduler.caches import SchedulerCaches
+from spinney.drive.scheduler.cycle.actions import Action, DiscardRecord, ResumePlan, Step
+from spinney.drive.scheduler.cycle.allocation import Allocator, PartialAllocation
+from spinney.drive.scheduler.cycle.gang_reader import GangReader
+from spinney.drive.scheduler.cycle.grace_periods import GracePeriod, UngroupedPods
+from spinney.drive.scheduler.cycle.min_runtime import MinRuntime
+from spinney.drive.scheduler.cycle.move_reservations import MoveReservations
+from spinney.drive.scheduler.cycle.nominated_plans import NominatedPlans
+from spinney.drive.scheduler.cycle.plan_review import PlanReview
+from spinney.drive.scheduler.cycle.preemption import Preemptor
+from spinney.drive.scheduler.cycle.queue_accounting import QueueAccounting
+from spinney.drive.scheduler.cycle.reservations import Reservations
+from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.drive.scheduler.cycle.stale_gangs import EvictStale, MarkStale, StaleGangs
+from spinney.drive.scheduler.execution.plan_executor import TaskResult, TaskStatus
+from spinney.drive.scheduler.execution.plan_store import RecordReader, RejectedRecord
+from spinney.drive.scheduler.metrics import Metrics
+from spinney.drive.scheduler.settings import Settings
+from spinney.drive.scheduler.status.status_writer import GangReporter, StatusWriter
+
+_RETRY_S = 0.01
+_FAILED_RETRY_S = 1.0
+_LONGEST_RETRY_S = 30.0
+_MOST_DOUBLINGS = 32
+_LONGEST_HOLD_S = 1.0
+_VOLUMES_RECHECK_S = 5.0
+_CONFIRM_S = 0.5
+
+_WaitingPlan = tuple[GangState, Callable[[], Action | None]]
+"""A gang whose plan waits for others to leave, and how to look after it."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Cycle:
+    """`requeue_after` asks to be called back for a key after so many seconds.
+
+    `confirmed_at`: when the Lease was asked that last said that we lead; None: nobody is elected.
+    """
+
+    def __init__(
+        self,
+        views: SchedulerCaches,
+        cluster: Cluster,
+        scheduling_queue: SchedulingQueue,
+        context: Callable[[], Context],
+        settings: Settings,
+        clock: Clock,
+        records: RecordReader,
+        requeue_after: Callable[[Key, float], None],
+        status_writer: StatusWriter,
+        metrics: Metrics,
+        confirmed_at: Callable[[], float] | None = None,
+    ) -> None:
+        self._views = views
+        self._metrics = metrics
+        self._confirmed_at = confirmed_at
+        self._cluster = cluster
+        self._scheduling_queue = scheduling_queue
+        self._context = context
+        self._settings = settings
+        self._clock = clock
+        self._records, epoch = records, records.term.epoch
+        self._requeue_after = requeue_after
+        self._session = PlacementSession(cluster, settings.strategy, settings.budget, scheduling_queue.reserved)
+        self._queue_accounting = QueueAccounting(views.queues)
+        self._reservations = Reservations(views, cluster, epoch, clock, self._reread_gang)
+        self._min_runtime = MinRuntime(views, cluster, scheduling_queue, self._queue_accounting, clock, requeue_after)
+        self._gang_reader = GangReader(views, cluster, scheduling_queue, self._session, self._min_runtime, context)
+        self._move_reservations = MoveReservations(cluster, clock, requeue_after)
+        self._reporter = GangReporter(status_writer, cluster, settings.node_pool)
+        self._plan_review = PlanReview(views, cluster, scheduling_queue, self._min_runtime, self._gang_reader)
+        self._nominated_plans = NominatedPlans(
+            views,
+            cluster,
+            scheduling_queue,
+            self._reservations,
+            self._move_reservations,
+            self._gang_reader,
+            self._queue_accounting,
+            self._session,
+            self._plan_review,
+            records,
+        )
+        self._stale_gangs = StaleGangs(views, cluster, settings, clock, requeue_after)
+        self._grace_period = GracePeriod(clock, settings.incomplete_grace_s, requeue_after)
+        self._ungrouped_pods = UngroupedPods(
+            scheduling_queue, clock, settings.incomplete_grace_s, requeue_after, status_writer
+        )
+        self._allocator = Allocator(
+            cluster,
+            scheduling_queue,
+            self._gang_reader,
+            self._queue_accounting,
+            self._session,
+            Preemptor(views.budgets, cluster, self._session, self._session.options, self._gang_reader.running_gang),
+            self._reservations,
+            self._nominated_plans,
+            self._reporter,
+            clock,
+            metrics,
+        )
+        self._improved = -1
+
+    def _reread_gang(self, key: Key) -> None:
+        """Members of a gang need not go after all: whoever is decided next counts them, for room and for queues."""
+        self._gang_reader.reread(key)
+        entry = self._scheduling_queue.entries.get(key)
+        if entry is not None:
+            self._queue_accounting.charge(entry)
+        self._requeue_after(key, 0.0)
+
+    # Acts
+
+    def steps(self) -> Iterator[Step]:
+        """What is to be done now. Others may run between two steps; what they change is seen in the next cycle."""
+        began_s = self._clock.monotonic()
+        if self._session.renew():
+            self._queue_accounting.renew(self._cluster.inventory.resources, self._scheduling_queue.entries.values())
+            self._scheduling_queue.touch_all()
+        if self._improved != self._cluster.improved:
+            self._scheduling_queue.changed.update(self._scheduling_queue.waits)
+        yield from self._read_changed()
+        if self._improved != self._cluster.improved:
+            self._improved = self._cluster.improved
+            self._scheduling_queue.retry_refused()
+        self._requeue_nominated()
+        read_s = self._clock.monotonic() - began_s
+        yield from self._decide(self._queue_accounting.sort(self._scheduling_queue, self._scheduling_queue.due))
+        self._metrics.cycle(self._clock.monotonic() - began_s, read_s)
+
+    def finished(self, act: Action, task_result: TaskResult) -> None:
+        """The work on a gang is done, well or not: it is looked at again."""
+        key, task_status = act.key, task_result.task_status
+        entry = self._scheduling_queue.entries.get(key)
+        if entry is None:
+            return
+        entry.busy = False
+        if task_result.failures:
+            self._failed(entry, act, task_result.failures)
+        if task_status is TaskStatus.AWAITS_VOLUMES:
+            self._await_volumes(entry)
+            return
+        self._scheduling_queue.waits_for_volumes.pop(key, None)
+        entry.volumes_since = None
+        if task_status is TaskStatus.DONE:
+            entry.failures = 0
+            entry.failure, entry.probes = "", entry.probes and isinstance(act, MarkStale)
+        else:
+            entry.refused_at = None
+            delay_s = _LONGEST_RETRY_S if task_status is TaskStatus.REFUSED else _backoff_s(task_status, entry.failures)
+            entry.failures += 1
+            entry.not_before = self._clock.monotonic() + delay_s
+            self._requeue_after(key, delay_s)
+        self._scheduling_queue.touch(key)
+
+    def _failed(self, entry: GangState, act: Action, failures: Sequence[WriteFailure]) -> None:
+        """The gang, the log and whoever asks hear what the API server said; the same is logged once."""
+        first = failures[0]
+        entry.probes = entry.probes or first.write == "bind"
+        is_news, entry.failure = not alike(entry.failure, first.event.message), first.event.message
+        if is_news:
+            _log.warning(
+                "a write was refused", gang=entry.name, write=first.write, writes=len(failures), reason=entry.failure
+            )
+        if not isinstance(act, EvictStale):
+            self._reporter.explain_failures(entry, failures)
+        elif is_news:
+            self._reporter.note(entry, first.event)
+
+    def _await_volumes(self, entry: GangState) -> None:
+        """Its claims are looked at when they change, and now and then."""
+        if entry.volumes_since is None:
+            entry.volumes_since = self._clock.monotonic()
+        self._scheduling_queue.waits_for_volumes[entry.key] = None
+        if entry.reading is not None:
+            self._reporter.submit(entry, awaiting_volumes(entry.reading))
+        self._requeue_after(entry.key, _VOLUMES_RECHECK_S)
+
+    def _act_on(self, entry: GangState, decide_action: Callable[[], Action | None]) -> Action | None:
+        """What is to be done for a gang; our own mistake about one gang is no harm to the others."""
+        try:
+            act = decide_action()
+        except LeadershipLost:
+            raise
+        except Exception as error:
+            _log.error("a gang could not be decided", gang=entry.name, exc_info=error)
+            self._views.podgroups.complain(entry.key, error)
+            self._reservations.release(entry)
+            self._scheduling_queue.dequeue(entry)
+            entry.not_before = self._clock.monotonic() + _LONGEST_RETRY_S
+            self._requeue_after(entry.key, _LONGEST_RETRY_S)
+            return None
+        self._views.podgroups.recover(entry.key)
+        self._queue_accounting.charge(entry)
+        entry.busy = act is not None
+        return act
+
+    # Reading
+
+    def _read_changed(self) -> Iterator[Step]:
+        """Plans that wait for others to leave come last: what these and everybody else use of their queues counts."""
+        context = self._context()
+        waits: list[_WaitingPlan] = []
+        for key in self._scheduling_queue.pop_changed():
+            entry = self._scheduling_queue.entry(key)
+            if not entry.busy:
+                yield self._act_on(entry, partial(self._read, entry, context, waits))
+        for entry, check in waits:
+            if entry.key not in self._scheduling_queue.changed:
+                yield self._act_on(entry, check)
+
+    def _read(self, entry: GangState, context: Context, waits: list[_WaitingPlan]) -> Action | None:
+        group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
+        if group is None:
+            if entry.group is not None:
+                self._records.forget(entry.group.metadata.uid)
+            self._forget_gang(entry)
+            self._ungrouped_pods.check(entry, pods)
+            return None
+        if group.metadata.labels.get(KAI_NODE_POOL, "") != self._settings.node_pool:
+            self._forget_gang(entry)
+            return None
+        entry.unsettled = not self._views.is_fresh(entry.key)
+        if entry.unsettled:
+            self._scheduling_queue.due.pop(entry.key, None)
+            if entry.reading is None and PLAN in group.metadata.annotations:
+                self._reserve_recorded(entry, group, pods, context)
+            return None
+        found = self._records.read(group.metadata)
+        before, entry.group = entry.reading, group
+        if before is None and self._grace_period.is_gathering(entry, group, pods):
+            return None
+        was_limited, entry.limits = entry.limits, self._limits(group)
+        self._gang_reader.read(entry, group, pods, context)
+        self._min_runtime.check(entry)
+        self._move_reservations.expire(entry.key)
+        if isinstance(found, RejectedRecord):
+            return self._discard(entry, group, pods, found)
+        if found is not None:
+            return self._resume(entry, group, found, pods, waits)
+        self._gang_reader.finish_plan(entry)
+        assert entry.reading is not None
+        runs, is_mistaken = bool(entry.reading.gang.running), bool(entry.reading.mistake)
+        act = self._stale_gangs.check(group, pods, runs, is_mistaken=is_mistaken)
+        if act is not None and entry.not_before <= self._clock.monotonic():
+            return act
+        same = before == entry.reading and was_limited == entry.limits
+        if same and (entry.refused_at == self._cluster.improved or self._keeps_its_reservations(entry)):
+            return None
+        self._reservations.release(entry)
+        return self._queue(entry, group)
+
+    def _limits(self, group: PodGroup) -> Consolidate | None:
+        """How much may be moved for a gang: requests count only where whoever runs the scheduler has said so."""
+        by_itself, asks = self._settings.consolidate, self._settings.moves_on_request
+        return limits_of(group.metadata.annotations, by_itself) if asks else by_itself
+
+    def _reserve_recorded(self, entry: GangState, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
+        """A plan was found on a gang that may not be decided on yet: its seats are nobody else's meanwhile (INV1)."""
+        entry.group, entry.in_flight = group, True
+        self._gang_reader.read(entry, group, pods, context)
+        found = self._records.read(group.metadata)
+        if isinstance(found, Plan):
+            self._reservations.reserve_recorded(entry, found, pods)
+
+    def _keeps_its_reservations(self, entry: GangState) -> bool:
+        """Whether a plan of it is about to be tried again: nobody overtakes it meanwhile."""
+        left_s = entry.not_before - self._clock.monotonic()
+        if not entry.assignments or entry.victims or not 0.0 < left_s <= _LONGEST_HOLD_S:
+            return False
+        self._requeue_after(entry.key, left_s)
+        return True
+
+    def _forget_gang(self, entry: GangState) -> None:
+        """There is no such group (any more), or it is of another node pool."""
+        self._reservations.release(entry)
+        self._scheduling_queue.dequeue(entry)
+        self._scheduling_queue.set_base(entry, "")
+        self._session.forget(entry.name)
+        self._scheduling_queue.requeue_tied(entry.name)
+        self._reporter.forget(entry)
+        self._stale_gangs.forget(entry.key)
+        self._min_runtime.forget(entry.key)
+        self._move_reservations.open(entry.key)
+        entry.group = entry.reading = None
+
+    def _discard(self, entry: GangState, group: PodGroup, pods: Sequence[Pod], why: RejectedRecord) -> Action | None:
+        """A record that is not a plan: nothing is reserved, bound or evicted for it."""
+        self._reservations.release(entry)
+        self._scheduling_queue.dequeue(entry)
+        if entry.not_before > self._clock.monotonic() or (why.is_foreign and not self._is_confirmed(entry, why)):
+            return None
+        waiting = [pod for pod in pods if pod.is_here and not pod.spec.node_name] if why.has_binder else []
+        return DiscardRecord(entry.key, group.metadata, why, tuple(waiting))
+
+    def _is_confirmed(self, entry: GangState, why: RejectedRecord) -> bool:
+        """Whether the Lease has said that it is still ours since a record under another one was found."""
+        if self._confirmed_at is None:
+            return True
+        if entry.foreign is None or entry.foreign[0] != why.message:
+            entry.foreign = (why.message, self._clock.monotonic())
+        if self._confirmed_at() > entry.foreign[1]:
+            entry.foreign = None
+            return True
+        self._requeue_after(entry.key, _CONFIRM_S)
+        return False
+
+    def _resume(
+        self, entry: GangState, group: PodGroup, plan: Plan, pods: Sequence[Pod], waits: list[_WaitingPlan]
+    ) -> Action | None:
+        """Go on with a plan that is recorded, in the place it says."""
+        self._scheduling_queue.dequeue(entry)
+        entry.in_flight = True
+        if entry.not_before > self._clock.monotonic():
+            return None
+        if plan.state == "wait":
+            waits.append((entry, partial(self._nominated_plans.resume, entry, group, plan, pods)))
+            return None
+        too_late_s = (entry.volumes_since or self._clock.monotonic()) + self._settings.volumes_s
+        refused = self._refused(entry, group, plan, pods)
+        give_up = too_late_s <= self._clock.monotonic()
+        plan_task = self._reservations.resume(entry, group, plan, pods, refused=refused, give_up=give_up)
+        return ResumePlan(entry.key, plan_task, next(iter(refused.values()), ""))
+
+    def _refused(self, entry: GangState, group: PodGroup, plan: Plan, pods: Sequence[Pod]) -> dict[str, str]:
+        """Seats of a plan that somebody else made, and that nobody may take now, by uid: judged before any is kept."""
+        if not self._records.is_taken_over(group.metadata.uid):
+            return {}
+        self._reservations.release(entry)
+        waiting = {pod.metadata.uid for pod in pods if not pod.spec.node_name}
+        return self._plan_review.assignments(
+            entry, [assignment for assignment in plan.assignments if assignment.uid in waiting]
+        )
+
+    def _queue(self, entry: GangState, group: PodGroup) -> Action | None:
+        """A gang without a plan: is it to be decided, told something, or left in peace?
+
+        A gang begins with all its pods where the last gates are about to go: the domain is chosen for all of them.
+        """
+        reading = entry.reading
+        assert reading is not None
+        if reading.mistake:
+            self._scheduling_queue.dequeue(entry)
+            self._reporter.explain(entry, reading, None)
+            return None
+        if not reading.ready:
+            self._scheduling_queue.dequeue(entry)
+            is_gated = reading.gated and not is_owned_by_podgang(group)  # the gates of those are their operator's
+            if self._grace_period.is_over(entry) and (any(reading.held) or any(reading.waiting.values()) or is_gated):
+                self._reporter.explain(entry, reading, None)
+            return None
+        if reading.gated and not reading.gang.running and not self._grace_period.is_over(entry):
+            self._scheduling_queue.dequeue(entry)
+            return None
+        if not reading.held and not reading.gated:
+            entry.incomplete_since = None
+        if any(reading.waiting.values()):
+            self._scheduling_queue.enqueue(entry)
+        else:
+            self._scheduling_queue.dequeue(entry)
+            is_held = bool(reading.held) and self._grace_period.is_over(entry)
+            if is_held or group.status.scheduling_conditions or EXPLANATION in group.metadata.annotations:
+                self._reporter.explain_placed(entry, None, [])
+        return None
+
+    # Deciding
+
+    def _requeue_nominated(self) -> None:
+        """Who waits for others to leave is asked again with everybody else: the first in order gets the room."""
+        if not self._scheduling_queue.due:
+            return
+        for key in list(self._scheduling_queue.nominated):
+            entry = self._scheduling_queue.entries[key]
+            self._reservations.release(entry)
+            del self._scheduling_queue.nominated[key]
+            self._scheduling_queue.due[key] = None
+
+    def _decide(self, order: Sequence[GangState]) -> Iterator[Step]:
+        """Minimums first, in order; then whatever is beyond them."""
+        partials: list[PartialAllocation] = []
+        for entry in order:
+            if not self._is_its_turn(entry):
+                continue
+            yield self._act_on(
+                entry, self._with_reservations(entry, partial(self._allocator.decide_minimum, entry, partials))
+            )
+        for allocation in partials:
+            if self._is_its_turn(allocation.entry):
+                yield self._act_on(
+                    allocation.entry,
+                    self._with_reservations(allocation.entry, partial(self._allocator.decide_extras, allocation)),
+                )
+            else:
+                self._reservations.release(allocation.entry)
+                self._scheduling_queue.touch(allocation.entry.key)
+
+    def _with_reservations(
+        self, entry: GangState, decide_action: Callable[[], Action | None]
+    ) -> Callable[[], Action | None]:
+        """Decide with the places that are kept for it."""
+        if not self._move_reservations.has_any(entry.key):
+            return decide_action
+
+        def decide() -> Action | None:
+            opened, before = self._move_reservations.open(entry.key), len(entry.assignments)
+            act = decide_action()
+            self._move_reservations.close(entry.key, opened, list(entry.assignments.values())[before:])
+            return act
+
+        return decide
+
+    def _is_its_turn(self, entry: GangState) -> bool:
+        if entry.key in self._scheduling_queue.changed or entry.busy or entry.key not in self._scheduling_queue.due:
+            return False
+        entry.unsettled = not self._views.is_fresh(entry.key)
+        if entry.unsettled or self._gang_reader.has_victims_leaving(entry.key):
+            return False
+        return entry.not_before <= self._clock.monotonic() and self._session.is_current
+
+
+def _backoff_s(task_status: TaskStatus, failures: int) -> float:
+    """Longer each time."""
+    base_s = _FAILED_RETRY_S if task_status is TaskStatus.FAILED else _RETRY_S
+    return min(base_s * 2.0 ** min(failures, _MOST_DOUBLINGS), _LONGEST_RETRY_S)

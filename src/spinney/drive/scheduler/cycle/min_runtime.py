@@ -1,0 +1,107 @@
+"""Gangs that began too short a time ago to be preempted, as their queues say (`preemptMinRuntime`).
+
+When a gang began is read off its PodGroup, so that the time goes on across restarts. Nobody who was refused because of
+it is forgotten: when the time is over, everybody who waits is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from spinney.api.clock import Clock
+from spinney.api.kinds.queue import Queue
+from spinney.api.labels import KAI_LAST_START_TIMESTAMP
+from spinney.core.expansion.objects import seconds
+from spinney.core.scheduling.cluster import Cluster
+from spinney.drive.client.informers.cache import Change
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import SchedulerCaches
+from spinney.drive.scheduler.cycle.queue_accounting import QueueAccounting
+from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
+
+
+class MinRuntime:
+    """`requeue_after` asks to be called back for a key after so many seconds."""
+
+    def __init__(
+        self,
+        views: SchedulerCaches,
+        cluster: Cluster,
+        scheduling_queue: SchedulingQueue,
+        queue_accounting: QueueAccounting,
+        clock: Clock,
+        requeue_after: Callable[[Key, float], None],
+    ) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._scheduling_queue = scheduling_queue
+        self._queue_accounting = queue_accounting
+        self._clock = clock
+        self._requeue_after = requeue_after
+        self._future_starts: dict[
+            Key, tuple[str, float]
+        ] = {}  # beginnings that are still to come, and when they were read
+        self._protected: set[Key] = set()  # those that somebody would have preempted
+        views.queues.subscribe(self._on_queue)
+
+    def is_protected(self, entry: GangState) -> bool:
+        """Whether a gang may not be preempted yet; it is looked at again when it may."""
+        left_s = self._left_s(entry)
+        if left_s > 0 and entry.key not in self._protected:
+            self._protected.add(entry.key)
+            self._requeue_after(entry.key, left_s)
+        return left_s > 0
+
+    def check(self, entry: GangState) -> None:
+        """A gang was read: perhaps its time is over."""
+        if entry.key not in self._protected:
+            return
+        self._protected.discard(entry.key)
+        if entry.reading is not None and not self.is_protected(entry):
+            self._retry_refused(entry.reading.gang.priority)
+
+    def forget(self, key: Key) -> None:
+        """There is no such gang any more."""
+        self._protected.discard(key)
+        self._future_starts.pop(key, None)
+
+    def _left_s(self, entry: GangState) -> float:
+        least_s = self._queue_accounting.queues.min_runtime_s(entry.reading.queue) if entry.reading is not None else 0.0
+        if not least_s or entry.group is None:
+            return 0.0
+        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")
+        return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._clock.now()
+
+    def _pods_began_s(self, entry: GangState) -> float:
+        """When the first of the pods that run did: the gang is not younger, whatever its PodGroup says."""
+        running = [pod for pod in self._views.pods_of(entry.key) if pod.spec.node_name and pod.is_here]
+        times = [_time(pod.status.start_time) for pod in running if pod.status.start_time]
+        return min(times, default=inf)
+
+    def _began_s(self, entry: GangState, text: str) -> float:
+        """A beginning that is still to come was at the latest when it was first read, whoever wrote it."""
+        began_s, now_s = _time(text), self._clock.now()
+        if began_s <= now_s:
+            self._future_starts.pop(entry.key, None)
+            return began_s
+        if self._future_starts.get(entry.key, ("", 0.0))[0] != text:
+            self._future_starts[entry.key] = (text, now_s)
+        return self._future_starts[entry.key][1]
+
+    def _retry_refused(self, priority: int) -> None:
+        if self._scheduling_queue.outranks(0, priority):
+            self._cluster.touch()
+
+    def _on_queue(self, change: Change[Queue]) -> None:
+        old, new = (each.spec.preempt_min_runtime if each is not None else "" for each in (change.old, change.new))
+        if old != new:
+            self._cluster.touch()
+
+
+def _time(text: str) -> float:
+    """What cannot be read was long ago."""
+    try:
+        return seconds(text)
+    except ValueError:
+        return 0.0

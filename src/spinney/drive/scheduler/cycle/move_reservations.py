@@ -1,0 +1,108 @@
+"""Places kept for pods that are moved: whoever their owner makes in their stead finds room there.
+
+A place is opened when the gang that it is kept for is decided, in the same breath, so that nobody else gets it. Never
+kept for ever: an owner who makes nobody anew loses it, and so does a process that ends after the move.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
+from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import group_of
+
+RESERVED_S = 60.0
+"""So long an owner may take to make a pod anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReservation:
+    """Room for the successor of a pod, until a time."""
+
+    pod: Pod
+    node: str
+    until_s: float
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+
+class MoveReservations:
+    """`requeue_after` asks to be called back for a key after so many seconds."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, requeue_after: Callable[[Key, float], None]) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._requeue_after = requeue_after
+        self._kept: dict[Key, dict[str, MoveReservation]] = {}
+
+    def keep(self, moves: Iterable[tuple[Pod, str]]) -> None:
+        """Room for pods that are about to be moved; one that is kept already, or has no room, is left as it is."""
+        for pod, node in moves:
+            key = group_of(pod)
+            reservation = MoveReservation(_successor(pod), node, self._clock.monotonic() + RESERVED_S)
+            if reservation.uid not in self._kept.get(key, ()):
+                self._take(key, reservation)
+                self._requeue_after(key, RESERVED_S)
+
+    def open(self, key: Key) -> list[MoveReservation]:
+        """Give the places of a gang free; those still good are answered."""
+        found = self._kept.pop(key, {})
+        for reservation in found.values():
+            self._cluster.release(reservation.uid)
+        return [reservation for reservation in found.values() if reservation.until_s > self._clock.monotonic()]
+
+    def close(self, key: Key, opened: Iterable[MoveReservation], taken: Iterable[str]) -> None:
+        """Keep the places of a gang that it has not taken: so many fewer as pods of it have seats now."""
+        nodes = Counter(taken)
+        left = []
+        for reservation in opened:
+            if nodes[reservation.node] > 0:
+                nodes[reservation.node] -= 1
+            else:
+                left.append(reservation)
+        for reservation in left[nodes.total() :]:
+            self._take(key, reservation)
+
+    def expire(self, key: Key) -> None:
+        """Nobody came in time."""
+        now_s = self._clock.monotonic()
+        for reservation in [
+            reservation for reservation in self._kept.get(key, {}).values() if reservation.until_s <= now_s
+        ]:
+            self._drop(key, reservation.uid)
+
+    def withdraw(self, pods: Iterable[Pod]) -> None:
+        """Pods that stay where they are need no other place."""
+        for pod in pods:
+            self._drop(group_of(pod), _successor(pod).metadata.uid)
+
+    def has_any(self, key: Key) -> bool:
+        return key in self._kept
+
+    def _drop(self, key: Key, uid: str) -> None:
+        kept = self._kept.get(key, {})
+        if kept.pop(uid, None) is not None:
+            self._cluster.release(uid)
+        if not kept:
+            self._kept.pop(key, None)
+
+    def _take(self, key: Key, reservation: MoveReservation) -> None:
+        self._cluster.reserve(reservation.pod, reservation.node)
+        if self._cluster.reserved_capacity(reservation.node) is ReservedCapacity.LOST:
+            self._cluster.release(reservation.uid)
+        else:
+            self._kept.setdefault(key, {})[reservation.uid] = reservation
+
+
+def _successor(pod: Pod) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{pod.metadata.uid}")
+    return msgspec.structs.replace(pod, metadata=metadata)

@@ -1,0 +1,285 @@
+"""Room for a gang that fits nowhere: who could be moved, who would have to go, and who must be left alone.
+
+Asks the engine and names pods; writes nothing and evicts nobody. Nobody is named whom a disruption budget protects, who
+is part of a plan that is being carried out, who has run too short a time for its queue, or who is as important as the
+gang that asks (INV7).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.policy import PodDisruptionBudget
+from spinney.api.placement.problem import Consolidate, Gang, Options
+from spinney.api.placement.result import Decision
+from spinney.core.scheduling.affinity.terms import has_terms
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.disruption_budgets import Budgets
+from spinney.core.scheduling.cycle.placement_session import PlacementSession, Places
+from spinney.core.scheduling.gang.members import order
+from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.numa_zones import zone_of
+from spinney.core.scheduling.queues.preemption import Candidate, QueuePreemption
+from spinney.drive.scheduler.caches import group_of
+
+_TRIES = 8
+"""So often victims are chosen anew when budgets do not allow all of them together."""
+
+MemberLocation = tuple[str, str, str, str]
+"""Members alike: gang, pod set, node, zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSelection:
+    """A decision, and the pods it is about: who goes for good, and who goes to which other node."""
+
+    decision: Decision
+    victims: tuple[Pod, ...] = ()
+    moves: tuple[tuple[Pod, str], ...] = ()
+
+    @property
+    def leaving(self) -> tuple[Pod, ...]:
+        return (*self.victims, *(pod for pod, _ in self.moves))
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGang:
+    """A gang that stands, as far as it may be disturbed. `in_flight`: a plan of it is being carried out.
+
+    `list_pods` shows its pods. `is_young`: it may be moved, but not preempted yet.
+    """
+
+    reading: ParsedGang
+    list_pods: Callable[[], Sequence[Pod]]
+    in_flight: bool = False
+    is_young: Callable[[], bool] = lambda: False
+
+    @property
+    def eviction_order(self) -> list[Pod]:
+        """Members in the order in which they are given up: the last one first."""
+        live = [pod for pod in self.list_pods() if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+        return sorted(live, key=order, reverse=True)
+
+
+class Preemptor:
+    """`budgets` are those there are whenever they are looked at.
+
+    `running_gang` answers with a gang by its name; None: it is not known (any more).
+    """
+
+    def __init__(
+        self,
+        budgets: Iterable[PodDisruptionBudget],
+        cluster: Cluster,
+        session: PlacementSession,
+        options: Options,
+        running_gang: Callable[[str], RunningGang | None],
+    ) -> None:
+        self._budgets = budgets
+        self._cluster = cluster
+        self._session = session
+        self._options = options
+        self._running_gang = running_gang
+
+    def decide(self, reading: ParsedGang, limits: Consolidate | None) -> VictimSelection:
+        """Where the minimum goes; at the cost of others only if there is no other way."""
+        gang = reading.gang
+        preempts = reading.preempts and self._session.has_lower_priority(gang)
+        if not preempts and limits is None:
+            return VictimSelection(self._session.minimum(gang))
+        known = self._session.known_refusal(gang, limits)
+        if known is not None:
+            return VictimSelection(known)
+        found = VictimSelection(self._session.minimum(gang)) if limits is not None else None
+        if found is not None and found.decision.outcome != "infeasible":
+            return found
+        if limits is not None:
+            found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
+        if preempts and (found is None or found.decision.outcome != "placed"):
+            found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True))
+        found = found or VictimSelection(self._session.minimum(gang))
+        self._session.refuse(gang, limits, found.decision)
+        return found
+
+    def decide_over_limit(
+        self, reading: ParsedGang, limits: Consolidate | None, queue_preemption: QueuePreemption
+    ) -> VictimSelection | None:
+        """Where the minimum goes once less important gangs have left its queue; None: it gets in by nobody's leaving.
+
+        Others are disturbed for room, wherever they are, only if what those leave is not enough.
+        """
+        gang, state = reading.gang, (queue_preemption.asked.queue, queue_preemption.freed_version)
+        if self._session.is_known_futile(gang, *state):
+            return None
+        for changes in ({}, {"consolidate": limits}, {"preempt": True}) if limits is not None else ({"preempt": True},):
+            found = self._ask(reading, msgspec.structs.replace(self._options, **changes), queue_preemption)
+            if found is not None:
+                return found
+        self._session.note_futile(gang, *state)
+        return None
+
+    def kept(self, gang: Gang) -> dict[str, Places]:
+        """Members that may not be moved for a gang, by the name of theirs."""
+        return self._kept(gang, Budgets(self._budgets, self._cluster.pending_victims), set(), True)[1]
+
+    def _ask(
+        self, reading: ParsedGang, options: Options, queue_preemption: QueuePreemption | None = None
+    ) -> VictimSelection | None:
+        """Whoever is over the budget is left alone in the next try, and whom it has to be near to from the first.
+
+        None: budgets allow nothing that would help, or relief is wanted and nobody's leaving brings it.
+        """
+        gang, budgets = reading.gang, Budgets(self._budgets, self._cluster.pending_victims)
+        excluded = self._affinity_pods(reading)
+        for _ in range(_TRIES):
+            kept, fixed = self._kept(gang, budgets, excluded, options.consolidate is not None)
+            if queue_preemption is None:
+                decision: Decision | None = self._session.disturbing(gang, options, fixed)
+            else:
+                decision = self._over_limit_decision(gang, options, fixed, queue_preemption)
+            if decision is None:
+                return None
+            selection = self._named_pods(decision, kept)
+            over = budgets.protected(selection.leaving)
+            if not over:
+                return self._with_remaining_victims(selection)
+            excluded |= over
+        return None
+
+    def _over_limit_decision(
+        self, gang: Gang, options: Options, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
+    ) -> Decision | None:
+        """The places that a gang gets once those have left whom the limit does not allow beside it."""
+        candidates = self._candidates(gang, fixed, queue_preemption)
+        gone = queue_preemption.victims(candidates)
+        if gone is None:
+            return None
+        decision = self._session.disturbing(gang, options, fixed, gone)
+        if decision.outcome != "placed":
+            return None
+        more = Counter(each.gang for each in decision.victims) - Counter(each.gang for each in gone)
+        for name in {each.gang: None for each in gone if each.gang not in more} if more else ():
+            rest = [each for each in decision.victims if each.gang != name]
+            if queue_preemption.allows(candidates, rest):
+                less = self._session.disturbing(gang, self._options, fixed, rest)
+                decision = less if less.outcome == "placed" else decision
+        return decision
+
+    def _candidates(
+        self, gang: Gang, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
+    ) -> list[Candidate]:
+        """Less important gangs of the queues that the limit is about."""
+        base = gang.tied_to.gang if gang.tied_to is not None else ""
+        weaker = [each.name for each in self._session.preemptible() if each.priority < gang.priority]
+        running_gangs = {
+            name: running_gang for name in weaker if (running_gang := self._running_gang(name)) is not None
+        }
+        queues = {name: running_gang.reading.queue for name, running_gang in running_gangs.items()}
+        inside = [name for name, queue in queues.items() if queue in queue_preemption.inside]
+        return [
+            Candidate(holder, queues[holder.gang.name], stays=holder.gang.name == base)
+            for holder in self._session.running_gangs(inside, fixed)
+        ]
+
+    def _kept(
+        self, gang: Gang, budgets: Budgets, excluded: set[str], moves: bool
+    ) -> tuple[set[str], dict[str, Places]]:
+        """Members that stay: their uids, and their places by gang."""
+        kept: set[str] = set()
+        fixed: dict[str, Places] = {}
+        for other in self._session.preemptible():
+            if other.name == gang.name or (not moves and other.priority >= gang.priority):
+                continue
+            running_gang = self._running_gang(other.name)
+            if (
+                running_gang is None
+                or running_gang.in_flight
+                or other.priority > gang.priority
+                or (not moves and running_gang.is_young())
+            ):
+                fixed[other.name] = self._session.places(other.name)
+                continue
+            if not (budgets or moves or excluded):
+                continue
+            eviction_order, members = running_gang.eviction_order, running_gang.reading.members
+            stay = (self._protected(eviction_order, budgets, moves) | excluded) & members.keys()
+            mine = {pod.metadata.uid: pod for pod in eviction_order if pod.metadata.uid in stay}
+            if mine:
+                kept.update(mine)
+                fixed[other.name] = [(members[uid], self._slot(pod)) for uid, pod in mine.items()]
+        return kept, fixed
+
+    def _affinity_pods(self, reading: ParsedGang) -> set[str]:
+        """Pods that the gang has to be near to, or that are like them."""
+        near = [affinity_terms.near for affinity_terms in reading.affinity_terms.values() if affinity_terms.near]
+        return {
+            pod.metadata.uid
+            for other in (self._session.preemptible() if near else ())
+            if (running_gang := self._running_gang(other.name)) is not None
+            for pod in running_gang.eviction_order
+            if any(
+                all(term.pod_selector.selects(*_namespace_and_labels(pod)) for term in affinity_terms)
+                for affinity_terms in near
+            )
+        }
+
+    def _protected(self, eviction_order: Sequence[Pod], budgets: Budgets, moves: bool) -> set[str]:
+        """Protected members; and where pods are to be moved, those that nobody would make anew or take anywhere."""
+        fixed = {pod.metadata.uid for pod in eviction_order if self._is_fixed(pod)} if moves else set()
+        return fixed | budgets.protected(eviction_order)
+
+    def _is_fixed(self, pod: Pod) -> bool:
+        return pod.metadata.controller is None or has_terms(pod) or self._cluster.affinity_index.repels(pod)
+
+    def _slot(self, pod: Pod) -> int:
+        return self._cluster.inventory.seat(pod.spec.node_name, zone_of(pod))
+
+    def _named_pods(self, decision: Decision, kept: set[str]) -> VictimSelection:
+        """Pods for the places that a decision names; of equal ones those go first that came last."""
+        taken: set[str] = set()
+
+        def choose(spot: MemberLocation) -> Pod:
+            running_gang = self._running_gang(spot[0])
+            assert running_gang is not None
+            for pod in running_gang.eviction_order:
+                uid = pod.metadata.uid
+                is_there = (running_gang.reading.members.get(uid), pod.spec.node_name, zone_of(pod)) == spot[1:]
+                if is_there and uid not in taken and uid not in kept:
+                    taken.add(uid)
+                    return pod
+            raise LookupError(f"no pod of {spot[0]} is left at {spot[1]} on {spot[2]}")
+
+        victims = [choose((each.gang, each.pods, each.node, each.zone)) for each in decision.victims]
+        moves = [
+            (choose((each.gang, each.pods, each.source, each.source_zone)), each.target) for each in decision.moves
+        ]
+        return VictimSelection(decision, tuple(victims), tuple(moves))
+
+    def _with_remaining_victims(self, selection: VictimSelection) -> VictimSelection:
+        """Whoever takes the last members of a gang takes those as well who have to go for others.
+
+        The plan of those others may never be recorded, or be given up: then what it was to take would be left behind,
+        below its minimum (INV7). So each plan is lawful by itself.
+        """
+        taken = {pod.metadata.uid for pod in selection.leaving}
+        fallen = {each.gang for each in selection.decision.victims if self._is_last(each.gang, taken)}
+        rest = [pod for pod in self._cluster.pending_victims if "/".join(group_of(pod)) in fallen] if fallen else []
+        return replace(selection, victims=(*selection.victims, *rest))
+
+    def _is_last(self, name: str, taken: set[str]) -> bool:
+        """Whether nobody of a gang stays but who has to go for others."""
+        running_gang = self._running_gang(name)
+        return running_gang is not None and all(
+            pod.metadata.uid in taken
+            for pod in running_gang.eviction_order
+            if pod.metadata.uid in running_gang.reading.members
+        )
+
+
+def _namespace_and_labels(pod: Pod) -> tuple[str, dict[str, str]]:
+    return pod.metadata.namespace, pod.metadata.labels

@@ -1,0 +1,182 @@
+"""Whose turn it is, and whose queue has nothing against it. What gangs use of their queues is kept in step.
+
+A gang that follows another one is decided after it (G12), whatever their ages are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from spinney.api.kinds.queue import Queue
+from spinney.api.placement.problem import Amounts
+from spinney.api.placement.result import Placement
+from spinney.core.placement.fair_share import share_out
+from spinney.core.placement.gang.running_gangs import pod_sets
+from spinney.core.scheduling.cluster import BASE
+from spinney.core.scheduling.gang.child_subsets import subsets
+from spinney.core.scheduling.gang.parsed_gang import ParsedGang, demand, is_choosy
+from spinney.core.scheduling.queues.preemption import QueuePreemption
+from spinney.core.scheduling.queues.tree import Key as Rank
+from spinney.core.scheduling.queues.tree import Queues, QueueUsage, Refusal
+from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
+
+
+class QueueAccounting:
+    """Queues, and what each entry is charged for. `freed_version` grows when a queue may have more room than before."""
+
+    def __init__(self, queues: Cache[Queue]) -> None:
+        self.queues = Queues(BASE)
+        self.freed_version = 0
+        self._preemptible: dict[str, Counter[int]] = {}  # gangs that are charged for and may go, by queue and priority
+        self._resources: tuple[str, ...] = BASE
+        self._cache = queues
+        queues.subscribe(self._on_queue)
+
+    def renew(self, resources: tuple[str, ...], entries: Iterable[GangState]) -> None:
+        """Amounts are on another axis: everybody is charged anew as they are read."""
+        self._resources = resources
+        self.queues = Queues(
+            resources, [queue for _, queue in sorted((each.metadata.name, each) for each in self._cache)]
+        )
+        self.freed_version += 1
+        self._preemptible = {}
+        for entry in entries:
+            entry.charge = None
+
+    def charge(self, entry: GangState) -> None:
+        """For members that have a node and for seats that are kept."""
+        reading = entry.reading
+        charge = _usage(reading, entry.assignments) if reading is not None else None
+        rank = reading.gang.priority if reading is not None else 0
+        if (charge, rank) == (entry.charge, entry.rank):
+            return
+        if entry.charge is not None:
+            self.freed_version += 1
+            self.queues.release(*entry.charge)
+            self._count(entry.charge, entry.rank, -1)
+        entry.charge, entry.rank = charge, rank
+        if charge is not None:
+            self.queues.allocate(*charge)
+            self._count(charge, rank, 1)
+
+    def refusal(self, reading: ParsedGang) -> Refusal | None:
+        """Why the queue will not have the minimum."""
+        return self.queues.verdict(*self._asked(reading))
+
+    def queue_preemption(self, reading: ParsedGang) -> QueuePreemption | None:
+        """What the limit of the queue, or of one above it, would have to be relieved of; None: of nobody who may go."""
+        asked = self._asked(reading)
+        over_limit_queue = self.queues.over_limit_queue(asked.queue, asked.amounts)
+        inside = frozenset(self.queues.below(over_limit_queue)) if over_limit_queue else frozenset[str]()
+        ranks = [rank for queue in inside for rank in self._preemptible.get(queue, ())]
+        if min(ranks, default=reading.gang.priority) >= reading.gang.priority:
+            return None
+        return QueuePreemption(self.queues, asked, inside, self.freed_version)
+
+    def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
+        """Why the queue will not have these places, where more may have been chosen than was asked about before.
+
+        `gone`: what those hold who leave for it.
+        """
+        if not is_choosy(reading.gang.root):
+            return None
+        with self.queues.supposing(gone=gone):
+            return self._verdict(reading, Counter(place.pods for place in places))
+
+    def choices(self, reading: ParsedGang) -> list[ParsedGang]:
+        """The gang with each choice of children that suffice, those first that ask for least of the queue."""
+        return [replace(reading, gang=gang) for gang in subsets(reading.gang, self._resources)]
+
+    def allows(self, entry: GangState, assignments: Iterable[str], beside: Sequence[QueueUsage] = ()) -> bool:
+        """Whether the queue has nothing against a gang with these seats, by uid, beside those who linger."""
+        charge = _usage(entry.reading, assignments) if entry.reading is not None else None
+        own = [entry.charge] if entry.charge is not None else []
+        with self.queues.supposing(gone=own, there=beside):
+            return charge is None or self.queues.verdict(*charge) is None
+
+    def allowance(self, reading: ParsedGang, left: Counter[str]) -> tuple[Counter[str], str]:
+        """How many of these pods beyond the minimum the queue has room for, by pod set: they share it; if none, why.
+
+        Where only some children of a group have to be there, a part of those left may be too few to begin: all or none.
+        """
+        refused = self._verdict(reading, left) if left else None
+        if refused is None:
+            return left, ""
+        allowed = Counter[str]() if is_choosy(reading.gang.root) else self._shared(reading, left)
+        return allowed, "" if allowed else refused.message
+
+    def _shared(self, reading: ParsedGang, left: Counter[str]) -> Counter[str]:
+        held = Counter(member.pods for member in reading.gang.running)
+        held.update({path: len(pods) - left[path] for path, pods in reading.waiting.items()})
+        least = {path: pods.min for path, pods in pod_sets(reading.gang).items()}
+        allowed: Counter[str] = Counter()
+
+        def give(path: str, most: int) -> int:
+            exceeds = partial(self._exceeds, reading, dict(allowed), path)
+            more = bisect(range(allowed[path] + 1, allowed[path] + most + 1), False, key=exceeds)
+            allowed[path] += more
+            return more
+
+        return +share_out(left, held, least, give)
+
+    def _exceeds(self, reading: ParsedGang, allowed: dict[str, int], path: str, count: int) -> bool:
+        return self._verdict(reading, Counter({**allowed, path: count})) is not None
+
+    def _verdict(self, reading: ParsedGang, pods: Counter[str]) -> Refusal | None:
+        return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
+
+    def _asked(self, reading: ParsedGang) -> QueueUsage:
+        return QueueUsage(reading.queue, demand(reading.gang, self._resources), reading.gang.preemptible)
+
+    def _count(self, charge: QueueUsage, rank: int, times: int) -> None:
+        if charge.preemptible:
+            ranks = self._preemptible.setdefault(charge.queue, Counter())
+            ranks[rank] += times
+            self._preemptible[charge.queue] = +ranks
+
+    def sort(self, scheduling_queue: SchedulingQueue, keys: Iterable[Key]) -> list[GangState]:
+        entries = [scheduling_queue.entries[key] for key in keys]
+        return sorted(
+            (each for each in entries if each.reading is not None), key=lambda each: self._rank(scheduling_queue, each)
+        )
+
+    def _rank(self, scheduling_queue: SchedulingQueue, entry: GangState) -> tuple[Rank, int]:
+        own = self._own_rank(entry)
+        namespace, _, name = entry.base.partition("/")
+        base = scheduling_queue.entries.get((namespace, name))
+        if base is None or base.reading is None or base.key not in scheduling_queue.due:
+            return own, 0
+        return max(own, self._own_rank(base)), 1
+
+    def _own_rank(self, entry: GangState) -> Rank:
+        reading, group = entry.reading, entry.group
+        assert reading is not None and group is not None
+        return self.queues.order(
+            reading.gang.priority, reading.queue, group.metadata.creation_timestamp, reading.gang.name
+        )
+
+    def _on_queue(self, change: Change[Queue]) -> None:
+        self.freed_version += 1
+        if change.new is not None:
+            self.queues.put(change.new)
+        else:
+            self.queues.remove(change.key[1])
+
+
+def _usage(reading: ParsedGang, assignments: Iterable[str]) -> QueueUsage | None:
+    """For members that have a node and for seats, by uid; None: there are none."""
+    paths = Counter(member.pods for member in reading.gang.running)
+    paths.update(reading.members[uid] for uid in assignments if uid in reading.members)
+    return QueueUsage(reading.queue, _total(reading, paths), reading.gang.preemptible) if paths else None
+
+
+def _total(reading: ParsedGang, paths: Counter[str]) -> Amounts:
+    leaves = pod_sets(reading.gang)
+    rows = [[amount * times for amount in leaves[path].request] for path, times in paths.items()]
+    return tuple(map(sum, zip(*rows, strict=True)))

@@ -1,0 +1,203 @@
+"""Placements become seats: pods by uid, room reserved, ranks given; and recorded plans become seats again.
+
+Reservations belong to entries, and every one of them is on a gang that is decided or recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
+from spinney.api.placement.problem import Group
+from spinney.api.placement.result import Decision, Placement
+from spinney.api.values.integers import read_number
+from spinney.core.expansion.objects import format_time
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.gang.podsets import WaitingPod
+from spinney.core.scheduling.gang.ranks import ranks
+from spinney.core.scheduling.gang.staleness import is_owned_by_podgang, members_noted
+from spinney.core.scheduling.plan import Assignment, Move, Plan
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import SchedulerCaches, group_of
+from spinney.drive.scheduler.cycle.scheduling_queue import GangState
+from spinney.drive.scheduler.execution.plan_executor import PlanTask
+
+
+class Reservations:
+    """Over one cluster, for one epoch. `reread`: a gang stands otherwise than it did."""
+
+    def __init__(
+        self, views: SchedulerCaches, cluster: Cluster, epoch: int, clock: Clock, reread: Callable[[Key], None]
+    ) -> None:
+        self._views = views
+        self._clock = clock
+        self._cluster = cluster
+        self._epoch = epoch
+        self._reread = reread
+
+    def reserve(self, entry: GangState, places: Iterable[Placement]) -> None:
+        assert entry.reading is not None
+        for place in places:
+            waiting = _waiting_pod(entry.reading, place)
+            pod = self._views.pods.get(waiting.key)
+            if pod is not None and pod.metadata.uid == waiting.uid:
+                self._cluster.reserve(pod, place.node, place.zone)
+                entry.assignments[waiting.uid] = place.node
+
+    def release(self, entry: GangState) -> None:
+        """Seats that nobody took; whoever has a node by now keeps it."""
+        for uid in entry.assignments:
+            self._cluster.release(uid)
+        entry.assignments = {}
+        entry.nominated = False
+        self.unmark_victims(entry)
+
+    def unmark_victims(self, entry: GangState) -> None:
+        """Nobody has to go for it any more."""
+        unmarked = [pod for uid in entry.victims if (pod := self._cluster.running_pod(uid)) is not None]
+        self._cluster.unmark_victims(entry.victims)
+        entry.victims = ()
+        for group in {group_of(pod) for pod in unmarked}:
+            self._reread(group)
+
+    def reserve_again(self, entry: GangState, plan: Plan, pods: Mapping[str, Pod]) -> None:
+        """Seats of a recorded plan that waits are kept, also where nobody remembers them."""
+        for assignment in plan.assignments:
+            self._cluster.reserve(pods[assignment.uid], assignment.node, assignment.zone)
+            entry.assignments[assignment.uid] = assignment.node
+
+    def reserve_recorded(self, entry: GangState, plan: Plan, pods: Sequence[Pod]) -> None:
+        """Seats of a recorded plan whose pods still wait are kept, whatever is to become of it."""
+        there = {pod.metadata.uid: pod for pod in pods if _waits(pod)}
+        for assignment in plan.assignments:
+            if assignment.uid in there:
+                self._cluster.reserve(there[assignment.uid], assignment.node, assignment.zone)
+                entry.assignments[assignment.uid] = assignment.node
+
+    def plan_task(
+        self,
+        entry: GangState,
+        decision: Decision,
+        places: Sequence[Placement],
+        victims: tuple[str, ...] = (),
+        moves: tuple[Move, ...] = (),
+    ) -> PlanTask:
+        """What is to be recorded and done for a gang that was decided."""
+        reading, group = entry.reading, entry.group
+        assert reading is not None and group is not None
+        assignments = [(_waiting_pod(reading, place), place) for place in places]
+        numbers = self._ranks(entry.key, reading, [(pod.uid, place.node) for pod, place in assignments])
+        plan = Plan(
+            epoch=self._epoch,
+            state="wait" if victims or moves else "bind",
+            assignments=tuple(
+                [
+                    Assignment(pod.uid, place.node, numbers[pod.uid], reading.segments.get(pod.uid), place.zone)
+                    for pod, place in assignments
+                ]
+            ),
+            domain=next((domain.path for domain in decision.domains if not domain.group), ()),
+            score=1.0 if decision.score is None else decision.score,
+            victims=victims,
+            moves=moves,
+        )
+        keys = {pod.uid: pod.key for pod, _ in assignments}
+        notes = self._notes(entry.key, group, reading, keys)
+        return PlanTask(group.metadata, plan, keys, notes=notes, probes=entry.probes)
+
+    def resume(
+        self,
+        entry: GangState,
+        group: PodGroup,
+        plan: Plan,
+        pods: Sequence[Pod],
+        *,
+        refused: Container[str] = (),
+        give_up: bool = False,
+    ) -> PlanTask:
+        """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up, or all.
+
+        `refused`: seats, by uid, that nobody may take for another reason.
+
+        Room that is given up is nobody else's before the record is gone: a bind of whoever made it may be on its way.
+        """
+        there = {pod.metadata.uid: pod for pod in pods}
+        for uid in [uid for uid in entry.assignments if all(uid != assignment.uid for assignment in plan.assignments)]:
+            self._cluster.release(uid)
+            del entry.assignments[uid]
+        free = [
+            assignment for assignment in plan.assignments if assignment.uid in there and _waits(there[assignment.uid])
+        ]
+        for assignment in free:
+            self._cluster.reserve(there[assignment.uid], assignment.node, assignment.zone)
+            entry.assignments[assignment.uid] = assignment.node
+        bad = {
+            assignment.uid
+            for assignment in free
+            if give_up or assignment.uid in refused or not self._cluster.is_sound(assignment.node)
+        }
+        if bad and not any(
+            assignment.uid in there and there[assignment.uid].spec.node_name for assignment in plan.assignments
+        ):
+            bad = {assignment.uid for assignment in free}
+        keys = {uid: _key(pod) for uid, pod in there.items()}
+        return PlanTask(group.metadata, plan, keys, frozenset(bad))
+
+    def _notes(self, key: Key, group: PodGroup, reading: ParsedGang, coming: Mapping[str, Key]) -> dict[str, str]:
+        """When it starts, and how many members it has had: not where an operator of PodGangs sees to their end."""
+        notes = {} if reading.gang.running else {KAI_LAST_START_TIMESTAMP: format_time(self._clock.now())}
+        if not is_owned_by_podgang(group):
+            notes[MEMBERS] = members_noted(group, self._views.pods_of(key), coming)
+        return notes
+
+    def _ranks(self, key: Key, reading: ParsedGang, assignments: list[tuple[str, str]]) -> dict[str, int]:
+        """New pods take their numbers beside those that members have."""
+        if not reading.gang.running:
+            return ranks(self._cluster.inventory, _topology(reading.gang.root), assignments, blocks=reading.blocks)
+        seated = {uid for uid, _ in assignments}
+        standing = [pod for pod in self._views.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
+        kept = {pod.metadata.uid: rank for pod in standing if (rank := read_number(_rank(pod))) is not None}
+        known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
+        return ranks(
+            self._cluster.inventory, _topology(reading.gang.root), [*known, *assignments], kept, blocks=reading.blocks
+        )
+
+
+def continue_numbering(first: Sequence[Placement], more: Sequence[Placement]) -> list[Placement]:
+    """Places given out after others: each pod set counts on from where it was."""
+    given = Counter(place.pods for place in first)
+    return [Placement(place.pods, place.index + given[place.pods], place.node, place.zone) for place in more]
+
+
+def _waiting_pod(reading: ParsedGang, place: Placement) -> WaitingPod:
+    return reading.waiting[place.pods][place.index]
+
+
+def _waits(pod: Pod) -> bool:
+    return pod.is_here and not pod.spec.node_name
+
+
+def _holds_rank(pod: Pod) -> bool:
+    """A pod that leaves or has failed passes its number on to its replacement; one that succeeded has none."""
+    return bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed"
+
+
+def _key(pod: Pod) -> Key:
+    return (pod.metadata.namespace, pod.metadata.name)
+
+
+def _rank(pod: Pod) -> str:
+    return pod.metadata.annotations.get(RANK, "")
+
+
+def _topology(group: Group) -> str | None:
+    """The one of the gang, or the first that a part of it names."""
+    if group.topology:
+        return group.topology
+    below = [pods.topology for pods in group.pods] + [_topology(each) for each in group.groups]
+    return next((name for name in below if name), None)

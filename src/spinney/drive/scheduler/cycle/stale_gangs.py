@@ -1,0 +1,142 @@
+"""Gangs that run below their minimum: marked, given time to be repaired, and then ended (K14).
+
+Since when is written on the PodGroup, so that the time goes on across restarts. Gangs of PodGangs are left alone: their
+operator ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import KAI_STALE_TIMESTAMP
+from spinney.api.meta import ObjectMeta
+from spinney.core.expansion.objects import format_time, seconds
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.disruption_budgets import Budgets
+from spinney.core.scheduling.gang.staleness import Shortage, is_owned_by_podgang, shortage
+from spinney.core.scheduling.reporting.messages import evicted_as_stale, stale
+from spinney.core.scheduling.reporting.report import Event
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import SchedulerCaches
+from spinney.drive.scheduler.execution.evictor import EvictionTarget
+from spinney.drive.scheduler.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class MarkStale:
+    """Write since when a gang is stale; empty: it is not any more. The event goes with it."""
+
+    key: Key
+    group: ObjectMeta
+    since: str
+    event: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvictStale:
+    """Ask what is left of a gang to leave."""
+
+    key: Key
+    targets: tuple[EvictionTarget, ...]
+
+
+_EARLY_S = 0.01
+
+
+class StaleGangs:
+    """`requeue_after` asks to be called back for a key after so many seconds."""
+
+    def __init__(
+        self,
+        views: SchedulerCaches,
+        cluster: Cluster,
+        settings: Settings,
+        clock: Clock,
+        requeue_after: Callable[[Key, float], None],
+    ) -> None:
+        self._views = views
+        self._cluster = cluster
+        self._grace_s = settings.staleness_grace_s
+        self._incomplete_grace_s = min(settings.incomplete_grace_s, settings.staleness_grace_s)
+        self._clock = clock
+        self._requeue_after = requeue_after
+        self._short_since: dict[Key, float] = {}
+        self._timers: dict[Key, float] = {}
+
+    def check(
+        self, group: PodGroup, pods: Sequence[Pod], runs: bool, *, is_mistaken: bool = False
+    ) -> MarkStale | EvictStale | None:
+        """What is to be done about a gang without a plan. `runs`: some of its members have a node.
+
+        Nobody is ended while a mistake keeps the gang from being made whole: it could not begin anew either.
+        """
+        key = (group.metadata.namespace, group.metadata.name)
+        marked = group.metadata.annotations.get(KAI_STALE_TIMESTAMP, "")
+        if self._grace_s < 0 or is_owned_by_podgang(group) or not (runs or marked):
+            return None
+        lack = shortage(group, pods, lambda name: self._cluster.inventory.find(name) is not None)
+        if lack is None or is_mistaken:
+            self.forget(key)
+            return MarkStale(key, group.metadata, "") if marked else None
+        if not marked:
+            return self._mark(key, group, lack)
+        now_s = self._clock.now()
+        seen_s = self._short_since.setdefault(key, now_s)  # whoever marked it may have had a clock that is ahead
+        left_s = min(_time(marked, now_s), seen_s) + self._grace_s - now_s
+        if left_s > 0:
+            self._wake_in(key, left_s)
+            return None
+        return self._evict_stale(key, group, pods, lack)
+
+    def forget(self, key: Key) -> None:
+        self._short_since.pop(key, None)
+        self._timers.pop(key, None)
+
+    def _mark(self, key: Key, group: PodGroup, lack: Shortage) -> MarkStale | None:
+        """A gap that is closed at once is not told."""
+        now_s = self._clock.now()
+        since_s = self._short_since.setdefault(key, now_s)
+        left_s = since_s + self._incomplete_grace_s - now_s
+        if left_s > 0:
+            self._wake_in(key, left_s)
+            return None
+        return MarkStale(key, group.metadata, format_time(since_s), stale(lack.active, lack.minimum, lack.short))
+
+    def _evict_stale(self, key: Key, group: PodGroup, pods: Sequence[Pod], lack: Shortage) -> EvictStale:
+        budgets = Budgets(self._views.budgets, self._cluster.pending_victims)
+        left = [pod for pod in pods if _runs(pod)]
+        sub_group, minimum = (lack.short[0][0], lack.short[0][1]) if lack.short else ("", lack.minimum)
+        targets = [
+            EvictionTarget(
+                pod,
+                group.metadata,
+                evicted_as_stale(f"{key[0]}/{pod.metadata.name}", key, minimum, sub_group, len(left)),
+                budgets.guards(pod),
+            )
+            for pod in left
+        ]
+        return EvictStale(key, tuple(targets))
+
+    def _wake_in(self, key: Key, left_s: float) -> None:
+        """Once for the same moment; a timer that was a little early is set anew."""
+        now_s = self._clock.monotonic()
+        set_s, at_s = self._timers.get(key, 0.0), now_s + max(left_s, _EARLY_S)
+        if set_s <= now_s + _EARLY_S / 2 or abs(set_s - at_s) > 1.0:
+            self._timers[key] = at_s
+            self._requeue_after(key, at_s - now_s)
+
+
+def _runs(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.is_here
+
+
+def _time(text: str, otherwise: float) -> float:
+    """What cannot be read begins now."""
+    try:
+        return seconds(text)
+    except ValueError:
+        return otherwise

@@ -1,0 +1,1 @@
+"""Actions carried out: plans recorded, volumes and pods bound, pods evicted."""

@@ -1,0 +1,161 @@
+"""Acts of a cycle carried out, each to its end.
+
+Never decides: what an act says is done, told or given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import structlog
+
+from spinney.api.clock import Clock, Dice
+from spinney.api.labels import KAI_STALE_TIMESTAMP
+from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.reporting.messages import EVICTOR_ACTION, record_rejected, scheduled
+from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
+from spinney.drive.scheduler.cycle.actions import Action, DiscardRecord, ResumePlan, StartPlan
+from spinney.drive.scheduler.cycle.nominated_plans import BindNow, DropPlan, EvictRemaining, Nominate
+from spinney.drive.scheduler.cycle.stale_gangs import EvictStale, MarkStale
+from spinney.drive.scheduler.execution.binder import Binder
+from spinney.drive.scheduler.execution.evictor import EvictionStatus, EvictionTarget, Evictor
+from spinney.drive.scheduler.execution.plan_executor import PlanExecutor, PlanTask, TaskResult, TaskStatus
+from spinney.drive.scheduler.execution.plan_store import UNLAWFUL, PlanRecords, RejectedRecord
+from spinney.drive.scheduler.execution.volume_binder import VolumeBinder
+from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+from spinney.drive.scheduler.execution.write_limiter import WriteLimiter, WriteSlot
+from spinney.drive.scheduler.metrics import Metrics
+from spinney.drive.scheduler.settings import Settings
+from spinney.drive.scheduler.status.status_writer import StatusWriter
+
+_log = structlog.get_logger(__name__)
+
+
+class ActionExecutor:
+    """What acts come to."""
+
+    def __init__(
+        self,
+        door: Door,
+        client: ApiClient,
+        views: SchedulerCaches,
+        cluster: Cluster,
+        settings: Settings,
+        clock: Clock,
+        dice: Dice,
+        metrics: Metrics,
+        write_slots: WriteLimiter,
+        settled: Callable[[], None],
+        records: PlanRecords,
+    ) -> None:
+        def node_exists(node: str) -> bool:
+            return cluster.inventory.find(node) is not None
+
+        caches = (views.pods, views.podgroups, views.claims, views.queues)
+        self.write_confirmation = write_confirmation = WriteConfirmation(client, caches, dice, settled)
+        binder = Binder(door, write_confirmation, views.pods, node_exists, clock, dice, metrics, settings)
+        self._views = views
+        self._metrics = metrics
+        self._pool = settings.node_pool or DEFAULT_NODE_POOL
+        self.status_writer = StatusWriter(
+            door,
+            clock,
+            views.podgroups.get,
+            views.pods.get,
+            write_confirmation.confirm_writes,
+            node_pool=self._pool,
+            idle=write_slots.quiet,
+        )
+        self._evictor = Evictor(door, write_confirmation, clock, self._note_eviction)
+        volume_binder = VolumeBinder(door, write_confirmation, views, cluster)
+        self._plan_executor = PlanExecutor(
+            door, write_confirmation, views, volume_binder, binder, self._evictor, records
+        )
+
+    async def run(self) -> None:
+        """What can wait, until cancelled."""
+        await self.status_writer.run()
+
+    async def do(self, act: Action, write_slot: WriteSlot) -> TaskResult:
+        task_result = await self._carry_out(act, write_slot)
+        for failure in task_result.failures:
+            self._metrics.refused(failure.write, failure.code)
+        return task_result
+
+    async def _carry_out(self, act: Action, write_slot: WriteSlot) -> TaskResult:
+        match act:
+            case StartPlan(_, plan_task):
+                return self._began(plan_task, await self._plan_executor.begin(plan_task, write_slot.yield_slot))
+            case ResumePlan(_, plan_task, why) | DropPlan(_, plan_task, why):
+                task_result = self._ended(plan_task, await self._plan_executor.resume(plan_task))
+                if why and task_result.task_status is TaskStatus.DONE:
+                    self._report_rejected(plan_task.group, RejectedRecord(UNLAWFUL, why))
+                return task_result
+            case DiscardRecord():
+                return await self._discard(act)
+            case BindNow(_, plan_task):
+                return self._ended(plan_task, await self._plan_executor.begin(plan_task))
+            case Nominate(_, plan_task, targets):
+                self._metrics.preemption_attempt()
+                return await self._plan_executor.nominate(plan_task, targets)
+            case EvictRemaining(_, plan_task, targets):
+                return await self._plan_executor.evict_remaining(plan_task, targets)
+            case EvictStale(_, targets):
+                return await self._evict_stale(targets)
+            case MarkStale():
+                return TaskResult(await self._mark(act))
+            case _:
+                assert_never(act)
+
+    async def _evict_stale(self, targets: Sequence[EvictionTarget]) -> TaskResult:
+        found = await self._evictor.evict_all(targets)
+        if found.failures:
+            return TaskResult(TaskStatus.FAILED, failures=found.failures)
+        return TaskResult(TaskStatus.DONE if found.answer is EvictionStatus.GOING else TaskStatus.LATER)
+
+    def _began(self, plan_task: PlanTask, task_result: TaskResult) -> TaskResult:
+        if task_result.task_status is TaskStatus.CONFLICT:
+            self._metrics.plan_conflict()
+        elif task_result.bound:
+            self._metrics.scheduled(plan_task.plan.score)
+        return self._ended(plan_task, task_result)
+
+    async def _discard(self, act: DiscardRecord) -> TaskResult:
+        """Told once it is gone: others who write it again and again are told as often."""
+        task_result = await self._plan_executor.discard(act.group, act.pods)
+        if task_result.task_status is TaskStatus.DONE:
+            self._report_rejected(act.group, act.rejected)
+        return task_result
+
+    def _report_rejected(self, group: ObjectMeta, why: RejectedRecord) -> None:
+        name = f"{group.namespace}/{group.name}"
+        _log.warning("a record was rejected", podgroup=name, reason=why.reason, message=why.message)
+        self._metrics.record_rejected(why.reason)
+        self.status_writer.note(PODGROUPS.api_version, "PodGroup", group, record_rejected(why.message))
+
+    async def _mark(self, act: MarkStale) -> TaskStatus:
+        task_status = await self._plan_executor.mark(act.group, KAI_STALE_TIMESTAMP, act.since)
+        if task_status is TaskStatus.DONE and act.event is not None:
+            self.status_writer.note(PODGROUPS.api_version, "PodGroup", act.group, act.event)
+        return task_status
+
+    def _note_eviction(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> None:
+        self.status_writer.note(api_version, kind, about, event)
+        action = dict(event.annotations).get(EVICTOR_ACTION)
+        if kind == "PodGroup" and action is not None:
+            self._metrics.evicted(about.name, about.uid, self._pool, action, pods=1)
+
+    def _ended(self, plan_task: PlanTask, task_result: TaskResult) -> TaskResult:
+        """Those who have their nodes are told so."""
+        if task_result.task_status in (TaskStatus.DONE, TaskStatus.FAILED):
+            for assignment in plan_task.plan.assignments:
+                key = plan_task.keys[assignment.uid] if assignment.uid in task_result.bound else None
+                pod = self._views.pods.get(key) if key is not None else None
+                if key is not None and pod is not None:
+                    self.status_writer.note("v1", "Pod", pod.metadata, scheduled(key, assignment.node, self._pool))
+        return task_result

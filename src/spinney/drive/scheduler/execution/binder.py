@@ -1,0 +1,229 @@
+"""Seats of a recorded plan become binds: each names the pod's uid and version, many run at a time.
+
+A bind is a replay: carried out twice, by whomever, it ends in the same place. Never binds to a node that is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import assert_never
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock, Dice
+from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, SEGMENT
+from spinney.core.scheduling.plan import Assignment, Plan
+from spinney.core.scheduling.reporting import WriteFailure
+from spinney.core.scheduling.reporting.messages import failed_binding
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import (
+    Deleted,
+    Exists,
+    FieldConflict,
+    Gone,
+    Refused,
+    RetryLater,
+    Stale,
+    Unknown,
+    Written,
+)
+from spinney.drive.apply.write import Precondition
+from spinney.drive.backoff import Backoff
+from spinney.drive.client.errors import Status, TransportError, words
+from spinney.drive.client.informers.cache import Cache
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import PODS
+from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+from spinney.drive.scheduler.metrics import Metrics
+from spinney.drive.scheduler.settings import Settings
+
+_TRIES = 8
+_NO_DRY_RUN = 400  # a webhook with side effects cannot be asked what it would say
+_BACKOFF = Backoff(base_s=0.005, cap_s=1.0, factor=3.0)
+
+
+class BindResult(Enum):
+    """What became of a seat."""
+
+    BOUND = "taken"  # the pod has a node
+    NOT_NEEDED = "vacant"  # the pod is gone or leaving: nobody needs the seat
+    REFUSED = "refused"  # the pod can not have it: the seat has to be given up
+    RETRY = "open"  # not yet: try again
+
+
+@dataclass(frozen=True, slots=True)
+class BindResults:
+    """What became of the seats of a plan, by uid, and what the API server said to those it did not bind."""
+
+    bind_results: Mapping[str, BindResult]
+    failures: tuple[WriteFailure, ...] = ()
+
+
+_Tried = tuple[BindResult, Status | None]
+"""What came of a bind, and what the API server said if it did not take it."""
+
+
+class Binder:
+    """`node_exists` says whether a node is still there to bind to."""
+
+    def __init__(
+        self,
+        door: Door,
+        write_confirmation: WriteConfirmation,
+        pods: Cache[Pod],
+        node_exists: Callable[[str], bool],
+        clock: Clock,
+        dice: Dice,
+        metrics: Metrics,
+        settings: Settings,
+    ) -> None:
+        self._door = door
+        self._write_confirmation = write_confirmation
+        self._pods = pods
+        self._node_exists = node_exists
+        self._clock = clock
+        self._dice = dice
+        self._metrics = metrics
+        self._labels_first = settings.labels_before_bind
+        self._slots = asyncio.Semaphore(settings.binds_at_a_time)
+
+    async def bind_all(self, plan: Plan, keys: Mapping[str, Key]) -> BindResults:
+        """The fate of every seat. `keys` are the pods that are there, by uid."""
+        bind_results = {assignment.uid: BindResult.NOT_NEEDED for assignment in plan.assignments}
+        assignments = [assignment for assignment in plan.assignments if assignment.uid in keys]
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._bind(keys[assignment.uid], assignment, plan)) for assignment in assignments
+            ]
+        tried = [task.result() for task in tasks]
+        bind_results |= {
+            assignment.uid: bind_result for assignment, (bind_result, _) in zip(assignments, tried, strict=True)
+        }
+        return BindResults(bind_results, _failures(keys, assignments, [said for _, said in tried]))
+
+    async def probe(self, plan: Plan, keys: Mapping[str, Key]) -> tuple[WriteFailure, ...]:
+        """Which binds of a plan the API server would refuse; nothing is written."""
+        assignments = [assignment for assignment in plan.assignments if assignment.uid in keys]
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._would_refuse(keys[assignment.uid], assignment, plan))
+                for assignment in assignments
+            ]
+        return _failures(keys, assignments, [task.result() for task in tasks])
+
+    async def _would_refuse(self, key: Key, assignment: Assignment, plan: Plan) -> Status | None:
+        async with self._slots:
+            outcome = await self._door.bind(
+                PODS.ref(key[1], key[0]),
+                assignment.node,
+                Precondition(assignment.uid),
+                annotations=hints(assignment, plan),
+                labels={} if self._labels_first else hint_labels(assignment),
+                dry_run=True,
+            )
+        is_no = isinstance(outcome, Refused) and outcome.status.code != _NO_DRY_RUN
+        return outcome.status if is_no and isinstance(outcome, Refused) else None
+
+    async def _bind(self, key: Key, assignment: Assignment, plan: Plan) -> _Tried:
+        said: Status | None = None
+        for attempt in range(_TRIES):
+            pod = self._pods.get(key)
+            settled = _settled(pod, assignment)
+            if settled is not None:
+                return settled, None
+            assert pod is not None
+            if not self._node_exists(assignment.node):
+                return BindResult.REFUSED, None
+            async with self._slots:
+                bind_result, said = await self._try(key, pod, assignment, plan)
+            if bind_result is not BindResult.RETRY:
+                return bind_result, said
+            await asyncio.sleep(_BACKOFF.delay_s(attempt, self._dice))
+        return BindResult.RETRY, said
+
+    async def _try(self, key: Key, pod: Pod, assignment: Assignment, plan: Plan) -> _Tried:
+        given = Precondition(assignment.uid, pod.metadata.resource_version)
+        ref, labels = PODS.ref(key[1], key[0]), hint_labels(assignment)
+        began_s = self._clock.monotonic()
+        if self._labels_first and not labels.items() <= pod.metadata.labels.items():
+            outcome = await self._door.merge_patch(ref, {"metadata": {"labels": labels}}, given)
+            if isinstance(outcome, Written):
+                given = Precondition(assignment.uid, outcome.version)
+                outcome = await self._door.bind(ref, assignment.node, given, annotations=hints(assignment, plan))
+        else:
+            outcome = await self._door.bind(
+                ref, assignment.node, given, annotations=hints(assignment, plan), labels=labels
+            )
+        match outcome:
+            case Written():
+                self._metrics.bound(age_s(pod, self._clock), self._clock.monotonic() - began_s)
+                return BindResult.BOUND, None
+            case Gone() | Deleted():
+                return BindResult.NOT_NEEDED, None
+            case Refused(status) | FieldConflict(status) | Exists(status):
+                return BindResult.REFUSED, status
+            case Stale():
+                return BindResult.RETRY, None
+            case RetryLater(reason):
+                return BindResult.RETRY, _answer(reason)
+            case Unknown(reason):
+                await self._write_confirmation.confirm_writes()
+                return BindResult.RETRY, _answer(reason)
+            case _:
+                assert_never(outcome)
+
+
+def _answer(reason: Status | TransportError) -> Status | None:
+    """What the API server said; None: it did not say anything."""
+    return reason if isinstance(reason, Status) else None
+
+
+def _failures(
+    keys: Mapping[str, Key], assignments: Sequence[Assignment], said: Sequence[Status | None]
+) -> tuple[WriteFailure, ...]:
+    """In the order of the names of pods: the same one is told first each time."""
+    found = [
+        WriteFailure(
+            "bind",
+            failed_binding(keys[assignment.uid], assignment.node, words(status)),
+            status.code,
+            pod,
+            assignment.uid,
+        )
+        for assignment, status in zip(assignments, said, strict=True)
+        if status is not None and (pod := keys[assignment.uid])
+    ]
+    return tuple(sorted(found, key=lambda each: each.pod))
+
+
+def hints(assignment: Assignment, plan: Plan) -> dict[str, str]:
+    """What a pod is told about its place (K11)."""
+    found = {RANK: str(assignment.rank)}
+    if plan.domain:
+        found[DOMAIN] = "/".join(plan.domain)
+    if assignment.segment is not None:
+        found[SEGMENT] = str(assignment.segment)
+    if assignment.zone:
+        found[NUMA_ZONE] = assignment.zone
+    return found
+
+
+def hint_labels(assignment: Assignment) -> dict[str, str]:
+    """What of it fits into labels, for whoever selects pods by their place."""
+    return {RANK: str(assignment.rank)} | ({SEGMENT: str(assignment.segment)} if assignment.segment is not None else {})
+
+
+def age_s(pod: Pod, clock: Clock) -> float:
+    """How long ago it was created."""
+    created = pod.metadata.creation_timestamp
+    return clock.now() - datetime.fromisoformat(created).timestamp() if created else 0.0
+
+
+def _settled(pod: Pod | None, assignment: Assignment) -> BindResult | None:
+    """The fate of a seat for which nothing has to be done."""
+    if pod is None or pod.metadata.uid != assignment.uid or not pod.is_here:
+        return BindResult.NOT_NEEDED
+    return BindResult.BOUND if pod.spec.node_name else None

@@ -1,0 +1,152 @@
+"""Pods asked to leave: each is told why, evicted by its uid, and its PodGroup hears of it.
+
+Goes through the eviction subresource, so that the server counts disruption budgets as well; those that a budget guards
+are asked first, one after the other, and nobody is asked after a no. Never decides who has to go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.changes import Json
+from spinney.api.clock import Clock
+from spinney.api.meta import ObjectMeta
+from spinney.core.expansion.objects import format_time
+from spinney.core.scheduling.reporting import WriteFailure
+from spinney.core.scheduling.reporting.messages import failed_eviction
+from spinney.core.scheduling.reporting.report import Event
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Deleted, Gone, Outcome, Refused, RetryLater, Stale, Written
+from spinney.drive.apply.write import Precondition
+from spinney.drive.client.errors import Status, words
+from spinney.drive.scheduler.caches import PODS
+from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+
+DISRUPTION_TARGET = "DisruptionTarget"
+BY_SCHEDULER = "PreemptionByScheduler"
+_AT_A_TIME = 32
+_TOO_MANY = 429
+
+RecordEvent = Callable[[str, str, ObjectMeta, Event], None]
+"""An event about an object, by its api version and kind, told when there is time."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionTarget:
+    """A pod that has to go. `group`: its PodGroup; `guarded`: a budget will be asked."""
+
+    pod: Pod
+    group: ObjectMeta | None
+    event: Event
+    guarded: bool = False
+
+
+class EvictionStatus(Enum):
+    """What came of asking."""
+
+    GOING = "going"  # all of them are on their way
+    NO = "no"  # a budget protects one of them, or the API server refuses
+    LATER = "later"  # it is not known, or could not be asked now
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionResult:
+    """The answer of all, and what the API server said to evictions that it refused."""
+
+    answer: EvictionStatus
+    failures: tuple[WriteFailure, ...] = ()
+
+
+class Evictor:
+    """Asks pods to leave."""
+
+    def __init__(
+        self, door: Door, write_confirmation: WriteConfirmation, clock: Clock, record_event: RecordEvent
+    ) -> None:
+        self._door = door
+        self._write_confirmation = write_confirmation
+        self._clock = clock
+        self._record_event = record_event
+        self._slots = asyncio.Semaphore(_AT_A_TIME)
+
+    async def evict_all(self, targets: Sequence[EvictionTarget]) -> EvictionResult:
+        """Guarded ones first. The views show what became of them when it returns."""
+        found: list[EvictionResult] = []
+        for target in targets:
+            if target.guarded and _all_go(found):
+                found.append(await self._evict(target))
+        if _all_go(found):
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._evict(target)) for target in targets if not target.guarded]
+            found.extend(task.result() for task in tasks)
+        await self._write_confirmation.confirm_writes()
+        return _combined(found)
+
+    async def _evict(self, target: EvictionTarget) -> EvictionResult:
+        async with self._slots:
+            metadata = target.pod.metadata
+            if metadata.deletion_timestamp is None:
+                await self._mark(target)
+            ref = PODS.ref(metadata.name, metadata.namespace)
+            found = _read(target, await self._door.evict(ref, Precondition(metadata.uid)))
+        if found.answer is EvictionStatus.GOING:
+            self._record_event("v1", "Pod", metadata, target.event)
+            if target.group is not None:
+                self._record_event(*_PODGROUP, target.group, target.event)
+        return found
+
+    async def _mark(self, target: EvictionTarget) -> None:
+        """Say on the pod why it goes; a courtesy, so that its owner does not take it for a failure."""
+        pod = target.pod
+        said = pod.condition(DISRUPTION_TARGET)
+        if said is not None and said.status == "True":
+            return
+        condition: Json = {
+            "type": DISRUPTION_TARGET,
+            "status": "True",
+            "reason": BY_SCHEDULER,
+            "message": target.event.message,
+            "lastTransitionTime": format_time(self._clock.now()),
+        }
+        body: Json = {"apiVersion": "v1", "kind": "Pod", "status": {"conditions": [condition]}}
+        ref = PODS.ref(pod.metadata.name, pod.metadata.namespace)
+        await self._door.apply(ref, body, Precondition(pod.metadata.uid), subresource="status")
+
+
+def _all_go(found: Iterable[EvictionResult]) -> bool:
+    return all(each.answer is EvictionStatus.GOING for each in found)
+
+
+def _combined(found: Sequence[EvictionResult]) -> EvictionResult:
+    """The worst answer, and all failures in the order of the names of pods."""
+    answers = {each.answer for each in found}
+    worst = next(
+        (answer for answer in (EvictionStatus.NO, EvictionStatus.LATER) if answer in answers), EvictionStatus.GOING
+    )
+    failures = sorted([failure for each in found for failure in each.failures], key=lambda failure: failure.pod)
+    return EvictionResult(worst, tuple(failures))
+
+
+def _read(target: EvictionTarget, outcome: Outcome) -> EvictionResult:
+    match outcome:
+        case Written() | Deleted() | Gone() | Stale():
+            return EvictionResult(EvictionStatus.GOING)  # a pod of another uid is not the one that had to go
+        case RetryLater(reason) if isinstance(reason, Status) and reason.code == _TOO_MANY:
+            return EvictionResult(EvictionStatus.NO)
+        case Refused(status):
+            return EvictionResult(EvictionStatus.NO, (_failure(target.pod, status),))
+        case _:
+            return EvictionResult(EvictionStatus.LATER)
+
+
+def _failure(pod: Pod, status: Status) -> WriteFailure:
+    key = (pod.metadata.namespace, pod.metadata.name)
+    event = failed_eviction(key, pod.spec.node_name, words(status))
+    return WriteFailure("evict", event, status.code, key, pod.metadata.uid)
+
+
+_PODGROUP = ("scheduling.run.ai/v2alpha2", "PodGroup")

@@ -1,0 +1,78 @@
+"""A new leader's first writes: every gang that its predecessor may be about to plan becomes another version.
+
+So a record that the predecessor still has in hand conflicts, wherever it was to go. Until that is done nothing is
+planned. What is and what is not excluded by it: docs/decisions/0010-fencing.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Dice
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import FENCED
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import RetryLater, Stale, Unknown
+from spinney.drive.apply.write import Precondition
+from spinney.drive.backoff import Backoff
+from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
+from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+
+_AT_A_TIME = 64
+_BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
+
+
+async def fence(
+    door: Door, write_confirmation: WriteConfirmation, views: SchedulerCaches, dice: Dice, epoch: int
+) -> None:
+    """Until no plan of an older epoch can be recorded any more. The views were listed in this epoch."""
+    slots = asyncio.Semaphore(_AT_A_TIME)
+    async with asyncio.TaskGroup() as tasks:
+        for group in list(views.podgroups):
+            if _may_be_planned(views.pods_of((group.metadata.namespace, group.metadata.name))):
+                tasks.create_task(_touch(door, write_confirmation, views, dice, slots, group, epoch))
+
+
+def _may_be_planned(pods: list[Pod]) -> bool:
+    """Not where everybody has a node: whoever got one was planned, and that has changed the group."""
+    return not pods or any(not pod.spec.node_name for pod in pods)
+
+
+async def _touch(
+    door: Door,
+    write_confirmation: WriteConfirmation,
+    views: SchedulerCaches,
+    dice: Dice,
+    slots: asyncio.Semaphore,
+    group: PodGroup,
+    epoch: int,
+) -> None:
+    """A group that is another version already is as good as touched, once that version is seen: it may have a plan."""
+    metadata, attempt = group.metadata, 0
+    patch = {"metadata": {"annotations": {FENCED: str(epoch)}}}
+    given = Precondition(metadata.uid, metadata.resource_version)
+    while True:
+        async with slots:
+            outcome = await door.merge_patch(PODGROUPS.ref(metadata.name, metadata.namespace), patch, given)
+        match outcome:
+            case Stale():
+                views.podgroups.expectations.unsure((metadata.namespace, metadata.name))
+                await write_confirmation.confirm_writes()
+                if not _is_as_listed(views, group):
+                    return
+            case Unknown():
+                await write_confirmation.confirm_writes()
+            case RetryLater():
+                pass
+            case _:
+                return
+        await asyncio.sleep(_BACKOFF.delay_s(attempt, dice))
+        attempt += 1
+
+
+def _is_as_listed(views: SchedulerCaches, group: PodGroup) -> bool:
+    """Whether the group is still the one that was to be touched: whoever said otherwise was mistaken."""
+    found = views.podgroups.get((group.metadata.namespace, group.metadata.name))
+    version = (group.metadata.uid, group.metadata.resource_version)
+    return found is not None and (found.metadata.uid, found.metadata.resource_version) == version

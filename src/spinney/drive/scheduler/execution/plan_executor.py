@@ -1,0 +1,238 @@
+"""One gang's plan from its record to its end: recorded, bound, and the record dropped.
+
+Nothing is done that is not recorded. Wherever it is interrupted, whoever finds the record goes on from what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.labels import PLAN
+from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.plan import Plan, encode
+from spinney.core.scheduling.reporting import WriteFailure
+from spinney.core.scheduling.reporting.messages import failed_record
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Unknown, Written
+from spinney.drive.client.errors import words
+from spinney.drive.client.informers.identity import version_number
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import SchedulerCaches
+from spinney.drive.scheduler.execution.binder import Binder, BindResult
+from spinney.drive.scheduler.execution.evictor import EvictionStatus, EvictionTarget, Evictor
+from spinney.drive.scheduler.execution.plan_store import PlanRecords, mark, remove_plan, write_plan
+from spinney.drive.scheduler.execution.unreserve import UnreserveResult, unreserve_all
+from spinney.drive.scheduler.execution.volume_binder import VolumeBinder, VolumeBindingResult
+from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+from spinney.drive.scheduler.execution.write_limiter import YieldSlot, no_wait
+
+
+class TaskStatus(Enum):
+    """How a piece of work on a gang ended."""
+
+    DONE = "done"  # everything is as the record says, and the record is gone
+    CONFLICT = "look"  # somebody else was quicker, or it is not known who: look again
+    LATER = "later"  # it could not be done now
+    AWAITS_VOLUMES = "awaits"  # volumes are being made for it
+    FAILED = "failed"  # the API server refused a bind or an eviction: it is tried again, but not soon
+    REFUSED = "refused"  # the server will not have it
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """`bound`: uids of pods that have a node. `failures`: what the API server did not take."""
+
+    task_status: TaskStatus
+    bound: frozenset[str] = frozenset()
+    failures: tuple[WriteFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTask:
+    """A plan to carry out: `keys` are its pods that are there, by uid; `given_up` are seats nobody may take.
+
+    `notes`: annotations that are written with the record and stay. `probes`: its binds were refused before, so that
+    they are tried without effect before anything is recorded or anybody has to leave for it.
+    """
+
+    group: ObjectMeta
+    plan: Plan
+    keys: Mapping[str, Key]
+    given_up: frozenset[str] = frozenset()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    probes: bool = False
+
+
+class PlanExecutor:
+    """Carries plans out."""
+
+    def __init__(
+        self,
+        door: Door,
+        write_confirmation: WriteConfirmation,
+        views: SchedulerCaches,
+        volume_binder: VolumeBinder,
+        binder: Binder,
+        evictor: Evictor,
+        records: PlanRecords,
+    ) -> None:
+        self._door = door
+        self._records = records
+        self._write_confirmation = write_confirmation
+        self._views = views
+        self._volume_binder = volume_binder
+        self._binder = binder
+        self._evictor = evictor
+
+    async def begin(self, plan_task: PlanTask, yield_slot: YieldSlot = no_wait) -> TaskResult:
+        """A plan that was just made: record it, then act. `yield_slot` is awaited before the record is dropped."""
+        refused = await self._probe(plan_task)
+        if refused:
+            return TaskResult(TaskStatus.FAILED, failures=refused)
+        outcome = await write_plan(self._door, plan_task.group, plan_task.plan, plan_task.notes, self._records)
+        if isinstance(outcome, Written):
+            return await self._act(plan_task, outcome.version, yield_slot)
+        return await self._ended(outcome, plan_task.group)
+
+    async def _probe(self, plan_task: PlanTask) -> tuple[WriteFailure, ...]:
+        """What the API server would still refuse; nothing is written and nobody leaves for a gang that it refuses."""
+        return await self._binder.probe(plan_task.plan, plan_task.keys) if plan_task.probes else ()
+
+    async def mark(self, group: ObjectMeta, name: str, value: str) -> TaskStatus:
+        """An annotation on a PodGroup."""
+        return (await self._ended(await mark(self._door, group, name, value), group)).task_status
+
+    async def nominate(self, plan_task: PlanTask, targets: Sequence[EvictionTarget]) -> TaskResult:
+        """A plan that was just made and has to wait: record it, then ask others to leave."""
+        refused = await self._probe(plan_task)
+        if refused:
+            return TaskResult(TaskStatus.FAILED, failures=refused)
+        outcome = await write_plan(self._door, plan_task.group, plan_task.plan, plan_task.notes, self._records)
+        if isinstance(outcome, Written):
+            return await self._evict_and_wait(plan_task, targets, outcome.version)
+        return await self._ended(outcome, plan_task.group)
+
+    async def evict_remaining(self, plan_task: PlanTask, targets: Sequence[EvictionTarget]) -> TaskResult:
+        """A plan that was found waiting for others who have not been asked yet."""
+        return await self._evict_and_wait(plan_task, targets, plan_task.group.resource_version)
+
+    async def _evict_and_wait(self, plan_task: PlanTask, targets: Sequence[EvictionTarget], version: str) -> TaskResult:
+        """The record stays while they leave; if one of them may not go, it is given up at once."""
+        found = await self._evictor.evict_all(targets)
+        if found.answer is EvictionStatus.NO:
+            free = frozenset(assignment.uid for assignment in plan_task.plan.assignments)
+            await self._act(replace(plan_task, given_up=free), version)
+        if found.failures:
+            return TaskResult(TaskStatus.FAILED, failures=found.failures)
+        return TaskResult(TaskStatus.DONE if found.answer is EvictionStatus.GOING else TaskStatus.LATER)
+
+    async def resume(self, plan_task: PlanTask) -> TaskResult:
+        """A plan that was found on its PodGroup."""
+        return await self._act(plan_task, plan_task.group.resource_version)
+
+    async def discard(self, group: ObjectMeta, pods: Sequence[Pod]) -> TaskResult:
+        """A record that is not a plan: nothing of it is done. `pods` are those that its writer may be about to bind."""
+        unreserved = await unreserve_all(self._door, pods, group.resource_version, {})
+        if not unreserved.done:
+            await self._write_confirmation.confirm_writes()
+            return TaskResult(TaskStatus.LATER, failures=unreserved.failures)
+        return await self._ended(await remove_plan(self._door, group, group.resource_version, self._records), group)
+
+    async def _act(self, plan_task: PlanTask, version: str, yield_slot: YieldSlot = no_wait) -> TaskResult:
+        if self._lost_pods_before_binding(plan_task):
+            plan_task = replace(
+                plan_task, given_up=frozenset(assignment.uid for assignment in plan_task.plan.assignments)
+            )
+        prepared = await self._prepare(plan_task)
+        if prepared.failed or not (prepared.ready or prepared.lost):
+            return TaskResult(TaskStatus.LATER if prepared.failed else TaskStatus.AWAITS_VOLUMES)
+        plan_task = replace(plan_task, given_up=plan_task.given_up | prepared.lost)
+        keys = {uid: key for uid, key in plan_task.keys.items() if uid not in plan_task.given_up}
+        tried = await self._binder.bind_all(plan_task.plan, keys)
+        bind_results, failures = tried.bind_results, tried.failures
+        bound = frozenset(uid for uid, bind_result in bind_results.items() if bind_result is BindResult.BOUND)
+        refused = {
+            uid for uid, bind_result in bind_results.items() if bind_result is BindResult.REFUSED
+        } | plan_task.given_up
+        if BindResult.RETRY in bind_results.values():
+            return TaskResult(TaskStatus.LATER, bound, failures)
+        unreserved = await self._give_up(plan_task, self._left(plan_task, refused), version)
+        if not unreserved.done:
+            return TaskResult(TaskStatus.LATER, bound, failures + unreserved.failures)
+        await yield_slot()
+        newest = self._newest(plan_task.group, version, plan_task.plan)
+        has_moved = bool(plan_task.plan.moves)
+        outcome = await remove_plan(self._door, plan_task.group, newest, self._records, has_moved=has_moved)
+        ended = await self._ended(outcome, plan_task.group)
+        task_status = TaskStatus.FAILED if failures and ended.task_status is TaskStatus.DONE else ended.task_status
+        return TaskResult(task_status, bound, failures + ended.failures)
+
+    async def _prepare(self, plan_task: PlanTask) -> VolumeBindingResult:
+        """Volumes first. Where nobody has a node yet, all give up if one has to."""
+        pods = [pod for uid in plan_task.keys if (pod := self._seen(plan_task, uid)) is not None]
+        free = [pod for pod in pods if not pod.spec.node_name and pod.metadata.uid not in plan_task.given_up]
+        prepared = await self._volume_binder.prepare(plan_task.plan, free)
+        assignments = frozenset(assignment.uid for assignment in plan_task.plan.assignments)
+        if prepared.lost and not any(pod.spec.node_name for pod in pods if pod.metadata.uid in assignments):
+            return replace(prepared, lost=assignments)
+        return prepared
+
+    async def _give_up(self, plan_task: PlanTask, pods: Sequence[Pod], version: str) -> UnreserveResult:
+        """Done: nobody has a hand on the pods any more. If not, what became of our writes is known at least."""
+        unreserved = UnreserveResult(False)
+        if await self._volume_binder.undo(plan_task.plan, pods):
+            unreserved = await unreserve_all(
+                self._door,
+                pods,
+                version,
+                {assignment.uid: assignment.node for assignment in plan_task.plan.assignments},
+            )
+        if not unreserved.done:
+            await self._write_confirmation.confirm_writes()
+        return unreserved
+
+    def _seen(self, plan_task: PlanTask, uid: str) -> Pod | None:
+        pod = self._views.pods.get(plan_task.keys[uid])
+        return pod if pod is not None and pod.metadata.uid == uid else None
+
+    def _lost_pods_before_binding(self, plan_task: PlanTask) -> bool:
+        """Somebody has left before anybody had a node: the rest may be too few to begin."""
+        pods = [
+            self._views.pods.get(plan_task.keys[assignment.uid])
+            for assignment in plan_task.plan.assignments
+            if assignment.uid in plan_task.keys
+        ]
+        uids = {assignment.uid for assignment in plan_task.plan.assignments}
+        there = [pod for pod in pods if pod is not None and pod.metadata.uid in uids and pod.is_here]
+        return len(there) < len(uids) and not any(pod.spec.node_name for pod in there)
+
+    def _left(self, plan_task: PlanTask, uids: set[str] | frozenset[str]) -> list[Pod]:
+        """The pods that do not get the seats they had."""
+        found = [self._views.pods.get(plan_task.keys[uid]) for uid in sorted(uids) if uid in plan_task.keys]
+        return [pod for pod in found if pod is not None and pod.metadata.uid in uids and not pod.spec.node_name]
+
+    def _newest(self, group: ObjectMeta, version: str, plan: Plan) -> str:
+        """The version to take the record from: ours, or a later one that has the same record."""
+        seen = self._views.podgroups.get((group.namespace, group.name))
+        if seen is None or seen.metadata.uid != group.uid:
+            return version
+        newest = max(version, seen.metadata.resource_version, key=version_number)
+        return newest if newest == version or seen.metadata.annotations.get(PLAN) == encode(plan) else version
+
+    async def _ended(self, outcome: Outcome, group: ObjectMeta) -> TaskResult:
+        match outcome:
+            case Written():
+                return TaskResult(TaskStatus.DONE)
+            case Unknown():
+                await self._write_confirmation.confirm_writes()
+                return TaskResult(TaskStatus.CONFLICT)
+            case RetryLater():
+                return TaskResult(TaskStatus.LATER)
+            case Refused(status):
+                event = failed_record((group.namespace, group.name), words(status))
+                return TaskResult(TaskStatus.REFUSED, failures=(WriteFailure("record", event, status.code),))
+            case _:
+                return TaskResult(TaskStatus.CONFLICT)

@@ -1,0 +1,244 @@
+"""Recorded plans: written and removed by compare-and-swap on the PodGroup, and judged when they are read.
+
+A plan counts if a scheduler with the key wrote it, and it is neither copied nor replayed. Never decides what a plan
+says, nor whether it is still a good one: that is judged where it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from spinney.api.labels import CONSOLIDATE, EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.api.markers import INT32_LIMIT
+from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.plan import Plan, PlanError, decode, encode
+from spinney.core.scheduling.plan_signature import KEY_BYTES, Mark, Term, is_signed, sign, verify
+from spinney.core.scheduling.reporting import tells_failure
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Outcome, Written
+from spinney.drive.apply.write import Precondition
+from spinney.drive.election.leader_election import LeadershipLost
+from spinney.drive.scheduler.caches import PODGROUPS
+
+UNSIGNED = "signature"
+UNREADABLE = "unreadable"
+REPLAYED = "replay"
+UNLAWFUL = "unlawful"
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A record that is not a plan. `reason`: one of a few words; `message`: for people.
+
+    `is_foreign`: it is of another Lease, and it is not certain yet that ours is still the one. `has_binder`: whoever
+    wrote it may be about to bind its pods.
+    """
+
+    reason: str
+    message: str
+    is_foreign: bool = False
+    has_binder: bool = False
+
+
+class RecordReader(Protocol):
+    """How a cycle learns what is recorded."""
+
+    @property
+    def term(self) -> Term: ...
+
+    def read(self, group: ObjectMeta) -> Plan | RejectedRecord | None:
+        """The plan that a PodGroup has; None: it has none."""
+        ...
+
+    def is_taken_over(self, uid: str) -> bool:
+        """Whether the plan of a PodGroup was made by somebody else, and was not accepted yet."""
+        ...
+
+    def accept(self, uid: str) -> None:
+        """A plan that was taken over is as good as one of ours from now on."""
+        ...
+
+    def forget(self, uid: str) -> None:
+        """There is no such PodGroup any more."""
+        ...
+
+
+class UnverifiedReader:
+    """For those who have no key, and only imagine what would be done.
+
+    A record without a signature is none; any other is judged as one that is taken over: what does not fit, breaks
+    rules or names victims that no lawful decision names is not gone on with.
+    """
+
+    term = Term("", INT32_LIMIT)
+
+    def read(self, group: ObjectMeta) -> Plan | RejectedRecord | None:
+        if PLAN not in group.annotations:
+            return None
+        if not is_signed(group):
+            return RejectedRecord(UNSIGNED, "its signature is missing")
+        try:
+            return decode(group.annotations[PLAN])
+        except PlanError as error:
+            return RejectedRecord(UNREADABLE, str(error))
+
+    def is_taken_over(self, uid: str) -> bool:
+        return True
+
+    def accept(self, uid: str) -> None:
+        """Everything is judged whenever it is read."""
+
+    def forget(self, uid: str) -> None:
+        """It remembers nobody."""
+
+
+class PlanRecords:
+    """Of one term. `keys`: the first one signs, all verify."""
+
+    def __init__(self, keys: Sequence[bytes], term: Term) -> None:
+        if not keys or any(len(key) < KEY_BYTES for key in keys):
+            found = [len(key) for key in keys]
+            raise ValueError(f"keys for records have {found} bytes, expected at least one, each of {KEY_BYTES} or more")
+        self._keys = tuple(keys)
+        self._term = term
+        self._serial = 0
+        self._inherited: dict[str, Mark | None] = {}  # what groups had when the term began, by uid
+        self._accepted: set[str] = set()  # those of them whose plans were judged and found good
+        self._issued: dict[str, int] = {}  # the last serial that was made for a group, by uid
+        self._current: dict[str, int] = {}  # the serial of the record that a group is known to have, by uid
+        self._ended: dict[str, int] = {}  # the last serial that is over, by uid
+
+    @property
+    def term(self) -> Term:
+        return self._term
+
+    def inherit(self, groups: Iterable[ObjectMeta]) -> None:
+        """The term begins: what is recorded now may be taken over, what appears later of earlier terms may not."""
+        self._inherited = {group.uid: verify(self._keys, group) for group in groups if PLAN in group.annotations}
+
+    def read(self, group: ObjectMeta) -> Plan | RejectedRecord | None:
+        """The plan that a PodGroup has; None: it has none. Raises `LeadershipLost` if somebody later has written it."""
+        mark = verify(self._keys, group)
+        if mark is not None and mark.term.lease == self.term.lease and mark.term.epoch > self.term.epoch:
+            name = f"{group.namespace}/{group.name}"
+            raise LeadershipLost(f"PodGroup {name} has a record of epoch {mark.term.epoch}, ours is {self.term.epoch}")
+        if PLAN not in group.annotations:
+            self._close(group.uid)
+            return None
+        return self._judge(group, mark)
+
+    def _judge(self, group: ObjectMeta, mark: Mark | None) -> Plan | RejectedRecord:
+        uid, is_inherited = group.uid, group.uid in self._inherited
+        if mark is None:
+            message = "its signature is missing or not that of this scheduler for this PodGroup"
+            return RejectedRecord(UNSIGNED, message, has_binder=is_inherited)
+        if mark.term == self.term:
+            if not self._ended.get(uid, 0) < mark.serial <= self._issued.get(uid, 0):
+                return RejectedRecord(REPLAYED, "it was carried out or given up before")
+            self._open(uid, mark.serial)
+        elif not is_inherited or self._inherited[uid] != mark:
+            is_foreign = mark.term.lease != self.term.lease
+            message = f"it is of an earlier leader (epoch {mark.term.epoch}) and was not there when this one began"
+            return RejectedRecord(REPLAYED, message, is_foreign=is_foreign, has_binder=True)
+        try:
+            plan = decode(group.annotations[PLAN])
+        except PlanError as error:
+            return RejectedRecord(UNREADABLE, str(error), has_binder=is_inherited)
+        if plan.epoch != mark.term.epoch:
+            return RejectedRecord(UNREADABLE, f"it is of epoch {plan.epoch}, and its PodGroup says {mark.term.epoch}")
+        return plan
+
+    def seal(self, group: ObjectMeta, plan: Plan) -> tuple[int, dict[str, str | None]]:
+        """A new record of this term: its serial number, and the annotations it is made of."""
+        self._serial += 1
+        self._issued[group.uid] = self._serial
+        return self._serial, sign(self._keys[0], group, Mark(self.term, self._serial), encode(plan))
+
+    def unseal(self, group: ObjectMeta) -> dict[str, str | None]:
+        """The annotations of a PodGroup that has no plan any more."""
+        return sign(self._keys[0], group, Mark(self.term, self._serial), "")
+
+    def recorded(self, uid: str, serial: int) -> None:
+        """A record of ours is on its PodGroup."""
+        self._open(uid, serial)
+
+    def dropped(self, uid: str) -> None:
+        """The record that a PodGroup had is gone."""
+        self._close(uid)
+
+    def is_taken_over(self, uid: str) -> bool:
+        return uid in self._inherited and uid not in self._accepted
+
+    def accept(self, uid: str) -> None:
+        self._accepted.add(uid)
+
+    def forget(self, uid: str) -> None:
+        """There is no such PodGroup any more."""
+        self._disinherit(uid)
+        for known in (self._issued, self._current, self._ended):
+            known.pop(uid, None)
+
+    def _disinherit(self, uid: str) -> None:
+        self._inherited.pop(uid, None)
+        self._accepted.discard(uid)
+
+    def _open(self, uid: str, serial: int) -> None:
+        """Those before it are over."""
+        self._disinherit(uid)
+        self._current[uid] = serial
+        self._ended[uid] = max(self._ended.get(uid, 0), serial - 1)
+
+    def _close(self, uid: str) -> None:
+        self._disinherit(uid)
+        serial = self._current.pop(uid, 0)
+        if serial:
+            self._ended[uid] = max(self._ended.get(uid, 0), serial)
+
+
+def next_epoch(keys: Sequence[bytes], groups: Iterable[ObjectMeta]) -> int:
+    """The one after all that schedulers with these keys have recorded: where nobody is elected."""
+    marks = [verify(keys, group) for group in groups]
+    return min(INT32_LIMIT, 1 + max((mark.term.epoch for mark in marks if mark is not None), default=0))
+
+
+async def write_plan(
+    door: Door, group: ObjectMeta, plan: Plan, notes: Mapping[str, str], records: PlanRecords
+) -> Outcome:
+    """From now on anybody with the key can carry the plan out. The epoch and the notes stay when the plan goes.
+
+    What was told of writes that failed stays until one is taken, and a request for moves while they are made.
+    """
+    serial, signed = records.seal(group, plan)
+    annotations: dict[str, str | None] = {**signed, PLACEMENT_SCORE: f"{plan.score:.4f}", **notes}
+    told = group.annotations.get(EXPLANATION, "")
+    over = {name for name in (EXPLANATION, CONSOLIDATE) if name in group.annotations}
+    over -= {EXPLANATION} if tells_failure(told) else set()
+    over -= {CONSOLIDATE} if plan.moves else set()
+    annotations.update(dict.fromkeys(sorted(over)))
+    outcome = await _annotate(door, group, group.resource_version, annotations)
+    if isinstance(outcome, Written):
+        records.recorded(group.uid, serial)
+    return outcome
+
+
+async def remove_plan(
+    door: Door, group: ObjectMeta, version: str, records: PlanRecords, *, has_moved: bool = False
+) -> Outcome:
+    """Nothing is left to do for the record that the PodGroup had at this version. `has_moved`: as it was asked to."""
+    asked: dict[str, str | None] = {CONSOLIDATE: None} if has_moved and CONSOLIDATE in group.annotations else {}
+    outcome = await _annotate(door, group, version, {**records.unseal(group), **asked})
+    if isinstance(outcome, Written):
+        records.dropped(group.uid)
+    return outcome
+
+
+async def mark(door: Door, group: ObjectMeta, name: str, value: str) -> Outcome:
+    """One annotation; an empty value takes it away."""
+    return await _annotate(door, group, group.resource_version, {name: value or None})
+
+
+async def _annotate(door: Door, group: ObjectMeta, version: str, annotations: dict[str, str | None]) -> Outcome:
+    ref = PODGROUPS.ref(group.name, group.namespace)
+    return await door.merge_patch(ref, {"metadata": {"annotations": annotations}}, Precondition(group.uid, version))

@@ -1,0 +1,270 @@
+"""The scheduler: views, then cycles whenever something changed, and the work they hand out, until it is stopped.
+
+Never decides before all views are there, and never lets one gang's failure stop the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from spinney.api.clock import Clock, Dice
+from spinney.api.labels import SCHEDULER_KAI
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.plan_signature import Term
+from spinney.drive.apply.door import Door
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.optional_caches import OptionalCaches, until_served
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.paths import Key
+from spinney.drive.controller.supervision import PAUSE_S, restart_on_error
+from spinney.drive.controller.unreadable_events import UnreadableEvents
+from spinney.drive.election.leader_election import Elect, Leadership, LeadershipLost
+from spinney.drive.scheduler.caches import NEEDED, SchedulerCaches
+from spinney.drive.scheduler.cycle.actions import Action
+from spinney.drive.scheduler.cycle.cycle import Cycle
+from spinney.drive.scheduler.cycle.scheduling_queue import SchedulingQueue
+from spinney.drive.scheduler.event_handlers import EventHandlers
+from spinney.drive.scheduler.execution.action_executor import ActionExecutor
+from spinney.drive.scheduler.execution.fencing import fence
+from spinney.drive.scheduler.execution.plan_executor import TaskResult, TaskStatus
+from spinney.drive.scheduler.execution.plan_store import PlanRecords, next_epoch
+from spinney.drive.scheduler.execution.write_limiter import WriteLimiter, WriteSlot
+from spinney.drive.scheduler.metrics import Metrics
+from spinney.drive.scheduler.settings import Settings
+from spinney.drive.scheduler.status.podgroup_status_controller import PodGroupStatusController
+from spinney.drive.scheduler.status.queue_status_controller import QueueStatusController
+
+FIELD_MANAGER = "spinney-scheduler"
+FindKeys = Callable[[], Awaitable[Sequence[bytes]]]
+_YIELD_EVERY = 16
+_YIELD_EVERY_S = 0.02
+"""So many steps, or so long, until others may run."""
+_FORGET_S = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Scheduler:
+    """`run` it. `ready` is set once it decides; `may_write` is asked before each write.
+
+    `record_keys`: what plans are signed with, the first one, and what may have signed those that are there; or how to
+    find them, when it leads. `elect`: asked once the views are synced (`prepared`); until it answers they are kept and
+    nothing is written. Without it `epoch` is that of its leadership, under the Lease with the uid `lease`; 0: nobody
+    else can be there, and it takes the next one after those it finds.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        dice: Dice,
+        settings: Settings,
+        *,
+        record_keys: Sequence[bytes] | FindKeys,
+        epoch: int = 0,
+        lease: str = "",
+        may_write: Callable[[], None] = lambda: None,
+        elect: Elect | None = None,
+    ) -> None:
+        self.ready = asyncio.Event()
+        self.prepared = asyncio.Event()
+        self._elect = elect
+        self._leadership: Leadership | None = None
+        self._own_writes = own_writes = OwnWrites()
+        self._client = ApiClient(transport, dice)
+        self.caches = SharedCaches(self._client, own_writes, dice)
+        self.unreadable = self.caches.unreadable
+        asked = may_write if elect is None else self._check_elected
+        self._door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=asked)
+        self._clock = clock
+        self._dice = dice
+        self._settings = settings
+        self._record_keys = record_keys
+        self._epoch = epoch
+        self._lease = lease
+        self._wake = asyncio.Event()
+        self._write_slots = WriteLimiter(settings.gangs_at_a_time)
+        self._patient: set[Key] = set()
+        self.cluster = Cluster(settings.node_pool)
+        self.scheduling_queue = SchedulingQueue()
+        self.metrics = Metrics(lambda: self.cluster.inventory, lambda: self.scheduling_queue.states())
+
+    async def run(self) -> None:
+        """Until cancelled. Raises `LeadershipLost` when somebody else has taken over."""
+        await until_served(self._client, NEEDED)
+        optional_caches = OptionalCaches(self._client, self._own_writes, self._dice, self.unreadable)
+        views = SchedulerCaches(self.caches, self._settings.names, optional_caches)
+        folding = EventHandlers(
+            views, self.cluster, self.scheduling_queue, self._settings.names, self._wake.set, self._requeue_ungrouped
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.caches.run(), name="scheduler-watches")
+            await optional_caches.refresh()
+            group.create_task(optional_caches.run(), name="scheduler-latecomers")
+            await views.wait_synced()
+            self.prepared.set()
+            if self._elect is not None:
+                await self._be_elected(self._elect, views)
+            records = await self._begin_term(views)
+            work = ActionExecutor(
+                self._door,
+                self._client,
+                views,
+                self.cluster,
+                self._settings,
+                self._clock,
+                self._dice,
+                self.metrics,
+                self._write_slots,
+                self._requeue_unsettled,
+                records,
+            )
+            cycle = Cycle(
+                views,
+                self.cluster,
+                self.scheduling_queue,
+                lambda: self._context(views, folding),
+                self._settings,
+                self._clock,
+                records,
+                self._requeue_after,
+                work.status_writer,
+                self.metrics,
+                self._confirmed_at if self._leadership is not None and self._epoch else None,
+            )
+            if self._epoch:
+                await fence(self._door, work.write_confirmation, views, self._dice, self._epoch)
+            records.inherit([each.metadata for each in views.podgroups])
+            telling = self._door, work.write_confirmation.confirm_writes, self._write_slots.quiet
+            groups = PodGroupStatusController(
+                views, folding.priorities, self._settings.node_pool, self._is_busy, *telling
+            )
+            queues = QueueStatusController(views, self._settings.names, folding.priorities, *telling, groups.note)
+            complaints = UnreadableEvents(self.unreadable, self._door, self._clock, SCHEDULER_KAI)
+            group.create_task(restart_on_error(work.run, "reports"), name="scheduler-events")
+            group.create_task(restart_on_error(queues.run, "queues"), name="scheduler-queues")
+            group.create_task(restart_on_error(groups.run, "groups"), name="scheduler-groups")
+            group.create_task(complaints.run(), name="scheduler-complaints")
+            self.ready.set()
+            self._wake.set()
+            await self._go_on(cycle, views, work, group)
+
+    async def _be_elected(self, elect: Elect, views: SchedulerCaches) -> None:
+        """Stand by with views that are kept. What the leader before wrote is in them before they are decided on."""
+        forgetting = asyncio.create_task(self._forget_gone(views))
+        try:
+            self._leadership = await elect()
+        finally:
+            forgetting.cancel()
+        self._epoch, self._lease = self._leadership.epoch, self._leadership.lease_uid
+        if self._epoch:
+            await self.caches.confirm(views.written_by_leaders)
+
+    async def _begin_term(self, views: SchedulerCaches) -> PlanRecords:
+        """With the keys as they are now."""
+        found = self._record_keys
+        keys = await found() if callable(found) else found
+        epoch = self._epoch or next_epoch(keys, [each.metadata for each in views.podgroups])
+        return PlanRecords(keys, Term(self._lease, epoch))
+
+    async def _forget_gone(self, views: SchedulerCaches) -> None:
+        while True:
+            await asyncio.sleep(_FORGET_S)
+            self.scheduling_queue.forget_gone(lambda key: key in views.podgroups or bool(views.pods_of(key)))
+
+    def _check_elected(self) -> None:
+        if self._leadership is None:
+            raise LeadershipLost("a scheduler that stands by does not write")
+        self._leadership.check()
+
+    def _confirmed_at(self) -> float:
+        assert self._leadership is not None
+        return self._leadership.confirmed_at
+
+    async def _go_on(
+        self, cycle: Cycle, views: SchedulerCaches, work: ActionExecutor, group: asyncio.TaskGroup
+    ) -> None:
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(self._settings.gather_s)
+            await views.wait_synced()
+            self._wake.clear()
+            try:
+                await self._go_round(cycle, work, group)
+            except LeadershipLost:
+                raise
+            except Exception as error:
+                _log.error("a cycle failed by our own fault", exc_info=error)
+                await asyncio.sleep(PAUSE_S)
+                self._wake.set()
+
+    async def _go_round(self, cycle: Cycle, work: ActionExecutor, group: asyncio.TaskGroup) -> None:
+        breathed_s = self._clock.monotonic()
+        for number, act in enumerate(cycle.steps(), 1):
+            if act is not None:
+                write_slot = await self._write_slots.take()
+                group.create_task(self._do(act, cycle, work, write_slot))
+            if (act is None and number % _YIELD_EVERY == 0) or self._clock.monotonic() - breathed_s > _YIELD_EVERY_S:
+                await asyncio.sleep(0)
+                breathed_s = self._clock.monotonic()
+
+    async def _do(self, act: Action, cycle: Cycle, work: ActionExecutor, write_slot: WriteSlot) -> None:
+        try:
+            task_result = await work.do(act, write_slot)
+        except LeadershipLost:
+            raise
+        except ClientError as error:
+            _log.warning("work on a gang failed", gang="/".join(act.key), error=str(error))
+            task_result = TaskResult(TaskStatus.LATER)
+        except Exception as error:
+            _log.error("work on a gang failed by our own fault", gang="/".join(act.key), exc_info=error)
+            task_result = TaskResult(TaskStatus.LATER)
+        finally:
+            write_slot.end()
+        cycle.finished(act, task_result)
+        self._wake.set()
+
+    def _is_busy(self, key: Key) -> bool:
+        entry = self.scheduling_queue.entries.get(key)
+        return entry is not None and entry.busy
+
+    def _requeue_unsettled(self) -> None:
+        """What became of an own write is known, perhaps by nothing that a watch would show."""
+        self.scheduling_queue.touch_unsettled()
+        self._wake.set()
+
+    def _requeue_after(self, key: Key, delay_s: float) -> None:
+        def refresh() -> None:
+            self.scheduling_queue.touch(key)
+            self._wake.set()
+
+        asyncio.get_running_loop().call_later(delay_s, refresh)
+
+    def _requeue_ungrouped(self, key: Key) -> None:
+        """Pods without a group: not at each of them, but when somebody has had the time to group them."""
+        if key not in self._patient:
+            self._patient.add(key)
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._settings.incomplete_grace_s, self._patient.discard, key)
+            self._requeue_after(key, self._settings.incomplete_grace_s)
+
+    def _context(self, views: SchedulerCaches, folding: EventHandlers) -> Context:
+        inventory = self.cluster.inventory
+        return Context(
+            resources=inventory.resources,
+            priorities=folding.priorities,
+            volumes=views.volume_lookups,
+            claim=lambda namespace, name: views.resource_claims.get((namespace, name)),
+            topologies=self.cluster.topologies,
+            short_levels=folding.short_levels,
+            has_node=lambda name: inventory.find(name) is not None,
+            unreadable=views.unreadable,
+            is_limited=views.is_limited,
+        )

@@ -1,0 +1,1 @@
+"""Status and events: of gangs, of PodGroups and of queues."""

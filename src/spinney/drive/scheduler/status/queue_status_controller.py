@@ -1,0 +1,162 @@
+"""The status of queues, kept in step with what the views show of their gangs: what is only planned does not count.
+
+Never in the way of placement: gangs that changed are only noted, and looked at together once in a while, in a lull. A
+status that says so already is not written again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
+from spinney.api.labels import DEFAULT_QUEUE
+from spinney.core.scheduling.gang.priorities import Priorities, is_preemptible
+from spinney.core.scheduling.gang.resource_status import resource_usage
+from spinney.core.scheduling.queues.status import EMPTY, Tally, status_changes, statuses, tally
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
+from spinney.drive.apply.write import Precondition
+from spinney.drive.client.informers.cache import Change
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import QUEUES, SchedulerCaches, group_of
+
+STATUS_INTERVAL_S = 1.0
+_YIELD_EVERY = 64
+
+_log = structlog.get_logger(__name__)
+
+
+class QueueStatusController:
+    """`run` until cancelled. `priorities` are those there are.
+
+    `confirm_writes` finds out what became of an unsure write.
+
+    `counted` hears of each gang whose use may have changed, once it has been looked at.
+    """
+
+    def __init__(
+        self,
+        views: SchedulerCaches,
+        names: frozenset[str],
+        priorities: Priorities,
+        door: Door,
+        confirm_writes: Callable[[], Awaitable[None]],
+        idle: Callable[[], Awaitable[None]],
+        counted: Callable[[Key], None],
+    ) -> None:
+        self._views = views
+        self._names = names
+        self._priorities = priorities
+        self._door = door
+        self._confirm_writes = confirm_writes
+        self._idle = idle
+        self._counted = counted
+        self._changed: dict[Key, None] = {}
+        self._tallies: dict[Key, tuple[str, Tally]] = {}
+        self._own: dict[str, Tally] = {}
+        self._refused: dict[str, str] = {}  # versions of queues whose status could not be written
+        self._wake = asyncio.Event()
+        views.pods.subscribe(self._pod)
+        views.podgroups.subscribe(self._podgroup)
+        views.priority_classes.subscribe(lambda _: self._all())
+        views.queues.subscribe(self._queue)
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(STATUS_INTERVAL_S)
+            await self._idle()
+            self._wake.clear()
+            await self._add_up()
+            for name, wanted in sorted(statuses(self._views.queues, self._own).items()):
+                queue = self._views.queues.get(("", name))
+                if queue is not None:
+                    await self._write_status(queue, wanted)
+
+    # What changed
+
+    def _pod(self, change: Change[Pod]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and _counts_alike(old, new):
+            return
+        for pod in (old, new):
+            if pod is not None and pod.spec.scheduler_name in self._names:
+                self._note(group_of(pod))
+
+    def _podgroup(self, change: Change[PodGroup]) -> None:
+        old, new = change.old, change.new
+        if old is None or new is None or old.spec != new.spec:
+            self._note(change.key)
+
+    def _queue(self, change: Change[Queue]) -> None:
+        self._wake.set()
+
+    def _all(self) -> None:
+        self._changed.update(dict.fromkeys(self._views.podgroups.keys()))
+        self._wake.set()
+
+    def _note(self, key: Key) -> None:
+        self._changed[key] = None
+        self._wake.set()
+
+    # What follows
+
+    async def _add_up(self) -> None:
+        changed, self._changed = self._changed, {}
+        for number, key in enumerate(changed, 1):
+            try:
+                self._count(key)
+            except Exception as error:
+                self._views.podgroups.complain(key, error)
+            self._counted(key)
+            if number % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+
+    def _count(self, key: Key) -> None:
+        queue, before = self._tallies.pop(key, ("", EMPTY))
+        group = self._views.podgroups.get(key)
+        if queue:
+            self._own[queue] = self._own[queue].minus(before)
+            if self._own[queue] == EMPTY:
+                del self._own[queue]
+        if group is None:
+            return
+        priority = self._priorities.of(group.spec.priority_class_name)
+        found = tally(resource_usage(self._views.pods_of(key)), is_preemptible(group.spec.preemptibility, priority))
+        if found != EMPTY:
+            queue = group.spec.queue or DEFAULT_QUEUE
+            self._tallies[key] = (queue, found)
+            self._own[queue] = self._own.get(queue, EMPTY).plus(found)
+
+    async def _write_status(self, queue: Queue, wanted: dict[str, Any]) -> None:
+        """Unless it says so; what could not be written is tried again when it is looked at next."""
+        metadata = queue.metadata
+        changed = status_changes(queue.status, wanted)
+        if not changed or self._refused.get(metadata.uid) == metadata.resource_version:
+            return
+        if not self._views.is_seen(self._views.queues, ("", metadata.name)):
+            self._wake.set()
+            return
+        given = Precondition(metadata.uid, metadata.resource_version)
+        match await self._door.status(QUEUES.ref(metadata.name), changed, given):
+            case Written() | Gone():
+                self._refused.pop(metadata.uid, None)
+            case Refused(status):
+                self._refused[metadata.uid] = metadata.resource_version
+                _log.warning("the status of a queue was refused", queue=metadata.name, reason=status.message)
+            case Unknown():
+                self._wake.set()
+                await self._confirm_writes()
+            case _:
+                self._wake.set()
+
+
+def _counts_alike(old: Pod, new: Pod) -> bool:
+    """Nothing that a queue is charged for differs."""
+    return old.spec == new.spec and old.status.phase == new.status.phase and group_of(old) == group_of(new)

@@ -1,0 +1,379 @@
+"""The status of gangs: reports built from decisions, and written when nothing more urgent is.
+
+The newest report of a gang replaces those not written yet. What has been reported is read off the objects, so that
+another process does not report it again. An event that cannot be written is lost; a condition is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import ParamSpec
+
+import structlog
+
+from spinney.api.builtin.pod import Pod
+from spinney.api.clock import Clock
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE
+from spinney.api.meta import ObjectMeta
+from spinney.api.placement.result import Decision, Placement
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.queues.tree import Refusal
+from spinney.core.scheduling.reporting import ClusterSummary, WriteFailure, failed, report
+from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, alike, current, next_conditions, pod_condition
+from spinney.core.scheduling.reporting.explanation_record import decode, encode
+from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event, PodReport, Report
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Stale, Unknown, Written
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.caches import PODGROUPS
+from spinney.drive.scheduler.cycle.scheduling_queue import GangState
+from spinney.drive.scheduler.execution.write_limiter import no_wait
+from spinney.drive.scheduler.status.status_client import StatusClient
+
+P = ParamSpec("P")
+
+_log = structlog.get_logger(__name__)
+_MOST_EVENTS = 20_000
+_TICK_S = 0.001
+_MOST_DOUBLINGS = 32
+_NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """`min_duration_s`: a story that lasts shorter is not told. `refresh_s`: new figures of the same story at most so
+    often.
+
+    `rate_per_s`, `burst`: writes. `retry_s`: after a write that could not be made now, longer each time up to
+    `longest_s`.
+    """
+
+    min_duration_s: float = 0.1
+    refresh_s: float = 30.0
+    rate_per_s: float = 200.0
+    burst: int = 50
+    retry_s: float = 0.5
+    longest_s: float = 30.0
+
+
+@dataclass(slots=True)
+class _ReportedState:
+    """What is told of a group, and which of its pods have heard it: views may not show it yet."""
+
+    uid: str
+    report: Report
+    at_s: float = _NEVER
+    reported_pods: set[str] = field(default_factory=set)
+
+
+class _TokenBucket:
+    """So many in a second, and a few at once."""
+
+    def __init__(self, clock: Clock, rate_limits: RateLimits) -> None:
+        self._clock = clock
+        self._rate_limits = rate_limits
+        self._tokens, self._filled_s = float(rate_limits.burst), clock.monotonic()
+
+    async def step(self) -> None:
+        while True:
+            now_s = self._clock.monotonic()
+            gained = (now_s - self._filled_s) * self._rate_limits.rate_per_s
+            self._tokens, self._filled_s = min(float(self._rate_limits.burst), self._tokens + gained), now_s
+            if self._tokens >= 1.0:
+                self._tokens -= 1.0
+                return
+            await asyncio.sleep(max(_TICK_S, (1.0 - self._tokens) / self._rate_limits.rate_per_s))
+
+
+class StatusWriter:
+    """`put` reports, `note` single events, `run` until cancelled. `groups` and `pods` show what is there now.
+
+    `confirm_writes` finds out what became of a write whose answer was lost. `idle` is awaited before each event.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        clock: Clock,
+        groups: Callable[[Key], PodGroup | None],
+        pods: Callable[[Key], Pod | None],
+        confirm_writes: Callable[[], Awaitable[None]],
+        *,
+        node_pool: str = DEFAULT_NODE_POOL,
+        rate_limits: RateLimits | None = None,
+        idle: Callable[[], Awaitable[None]] = no_wait,
+    ) -> None:
+        self._status_client = StatusClient(door, clock)
+        self._clock = clock
+        self._groups = groups
+        self._pods = pods
+        self._confirm_writes = confirm_writes
+        self._idle = idle
+        self._node_pool = node_pool
+        self._rate_limits = rate_limits or RateLimits()
+        self._bucket = _TokenBucket(clock, self._rate_limits)
+        self._waiting: dict[Key, tuple[int, Report | None]] = {}
+        self._due: list[tuple[float, int, Key]] = []
+        self._numbers = count()
+        self._told: dict[Key, _ReportedState] = {}
+        self._failures: dict[Key, int] = {}
+        self._ungrouped: dict[Key, PodReport] = {}
+        self._events: deque[tuple[str, str, ObjectMeta, Event]] = deque(maxlen=_MOST_EVENTS)
+        self._wake = asyncio.Event()
+
+    @property
+    def backlog(self) -> int:
+        """Reports and events that wait to be written."""
+        return len(self._waiting) + len(self._events)
+
+    def put(self, key: Key, report: Report) -> None:
+        """Tell this about a PodGroup. A report that it is scheduled is due when its plan has been carried out."""
+        told = self._told.get(key)
+        due_s = self._clock.monotonic() + self._rate_limits.min_duration_s
+        if told is not None and _is_same(told.report, report) and _pods(report) <= told.reported_pods:
+            if told.report == report:
+                self._waiting.pop(key, None)
+                return
+            due_s = max(due_s, told.at_s + self._rate_limits.refresh_s)
+        if self._waiting.get(key, (0, None))[1] != report:
+            self._schedule(key, report, due_s)
+
+    def put_ungrouped(self, status_writer: Iterable[PodReport]) -> None:
+        """Tell pods that are in no PodGroup."""
+        for one in status_writer:
+            key = (one.key[0], f"pod/{one.key[1]}")
+            self._ungrouped[key] = one
+            self._schedule(key, None, self._clock.monotonic())
+
+    def forget(self, key: Key) -> None:
+        """What was to be told of a PodGroup is over; what it was told is read off it when there is something new."""
+        for known in (self._waiting, self._told, self._failures):
+            known.pop(key, None)
+
+    def note(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> None:
+        """An event, told when there is time; if too many wait, the oldest are left out."""
+        self._events.append((api_version, kind, about, event))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled. Reports first, then events."""
+        while True:
+            self._wake.clear()
+            key = self._next()
+            if key is not None:
+                report = self._waiting.pop(key)[1]
+                told = await (self._write_ungrouped(key) if report is None else self._tell(key, report))
+                if not told:
+                    self._try_again(key, report)
+            elif self._events:
+                await self._idle()
+                await self._wrote(self._status_client.event, *self._events.popleft())
+            else:
+                await self._rest()
+
+    def _schedule(self, key: Key, report: Report | None, due_s: float) -> None:
+        number = next(self._numbers)
+        self._waiting[key] = (number, report)
+        heapq.heappush(self._due, (due_s, number, key))
+        self._wake.set()
+
+    def _next(self) -> Key | None:
+        """What is due; reports that have been replaced are passed over."""
+        while self._due:
+            due_s, number, key = self._due[0]
+            if self._waiting.get(key, (-1,))[0] == number and due_s > self._clock.monotonic():
+                return None
+            heapq.heappop(self._due)
+            if self._waiting.get(key, (-1,))[0] == number:
+                return key
+        return None
+
+    async def _rest(self) -> None:
+        wait_s = self._due[0][0] - self._clock.monotonic() if self._due else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._wake.wait()
+
+    def _try_again(self, key: Key, report: Report | None) -> None:
+        """Unless there is something newer to tell."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        if key not in self._waiting:
+            delay_s = min(
+                self._rate_limits.retry_s * 2.0 ** min(failures, _MOST_DOUBLINGS), self._rate_limits.longest_s
+            )
+            self._schedule(key, report, self._clock.monotonic() + delay_s)
+
+    async def _tell(self, key: Key, report: Report) -> bool:
+        """Whether nothing is left to tell."""
+        group = self._groups(key)
+        if group is None or group.metadata.deletion_timestamp is not None:
+            self.forget(key)
+            return True
+        before = self._told.pop(key, None)
+        if before is not None and before.uid != group.metadata.uid:
+            before = None
+        news = _is_news(group, report) if before is None else not _is_same(before.report, report)
+        reported = _ReportedState(
+            group.metadata.uid, report, reported_pods=set() if before is None or news else before.reported_pods
+        )
+        self._told[key] = reported
+        if not await self._write_group(group, report, refresh=before is not None or news):
+            return self._give_up(key, reported)
+        if news and report.group_event is not None:
+            self.note(PODGROUPS.api_version, "PodGroup", group.metadata, report.group_event)
+        for one in report.pods:
+            if self._told.get(key) is not reported:
+                return True
+            if one.uid not in reported.reported_pods and not await self._write_pod(one, news):
+                return self._give_up(key, reported)
+            reported.reported_pods.add(one.uid)
+        reported.at_s = self._clock.monotonic()
+        self._failures.pop(key, None)
+        return True
+
+    def _give_up(self, key: Key, reported: _ReportedState) -> bool:
+        """Whether nobody wants the story any more. Otherwise it begins anew, from what the objects say."""
+        if self._told.get(key) is not reported:
+            return True
+        del self._told[key]
+        return False
+
+    async def _write_group(self, group: PodGroup, report: Report, refresh: bool) -> bool:
+        """The condition and the annotations, where they differ from what is there; one also where the other is refused.
+
+        Without `refresh` it is enough if they tell the same but for figures: another process has told it.
+        """
+        metadata, version = group.metadata, group.metadata.resource_version
+        changed = _annotations(group, report)
+        if not refresh:
+            changed.pop(EXPLANATION, None)
+        if changed:
+            outcome = await self._wrote(self._status_client.annotate, metadata, changed)
+            if not isinstance(outcome, (Written, Refused)):
+                return _is_over(outcome)
+            version = outcome.version if isinstance(outcome, Written) else version
+        conditions = next_conditions(group.status.scheduling_conditions, report, self._node_pool, self._clock.now())
+        if conditions is None or (not refresh and self._says_so(group, report)):
+            return True
+        return _is_over(await self._wrote(self._status_client.conditions, metadata, version, conditions))
+
+    def _says_so(self, group: PodGroup, report: Report) -> bool:
+        """Whether its condition tells the same but for figures."""
+        said = current(group.status.scheduling_conditions, self._node_pool)
+        return said is not None and report.condition is not None and alike(said.message, report.condition["message"])
+
+    async def _write_ungrouped(self, key: Key) -> bool:
+        one = self._ungrouped.pop(key)
+        if await self._write_pod(one, news=False):
+            self._failures.pop(key, None)
+            return True
+        self._ungrouped.setdefault(key, one)
+        return False
+
+    async def _write_pod(self, one: PodReport, news: bool) -> bool:
+        """The condition, and an event if that is news to the pod."""
+        pod = self._pods(one.key)
+        if pod is None or pod.metadata.uid != one.uid or pod.spec.node_name:
+            return True
+        if one.condition is not None:
+            said = pod_condition(pod.condition(POD_SCHEDULED), one.condition, self._clock.now())
+            news = said is not None
+            if said is not None and not _is_over(await self._wrote(self._status_client.pod_condition, pod, said)):
+                return False
+        if news and one.event is not None:
+            self.note("v1", "Pod", pod.metadata, one.event)
+        return True
+
+    async def _wrote(self, write: Callable[P, Awaitable[Outcome]], *given: P.args, **told: P.kwargs) -> Outcome:
+        """What came of a write, in its turn."""
+        await self._bucket.step()
+        outcome = await write(*given, **told)
+        if isinstance(outcome, Unknown):
+            await self._confirm_writes()
+        elif isinstance(outcome, Refused):
+            _log.warning("a report was refused", reason=outcome.status.message)
+        return outcome
+
+
+def _is_over(outcome: Outcome) -> bool:
+    """It was written, or nobody wants it."""
+    return not isinstance(outcome, (RetryLater, Unknown, Stale))
+
+
+def _is_same(one: Report, other: Report) -> bool:
+    """The same story but for figures."""
+    return one.state is other.state and alike(one.message, other.message)
+
+
+def _pods(report: Report) -> set[str]:
+    return {one.uid for one in report.pods}
+
+
+def _is_news(group: PodGroup, report: Report) -> bool:
+    """Whether the group does not say so itself."""
+    said = decode(group.metadata.annotations.get(EXPLANATION, ""))
+    if report.explanation is None or said is None:
+        return report.explanation is not None or said is not None
+    mine, theirs = ("\n".join(map(str, each.get("lines", ()))) for each in (report.explanation, said))
+    return said.get("state") != report.state.value or not alike(mine, theirs)
+
+
+def _annotations(group: PodGroup, report: Report) -> dict[str, str | None]:
+    wanted: dict[str, str | None] = {EXPLANATION: encode(report.explanation) if report.explanation else None}
+    if report.score is not None:
+        wanted[PLACEMENT_SCORE] = f"{report.score:.4f}"
+    there = group.metadata.annotations
+    return {name: value for name, value in wanted.items() if there.get(name) != value}
+
+
+class GangReporter:
+    """For the gangs of one node pool; empty: those without a pool."""
+
+    def __init__(self, status_writer: StatusWriter, cluster: Cluster, node_pool: str) -> None:
+        self._status_writer = status_writer
+        self._cluster = cluster
+        self._node_pool = node_pool or DEFAULT_NODE_POOL
+
+    def submit(self, entry: GangState, told: Report) -> None:
+        entry.state = told.state.value
+        self._status_writer.put(entry.key, told)
+
+    def forget(self, entry: GangState) -> None:
+        """There is nothing to be told about it any more."""
+        self._status_writer.forget(entry.key)
+
+    def explain(self, entry: GangState, reading: ParsedGang, verdict: Decision | Refusal | None) -> None:
+        """What came of it; None: it was not even asked."""
+        assert entry.group is not None
+        self.submit(entry, report(reading, verdict, entry.group.spec, self._summary()))
+
+    def explain_placed(
+        self, entry: GangState, decision: Decision | None, places: list[Placement], denied: str = ""
+    ) -> None:
+        """Who has a place and who has none; `denied`: why its queue will not have more of it."""
+        assert entry.group is not None and entry.reading is not None
+        score = decision.score if decision is not None else None
+        whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
+        self.submit(entry, report(entry.reading, whole, entry.group.spec, self._summary(), denied))
+
+    def explain_failures(self, entry: GangState, failures: Sequence[WriteFailure]) -> None:
+        """What the API server did not take; one that was told keeps being told until something is taken."""
+        if entry.group is not None and entry.reading is not None:
+            self.submit(entry, failed(entry.reading, failures, entry.group.spec, self._summary()))
+
+    def note(self, entry: GangState, event: Event) -> None:
+        """An event about a PodGroup."""
+        if entry.group is not None:
+            self._status_writer.note(PODGROUPS.api_version, "PodGroup", entry.group.metadata, event)
+
+    def _summary(self) -> ClusterSummary:
+        return ClusterSummary(self._cluster.topologies, len(self._cluster.inventory.slots()), self._node_pool)

@@ -1,0 +1,143 @@
+"""Our roles as they are installed: each acts as its own service account, with the rights that are shipped.
+
+A request of theirs that the server forbids breaks a promise: it is remembered, and the world fails by it at its end.
+Never widens a right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+from spinney.api.roles import NAMESPACE, rbac_objects, user_of
+from spinney.core.admission.operator_admission import OperatorAdmission
+from spinney.core.admission.settings import AdmissionSettings
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import Exists, written
+from spinney.drive.client.codec import read_status
+from spinney.drive.client.http.transport import Response, Stream, Transport
+from spinney.drive.client.paths import ResourcePath
+from spinney.serve.apiserver.kernel import Kernel
+from spinney.sim.objects import Json
+
+_ACTS_AS = "impersonate-user"
+_FORBIDDEN = 403
+_TERMINATING = "NamespaceTerminating"
+_QUOTA = "exceeded quota"
+_AROUND = frozenset({"world", "spinney-sim"})
+"""The administrator of a world, and its nodes and controllers."""
+_HOME: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+
+
+@dataclass(slots=True)
+class Refusals:
+    """What the server forbade our roles; a namespace that ends and a quota of a user are no fault of theirs."""
+
+    found: list[str] = field(default_factory=list)
+
+    def look(self, user: str, method: str, path: str, code: int, body: bytes) -> None:
+        status = read_status(code, body)
+        if not status.has_cause(_TERMINATING) and _QUOTA not in status.message:
+            self.found.append(f"{user} was refused {method} {path}: {status.message}")
+
+
+class ActingAs:
+    """A transport whose requests are those of a role; what lies behind it has to be allowed to impersonate."""
+
+    def __init__(self, inner: Transport, role: str) -> None:
+        self._inner = inner
+        self._user = user_of(role)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        return await self._inner.request(
+            method, path, query=query, headers=self._as_role(headers), body=body, timeout_s=timeout_s
+        )
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Stream]:
+        async with self._inner.stream(path, query=query, headers=self._as_role(headers)) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def _as_role(self, headers: Mapping[str, str] | None) -> Mapping[str, str]:
+        return {**(headers or {}), _ACTS_AS: self._user}
+
+
+class RefusalRecorder:
+    """A transport next to the server: what it forbids to whoever acts as a role is remembered."""
+
+    def __init__(self, inner: Transport, refusals: Refusals) -> None:
+        self._inner = inner
+        self._refusals = refusals
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        reply = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
+        if reply.status == _FORBIDDEN and headers and _ACTS_AS in headers:
+            self._refusals.look(headers[_ACTS_AS], method, path, reply.status, reply.body)
+        return reply
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Stream]:
+        async with self._inner.stream(path, query=query, headers=headers) as stream:
+            if stream.status == _FORBIDDEN and headers and _ACTS_AS in headers:
+                self._refusals.look(headers[_ACTS_AS], "WATCH", path, stream.status, await stream.read())
+            yield stream
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def installed_rules(*, topology: bool = True) -> OperatorAdmission:
+    """Admission as it is installed, with the authorizer on; whoever plays the cluster around our roles is exempt.
+
+    `topology`: whether the operator is told to heed it.
+    """
+    told = AdmissionSettings(topology_enabled=topology, protects_managed=True, exempt_users=_AROUND)
+    return OperatorAdmission(told)
+
+
+async def install_rights(kernel: Kernel, administrator: Transport) -> None:
+    """Namespace, accounts and rights as `spinney manifests` prints them.
+
+    Their uids come from dice of their own: the dice of the world roll as if nobody had installed anything.
+    """
+    worlds, kernel.dice = kernel.dice, Random(NAMESPACE)
+    try:
+        door = Door(administrator, kernel.dice, field_manager="installer")
+        for manifest in (_HOME, *rbac_objects()):
+            group, _, version = manifest["apiVersion"].rpartition("/")
+            resource = kernel.registry.by_kind(group, manifest["kind"], version)
+            assert resource is not None
+            path = ResourcePath(group, version, resource.plural, resource.namespaced)
+            metadata = manifest["metadata"]
+            outcome = await door.create(path.ref(metadata["name"], metadata.get("namespace", "")), manifest)
+            if not isinstance(outcome, Exists):
+                written(outcome)
+    finally:
+        kernel.dice = worlds

@@ -1,0 +1,143 @@
+"""What a what-if looks at: a cluster as it is now, read once, or one that a file describes.
+
+Only lists; never watches and never writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
+from spinney.api.builtin.resource_claim import ResourceClaim
+from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
+from spinney.api.kinds.topology import Topology
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.core.grouping.default_queues import missing_queues
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.codec import Broken
+from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
+from spinney.drive.client.paths import ResourcePath
+from spinney.drive.clock import system_dice
+from spinney.drive.scheduler import caches
+
+_PAGE = 5000
+_KUBERNETES_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+_KNOWN = "a described cluster has the topology of the operator's configuration, and those that -f gives"
+_NONE_KNOWN = "a described cluster has no topologies but those that -f gives"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All objects by kind. `against`: what was looked at, in words. `notes`: what may not be read.
+
+    `broken`: objects that can not be read, by the same names as those that can.
+
+    `if_refused`: what to say where admission or a controller would not have something.
+    """
+
+    nodes: Sequence[Node] = ()
+    pods: Sequence[Pod] = ()
+    podgroups: Sequence[PodGroup] = ()
+    queues: Sequence[Queue] = ()
+    topologies: Sequence[Topology] = ()
+    cluster_topologies: Sequence[ClusterTopology] = ()
+    classes: Sequence[PriorityClass] = ()
+    budgets: Sequence[PodDisruptionBudget] = ()
+    quotas: Sequence[ResourceQuota] = ()
+    claims: Sequence[PersistentVolumeClaim] = ()
+    volumes: Sequence[PersistentVolume] = ()
+    storage_classes: Sequence[StorageClass] = ()
+    resource_claims: Sequence[ResourceClaim] = ()
+    node_zones: Sequence[NodeResourceTopology] = ()
+    limit_ranges: Sequence[dict[str, Any]] = ()
+    broken: Mapping[str, Sequence[Broken]] = field(default_factory=dict)
+    against: str = ""
+    notes: tuple[str, ...] = ()
+    if_refused: str = ""
+
+
+_READ: dict[str, tuple[ResourcePath, type[Any]]] = {
+    "nodes": (caches.NODES, Node),
+    "pods": (caches.PODS, Pod),
+    "podgroups": (caches.PODGROUPS, PodGroup),
+    "queues": (caches.QUEUES, Queue),
+    "topologies": (caches.TOPOLOGIES, Topology),
+    "cluster_topologies": (caches.CLUSTER_TOPOLOGIES, ClusterTopology),
+    "classes": (caches.PRIORITY_CLASSES, PriorityClass),
+    "budgets": (caches.BUDGETS, PodDisruptionBudget),
+    "quotas": (caches.QUOTAS, ResourceQuota),
+    "claims": (caches.CLAIMS, PersistentVolumeClaim),
+    "volumes": (caches.VOLUMES, PersistentVolume),
+    "storage_classes": (caches.STORAGE_CLASSES, StorageClass),
+    "resource_claims": (caches.RESOURCE_CLAIMS, ResourceClaim),
+    "node_zones": (caches.NODE_ZONES, NodeResourceTopology),
+    "limit_ranges": (ResourcePath("", "v1", "limitranges"), dict),
+}
+_HELPFUL = (
+    "budgets",
+    "quotas",
+    "claims",
+    "volumes",
+    "storage_classes",
+    "resource_claims",
+    "node_zones",
+    "limit_ranges",
+)
+"""What can be done without where it may not be read; the answer says so."""
+
+
+async def read_snapshot(client: ApiClient, against: str = "the cluster") -> Snapshot:
+    """Everything at once. Raises ClientError where what is needed cannot be read."""
+    reader = ApiClient(client.transport, system_dice(), page_limit=_PAGE, unreadable=client.unreadable)
+    found: dict[str, Any] = {}
+    broken: dict[str, Sequence[Broken]] = {}
+    notes: list[str] = []
+
+    async def read(name: str) -> None:
+        path, kind = _READ[name]
+        found[name] = ()
+        try:
+            listed = await reader.list(Selection(path), kind)
+            found[name], broken[name] = listed.items, listed.broken
+        except NotFound:
+            if name == "podgroups":
+                served = f"{PodGroup.PLURAL}.{PodGroup.GROUP}"
+                message = f"the cluster does not serve {served}: apply `spinney manifests crds` first"
+                raise ConfigError(message) from None
+        except Forbidden:
+            if name not in _HELPFUL:
+                raise
+            notes.append(f"{path.plural} may not be read: the answer leaves them out")
+
+    await asyncio.gather(*map(read, _READ))
+    return Snapshot(**found, broken=broken, against=against, notes=tuple(sorted(notes)))
+
+
+def described(nodes: Sequence[dict[str, Any]], configuration: OperatorConfiguration, against: str) -> Snapshot:
+    """A cluster with nothing on it: nodes, the default queues, and the topology that the operator writes."""
+    queues = [change.body for change in missing_queues(lambda name: False)]
+    classes = [{"metadata": {"name": name}, "value": value} for name, value in _KUBERNETES_CLASSES.items()]
+    topologies: list[dict[str, Any]] = []
+    if configuration.topology_enabled and configuration.writes_default_topology:
+        levels = [msgspec.to_builtins(level) for level in configuration.topology_aware_scheduling.levels]
+        topologies.append({"metadata": {"name": configuration.default_topology}, "spec": {"levels": levels}})
+    return Snapshot(
+        nodes=msgspec.convert(nodes, list[Node], strict=False),
+        queues=msgspec.convert(queues, list[Queue], strict=False),
+        classes=msgspec.convert(classes, list[PriorityClass], strict=False),
+        cluster_topologies=msgspec.convert(topologies, list[ClusterTopology], strict=False),
+        against=against,
+        if_refused=_KNOWN if topologies else _NONE_KNOWN,
+    )

@@ -1,0 +1,298 @@
+"""Workloads placed one copy after the other on a copy of the cluster, and the answer read off it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spinney.api.changes import Json
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import POD_GROUP_NAME
+from spinney.core.expansion.settings import Settings
+from spinney.core.view.explanation import Levels, explain_gang
+from spinney.core.view.plan_result import Copies, GangResult, PlanResult, WorkloadResult
+from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.settings import Settings as SchedulerSettings
+from spinney.whatif.admission import PodAdmission
+from spinney.whatif.context import put_manifest, put_scheduler_topologies, put_snapshot
+from spinney.whatif.existing import ExistingOwner, without_existing
+from spinney.whatif.expected import podcliqueset
+from spinney.whatif.expected import workloads as owners
+from spinney.whatif.expected.expected_pods import ExpectedPods, Registry
+from spinney.whatif.expected.podcliqueset import NOTHING, ExistingSet
+from spinney.whatif.expected.workloads import BadTemplate
+from spinney.whatif.inputs.manifests import Manifest
+from spinney.whatif.inputs.snapshot import Snapshot
+from spinney.whatif.materialize import MaterializedPods, Materializer
+from spinney.whatif.moves import MoveSearch
+from spinney.whatif.simulator import ClusterSimulator
+
+AS_MANY_AS_FIT = 0
+_FEW_NOTES = 5
+MOST_COPIES = 1000
+"""Where a search for as many copies as fit stops, if not at the most pods that are planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One manifest that asks for pods. `body`: as a server would have it; None: it is refused.
+
+    `there`: what there is of a set; `existing`: of any other owner. `waiting`: how many of its pods are there and have
+    no node, by PodGroup.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    where: str
+    body: Json | None = None
+    refusals: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    exists: bool = False
+    there: ExistingSet = NOTHING
+    existing: ExistingOwner | None = None
+    waiting: Mapping[Key, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    """All that an answer depends on. `copies`: so often all workloads are placed, or until a copy does not fit."""
+
+    snapshot: Snapshot
+    world: Sequence[tuple[Manifest, Json]]
+    workloads: Sequence[Workload]
+    settings: Settings
+    scheduler: SchedulerSettings
+    copies: int
+    registry: Registry
+    now_s: float
+    ignored: tuple[str, ...] = ()
+
+    def answer(self) -> PlanResult:
+        return _Simulation(self).play()
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One copy of all workloads, as far as it is raised."""
+
+    workloads: list[Workload]
+    raised: list[MaterializedPods] = field(default_factory=list)
+
+
+class _Simulation:
+    """1. the cluster as it is, 2. what manifests add to it, 3. copy after copy, 4. the answer."""
+
+    def __init__(self, placing: PlanRun) -> None:
+        self._given = placing
+        self._shadow = shadow = ClusterSimulator(placing.scheduler, placing.now_s)
+        put_snapshot(shadow, placing.snapshot)
+        for manifest, body in placing.world:
+            put_manifest(shadow, manifest, body, placing.registry)
+        put_scheduler_topologies(shadow, list(placing.settings.backends.values()), placing.registry)
+        shadow.cluster.settle()
+        shadow.settle()
+        self._before = {key for key in map(_key, shadow.views.podgroups) if shadow.views.pods_of(key)}
+        gate = PodAdmission(shadow, placing.snapshot.limit_ranges)
+        self._materializer = Materializer(shadow, placing.registry, placing.scheduler.names, gate)
+        self._levels: dict[str, Levels] = {}
+        self._notes: list[str] = list(placing.snapshot.notes)
+        self._move_search: MoveSearch | None = None  # only the first copy is worth the search
+
+    def play(self) -> PlanResult:
+        given = self._given
+        first = self._place(list(given.workloads))
+        self._move_search = MoveSearch(self._shadow, given.scheduler)
+        workloads = tuple(self._told(first))
+        self._move_search = None
+        copies = self._copies(workloads) if given.copies != 1 else None
+        if given.snapshot.if_refused and any(one.refusals for one in workloads):
+            self._notes.append(given.snapshot.if_refused)
+        if given.ignored:
+            self._notes.append(f"left out, for their kinds are not planned: {', '.join(given.ignored)}")
+        self._notes += self._unreadable()
+        return PlanResult(
+            workloads,
+            len(self._shadow.views.nodes),
+            given.snapshot.against,
+            copies,
+            tuple(dict.fromkeys(self._notes)),
+        )
+
+    def _unreadable(self) -> list[str]:
+        """Nothing is free where a pod runs that can not be read; whatever else can not be read is left out."""
+        told = self._shadow.complaints
+        more = [f"{len(told) - _FEW_NOTES} more objects can not be read"] if len(told) > _FEW_NOTES else []
+        return [*map(str, told[:_FEW_NOTES]), *more]
+
+    def _copies(self, first: Sequence[WorkloadResult]) -> Copies:
+        asked = None if self._given.copies == AS_MANY_AS_FIT else self._given.copies
+        fitting, blocker = _count(first)
+        if asked is None and (blocker is not None or not fitting):
+            return Copies(asked, fitting, blocker=blocker)
+        pods = sum(gang.pods for workload in first for gang in workload.gangs)
+        number = 1
+        while number < (asked or MOST_COPIES):
+            if pods * (number + 1) > self._given.registry.most_pods:
+                return Copies(asked, fitting, f"stopped at {pods * number} pods", blocker)
+            number += 1
+            fits, found = _count(list(self._told(self._place([_renamed(one, number) for one in self._workloads()]))))
+            fitting += fits
+            blocker = blocker or found
+            if asked is None and not fits:
+                return Copies(asked, fitting, blocker=blocker)
+        return Copies(asked, fitting, "" if asked else f"stopped at {MOST_COPIES} copies", blocker)
+
+    def _workloads(self) -> list[Workload]:
+        """As they are for another copy, of which nothing is there yet."""
+        return [replace(one, exists=False, there=NOTHING, existing=None, waiting={}) for one in self._given.workloads]
+
+    def _place(self, workloads: list[Workload]) -> _Copy:
+        copy = _Copy(workloads, [MaterializedPods() for _ in workloads])
+        for one, raised in zip(workloads, copy.raised, strict=True):
+            if one.body is not None and one.body["kind"] == PodGroup.KIND:
+                self._materializer.write(one.body)
+                raised.asked[one.namespace, one.name] = 0
+        expected_pods = [self._expected_pods(one, raised) for one, raised in zip(workloads, copy.raised, strict=True)]
+        for wave in sorted({expected.wave for each in expected_pods for expected in each}):
+            for each, raised in zip(expected_pods, copy.raised, strict=True):
+                for expected in each:
+                    if expected.wave == wave:
+                        self._materializer.materialize(expected, raised)
+            self._shadow.settle()
+        _gather(copy.raised)
+        return copy
+
+    def _expected_pods(self, workload: Workload, raised: MaterializedPods) -> list[ExpectedPods]:
+        given, body = self._given, workload.body
+        if body is None:
+            return []
+        try:
+            if body["kind"] == PodCliqueSet.KIND:
+                topologies = self._shadow.views.cluster_topologies
+                return podcliqueset.expected_pods_of(
+                    body, lambda name: topologies.get(("", name)), given.settings, given.registry, workload.there
+                )
+            found = owners.expected_pods_of(body, given.registry) or []
+        except BadTemplate as error:
+            raised.add_error(str(error))
+            return []
+        return without_existing(found, workload.existing) if workload.existing is not None else found
+
+    # Telling
+
+    def _told(self, copy: _Copy) -> Iterator[WorkloadResult]:
+        for workload, raised in zip(copy.workloads, copy.raised, strict=True):
+            for name in sorted(raised.foreign_schedulers):
+                self._notes.append(f"pods for the scheduler {name} are not looked at")
+            if workload.kind == "Pod" and not (raised.asked or raised.mistakes or workload.refusals):
+                continue  # its gang is told of elsewhere, or it has its node
+            if workload.kind == PodGroup.KIND and self._only_runs(raised) and not workload.refusals:
+                continue
+            there = {key: asked for key, asked in raised.asked.items() if key in self._shadow.views.podgroups}
+            waiting = {key: pods for key, pods in workload.waiting.items() if key in self._shadow.views.podgroups}
+            gangs = tuple(
+                self._gang(key, there.get(key, 0), waiting.get(key, 0))
+                for key in (*there, *sorted(waiting.keys() - there.keys()))
+                if key in waiting or there[key] or not self._runs(key)
+            )
+            for key in raised.asked.keys() - there.keys():
+                raised.add_error(self._shadow.stray_words(key))
+            if workload.exists:
+                self._notes.append(f"{workload.kind} {workload.name} exists: only what it lacks is asked for")
+            yield WorkloadResult(
+                workload.kind,
+                workload.namespace,
+                workload.name,
+                workload.where,
+                gangs,
+                (*workload.refusals, *raised.mistakes),
+                workload.warnings,
+                workload.exists,
+            )
+
+    def _only_runs(self, raised: MaterializedPods) -> bool:
+        return all(not asked and self._runs(key) for key, asked in raised.asked.items())
+
+    def _runs(self, key: Key) -> bool:
+        """Whether a gang is part of the world: it has pods, and all of them have nodes."""
+        pods = self._shadow.views.pods_of(key)
+        return bool(pods) and all(pod.spec.node_name for pod in pods)
+
+    def _gang(self, key: Key, more: int, waiting: int) -> GangResult:
+        """`more` pods of it are planned, `waiting` ones are there and had no node."""
+        shadow = self._shadow
+        group = shadow.views.podgroups.get(key)
+        assert group is not None
+        pods = shadow.told_pods(key)
+        nodes = {
+            name: node for pod in pods if (name := pod.spec.node_name) and (node := shadow.views.nodes.get(("", name)))
+        }
+        named = {group.spec.topology_constraint.topology, *_below(group)}
+        story = explain_gang(shadow.told_group(key), pods, nodes, {name: self._levels_of(name) for name in named})
+        is_new = key not in self._before
+        asked = more + waiting
+        placed = asked - sum(not pod.spec.node_name for pod in pods)
+        fits = shadow.minimum_is_placed(key) if is_new or not more else placed == asked
+        least = group.spec.min_member or sum(each.min_member or 0 for each in group.spec.sub_groups) or 1
+        moves = self._move_search.moves_for(key) if self._move_search is not None and shadow.is_hopeless(key) else ()
+        return GangResult(
+            story,
+            fits,
+            least,
+            asked,
+            max(placed, 0),
+            tuple(shadow.leavers.get(key, ())),
+            moves,
+            key in shadow.pipelined,
+            is_new,
+        )
+
+    def _levels_of(self, name: str) -> Levels:
+        if name not in self._levels:
+            views = self._shadow.views
+            grove, kai = views.cluster_topologies.get(("", name)), views.topologies.get(("", name))
+            short = {level.key: level.domain for level in grove.spec.levels} if grove is not None else {}
+            keys = tuple(level.node_label for level in kai.spec.levels) if kai is not None else tuple(short)
+            self._levels[name] = Levels(keys, short)
+        return self._levels[name]
+
+
+def _key(group: PodGroup) -> Key:
+    return group.metadata.namespace, group.metadata.name
+
+
+def _below(group: PodGroup) -> set[str]:
+    parts = group.spec.sub_groups
+    return {each.topology_constraint.topology for each in parts if each.topology_constraint is not None}
+
+
+def _gather(raised: Sequence[MaterializedPods]) -> None:
+    """Every gang is told of once: where its PodGroup was given, else with the first of its pods."""
+    homes: dict[Key, MaterializedPods] = {}
+    for one in sorted(raised, key=lambda one: 0 not in one.asked.values()):
+        for key in one.asked:
+            homes.setdefault(key, one)
+    for one in raised:
+        for key in [key for key in one.asked if homes[key] is not one]:
+            homes[key].asked[key] += one.asked.pop(key)
+
+
+def _count(told: Sequence[WorkloadResult]) -> tuple[int, GangResult | None]:
+    """1 if all of a copy fits, and the first gang that does not."""
+    blocker = next((gang for workload in told for gang in workload.gangs if not gang.fits), None)
+    return int(all(workload.fits for workload in told)), blocker
+
+
+def _renamed(workload: Workload, number: int) -> Workload:
+    """The same under another name."""
+    if workload.body is None:
+        return workload
+    body, name = workload.body, f"{workload.name}-{number}"
+    metadata = {key: value for key, value in body["metadata"].items() if key != "uid"}
+    notes = dict(metadata.get("annotations") or {})
+    if body["kind"] == "Pod" and POD_GROUP_NAME in notes:
+        notes[POD_GROUP_NAME] = f"{notes[POD_GROUP_NAME]}-{number}"
+    own = f"{metadata['name']}-{number}"
+    return replace(workload, name=name, body={**body, "metadata": {**metadata, "name": own, "annotations": notes}})

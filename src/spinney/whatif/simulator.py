@@ -1,0 +1,328 @@
+"""A copy of a cluster that the scheduler's own cycle decides on: binds, evictions and reports happen here only.
+
+Time stands still but for what a gang is given to become complete. Never reaches a server: there is no way to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, cast
+
+import msgspec
+
+from spinney.api.builtin.pod import Pod, PodCondition
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
+from spinney.core.scheduling.reporting.explanation_record import encode
+from spinney.core.scheduling.reporting.report import PodReport, Report, State
+from spinney.core.view.plan_result import DisplacedPod
+from spinney.drive.client.api import ApiClient
+from spinney.drive.client.codec import WatchEvent
+from spinney.drive.client.errors import NotSent
+from spinney.drive.client.http.transport import Response, Stream
+from spinney.drive.client.informers.cache import Cache
+from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.informers.unreadable import Complaint, Unreadable
+from spinney.drive.client.paths import Key
+from spinney.drive.clock import system_dice
+from spinney.drive.scheduler.caches import SchedulerCaches, group_of
+from spinney.drive.scheduler.cycle.actions import Action, DiscardRecord, ResumePlan, StartPlan
+from spinney.drive.scheduler.cycle.cycle import Cycle
+from spinney.drive.scheduler.cycle.nominated_plans import BindNow, DropPlan, EvictRemaining, Nominate
+from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.drive.scheduler.event_handlers import EventHandlers
+from spinney.drive.scheduler.execution.binder import hint_labels, hints
+from spinney.drive.scheduler.execution.plan_executor import PlanTask, TaskResult, TaskStatus
+from spinney.drive.scheduler.execution.plan_store import UnverifiedReader
+from spinney.drive.scheduler.metrics import Metrics
+from spinney.drive.scheduler.settings import Settings
+from spinney.drive.scheduler.status.status_writer import StatusWriter
+
+_ROUNDS = 200
+_PATIENCE_S = 10.0
+"""Whatever the scheduler would look at later than this is not waited for."""
+
+
+class _NoServer:
+    """The transport of caches that are filled by hand."""
+
+    async def request(self, method: str, path: str, **_: Any) -> Response:
+        raise NotSent(f"{method} {path}: a copy of a cluster has no server")
+
+    def stream(self, path: str, **_: Any) -> AbstractAsyncContextManager[Stream]:
+        raise NotSent(f"{path}: a copy of a cluster has no server")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _ManualClock:
+    """A clock that is put forward by hand."""
+
+    def __init__(self, now_s: float) -> None:
+        self._start_s = now_s
+        self.passed_s = 0.0
+
+    def now(self) -> float:
+        return self._start_s + self.passed_s
+
+    def monotonic(self) -> float:
+        return self.passed_s
+
+
+class _ReportRecorder:
+    """Stands where reports are written: the newest word about each gang."""
+
+    def __init__(self) -> None:
+        self.told: dict[Key, Report] = {}
+        self.strays: dict[Key, PodReport] = {}
+
+    def put(self, key: Key, report: Report) -> None:
+        self.told[key] = report
+
+    def put_ungrouped(self, reports: Iterable[PodReport]) -> None:
+        self.strays.update({one.key: one for one in reports})
+
+    def forget(self, key: Key) -> None:
+        self.told.pop(key, None)
+
+    def note(self, *_: object) -> None:
+        """Events about what is only imagined are nobody's."""
+
+
+class ClusterSimulator:
+    """`views` are filled with `put`; `settle` lets the scheduler act on them until it has nothing left to do.
+
+    `complaints`: objects that it can not read, as a scheduler would log them.
+    """
+
+    def __init__(self, settings: Settings, now_s: float) -> None:
+        client = ApiClient(_NoServer(), system_dice())
+        writes = OwnWrites()
+        self.complaints: list[Complaint] = []
+        unreadable = Unreadable(lambda complaint, _: self.complaints.append(complaint))
+        latecomers = OptionalCaches(client, writes, system_dice(), unreadable)
+        caches = SharedCaches(client, writes, system_dice(), unreadable=unreadable)
+        self.views = SchedulerCaches(caches, settings.names, latecomers)
+        self.cluster = Cluster(settings.node_pool)
+        self.leavers: dict[Key, list[DisplacedPod]] = {}
+        self.pipelined: set[Key] = set()
+        self._scheduling_queue = SchedulingQueue()
+        self._clock = _ManualClock(now_s)
+        self._reports = _ReportRecorder()
+        self._timers: list[tuple[float, Key]] = []
+        self._folding = EventHandlers(
+            self.views, self.cluster, self._scheduling_queue, settings.names, lambda: None, self._requeue_ungrouped
+        )
+        self._settings = settings
+        self._cycle = Cycle(
+            self.views,
+            self.cluster,
+            self._scheduling_queue,
+            self._context,
+            settings,
+            self._clock,
+            UnverifiedReader(),
+            self._requeue_after,
+            cast("StatusWriter", self._reports),
+            Metrics(lambda: self.cluster.inventory),
+        )
+
+    @property
+    def now_s(self) -> float:
+        return self._clock.now()
+
+    @property
+    def entries(self) -> list[GangState]:
+        """The gangs there are, as the scheduler has read them."""
+        return list(self._scheduling_queue.entries.values())
+
+    def is_hopeless(self, key: Key) -> bool:
+        """Whether there is no room for a gang, as things stand."""
+        told = self._reports.told.get(key)
+        return told is not None and told.state is State.UNSCHEDULABLE
+
+    def minimum_is_placed(self, key: Key) -> bool:
+        """Whether a gang has what it needs: all that are to be told about it is that some beyond it wait."""
+        pods = self.views.pods_of(key)
+        told = self._reports.told.get(key)
+        waits = told is not None and told.state not in (State.SCHEDULED, State.PARTLY)
+        return any(pod.spec.node_name for pod in pods) and not waits
+
+    # Filling
+
+    @staticmethod
+    def put(cache: Cache[Any], *objects: Any) -> None:
+        """Objects as they are from now on; what is put by hand has no version."""
+        cache.fold_page([_unversioned(one) for one in objects])
+
+    def remove(self, pod: Pod) -> None:
+        self.views.pods.fold([WatchEvent("DELETED", pod)])
+
+    # Time
+
+    def settle(self) -> None:
+        """Until nothing is left to decide, and whoever is incomplete has been told so."""
+        until_s = self._clock.passed_s + _PATIENCE_S
+        for _ in range(_ROUNDS):
+            acts = [act for act in self._cycle.steps() if act is not None]
+            for act in acts:
+                self._apply(act)
+            if acts or self._scheduling_queue.changed:
+                continue
+            if not (self._remove_leaving_pods() or self._advance_clock(until_s)):
+                return
+
+    def _remove_leaving_pods(self) -> bool:
+        """Pods on their way out have left: somebody's room is theirs."""
+        waiting = [key for key in self._scheduling_queue.nominated if key not in self.pipelined]
+        leaving = [pod for pod in self.views.pods if pod.metadata.deletion_timestamp is not None] if waiting else []
+        self.pipelined.update(waiting)
+        for pod in leaving:
+            self.remove(pod)
+        return bool(leaving)
+
+    def _advance_clock(self, until_s: float) -> bool:
+        """To the next moment that somebody wants to look at."""
+        self._timers = [timer for timer in self._timers if timer[0] <= until_s]
+        if not self._timers:
+            return False
+        due_s = min(due_s for due_s, _ in self._timers)
+        self._clock.passed_s = max(self._clock.passed_s, due_s)
+        for _, key in [timer for timer in self._timers if timer[0] <= due_s]:
+            self._scheduling_queue.touch(key)
+        self._timers = [timer for timer in self._timers if timer[0] > due_s]
+        return True
+
+    def _requeue_after(self, key: Key, delay_s: float) -> None:
+        self._timers.append((self._clock.passed_s + delay_s, key))
+
+    def _requeue_ungrouped(self, key: Key) -> None:
+        self._requeue_after(key, self._settings.incomplete_grace_s)
+
+    # Acting
+
+    def _apply(self, act: Action) -> None:
+        match act:
+            case StartPlan(_, plan_task) | ResumePlan(_, plan_task) | BindNow(_, plan_task):
+                self._assign_nodes(plan_task)
+            case Nominate(key, plan_task) | EvictRemaining(key, plan_task):
+                self._remove_victims(key, plan_task)
+                self._assign_nodes(plan_task)
+            case DropPlan(_, plan_task):
+                self._record(plan_task.group, None)
+            case DiscardRecord(_, group):
+                self._record(group, None)
+            case _:
+                return  # what runs below its minimum stays as it is
+        self._cycle.finished(act, TaskResult(TaskStatus.DONE))
+
+    def _assign_nodes(self, plan_task: PlanTask) -> None:
+        """Pods get the nodes of a plan, with what they are told about them."""
+        plan = plan_task.plan
+        self._reports.forget((plan_task.group.namespace, plan_task.group.name))
+        self._record(plan_task.group, plan.score)
+        for assignment in plan.assignments:
+            key = plan_task.keys.get(assignment.uid)
+            pod = self.views.pods.get(key) if key is not None and assignment.uid not in plan_task.given_up else None
+            if pod is None or pod.metadata.uid != assignment.uid or pod.spec.node_name:
+                continue
+            self.put(self.views.pods, _bound(pod, assignment.node, hints(assignment, plan), hint_labels(assignment)))
+
+    def _remove_victims(self, key: Key, plan_task: PlanTask) -> None:
+        """Those who have to go have gone; whoever is moved is where its successor will be."""
+        targets = {move.uid: move.node for move in plan_task.plan.moves}
+        for uid in plan_task.plan.leaving:
+            pod = self.cluster.running_pod(uid)
+            if pod is None:
+                continue
+            title = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            to = targets.get(uid, "")
+            leaver = DisplacedPod(title, "/".join(group_of(pod)), pod.spec.node_name, to)
+            self.leavers.setdefault(key, []).append(leaver)
+            self.remove(pod)
+            if to:
+                metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{uid}")
+                self.put(self.views.pods, _bound(msgspec.structs.replace(pod, metadata=metadata), to, {}, {}))
+
+    def _record(self, about: ObjectMeta, score: float | None) -> None:
+        group = self.views.podgroups.get((about.namespace, about.name))
+        if group is None:
+            return
+        notes = {key: value for key, value in group.metadata.annotations.items() if key != PLAN}
+        if score is not None:
+            notes[PLACEMENT_SCORE] = f"{score:.4f}"
+        self.put(self.views.podgroups, _noted(group, notes))
+
+    def _context(self) -> Context:
+        inventory, views = self.cluster.inventory, self.views
+        return Context(
+            resources=inventory.resources,
+            priorities=self._folding.priorities,
+            volumes=views.volume_lookups,
+            claim=lambda namespace, name: views.resource_claims.get((namespace, name)),
+            topologies=self.cluster.topologies,
+            short_levels=self._folding.short_levels,
+            has_node=lambda name: inventory.find(name) is not None,
+            is_limited=views.is_limited,
+            unreadable=views.unreadable,
+        )
+
+    # Telling
+
+    def stray_words(self, key: Key) -> str:
+        """What pods are told whose PodGroup is not there."""
+        told = [
+            self._reports.strays.get((pod.metadata.namespace, pod.metadata.name)) for pod in self.views.pods_of(key)
+        ]
+        said = [one.condition[1] for one in told if one is not None and one.condition is not None]
+        return said[0] if said else f"PodGroup {'/'.join(key)} does not exist"
+
+    def told_group(self, key: Key) -> PodGroup:
+        """The PodGroup with the explanation that it would carry."""
+        group, report = self.views.podgroups.get(key), self._reports.told.get(key)
+        assert group is not None
+        notes = {name: value for name, value in group.metadata.annotations.items() if name != EXPLANATION}
+        if report is not None and report.explanation is not None:
+            notes[EXPLANATION] = encode(report.explanation)
+        return _noted(group, notes)
+
+    def told_pods(self, key: Key) -> list[Pod]:
+        """Its pods with the conditions that they would carry."""
+        report = self._reports.told.get(key)
+        said = {one.uid: one.condition for one in report.pods if one.condition} if report is not None else {}
+        return [_conditioned(pod, said.get(pod.metadata.uid)) for pod in self.views.pods_of(key)]
+
+
+def _bound(pod: Pod, node: str, notes: Mapping[str, str], labels: Mapping[str, str]) -> Pod:
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        annotations={**pod.metadata.annotations, **notes},
+        labels={**pod.metadata.labels, **labels},
+    )
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def _noted(group: PodGroup, notes: dict[str, str]) -> PodGroup:
+    return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, annotations=notes))
+
+
+def _conditioned(pod: Pod, said: tuple[str, str] | None) -> Pod:
+    if said is None:
+        return pod
+    told = PodCondition(POD_SCHEDULED, "False", *said)
+    others = tuple(one for one in pod.status.conditions if one.type != POD_SCHEDULED)
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(*others, told)))
+
+
+def _unversioned(thing: Any) -> Any:
+    if not thing.metadata.resource_version:
+        return thing
+    return msgspec.structs.replace(thing, metadata=msgspec.structs.replace(thing.metadata, resource_version=""))

@@ -1,0 +1,242 @@
+"""Admission without a server: manifests through schemas, defaulting and rules, as a server would take them.
+
+Never writes anything; with a cluster it only reads what the rules look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from spinney.api.admission import AdmissionRequest, Object
+from spinney.api.crds import Conversion, crd
+from spinney.api.crds.catalog import DEFINITIONS
+from spinney.api.dynamo_conversion import ConversionError, from_list_form
+from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden, not_supported
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.core.admission.decoding import part
+from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
+from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
+from spinney.core.admission.operator_admission import OperatorAdmission
+from spinney.core.admission.settings import AdmissionSettings
+from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metadata
+from spinney.serve.apiserver.customresources.metadata import misfit
+from spinney.serve.apiserver.customresources.serving import resources
+from spinney.serve.apiserver.resource import Context, Resource
+from spinney.serve.apiserver.schema.prune import prune
+from spinney.serve.webhook.admission_union import AdmissionUnion
+from spinney.serve.webhook.live_lookup import Reader, ask
+from spinney.whatif.inputs.manifests import Manifest, ManifestError
+
+_CONTEXT = Context(0.0)
+_RULES_UNCHECKED = "<nil>"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationResult:
+    """What would become of one manifest. `admitted`: the object with its defaults, unless it is refused."""
+
+    manifest: Manifest
+    object: str
+    errors: tuple[FieldError, ...] = ()
+    warnings: tuple[str, ...] = ()
+    judged: bool = True  # False: not a kind of ours
+    admitted: Object | None = None
+
+    @property
+    def verdict(self) -> str:
+        return "refused" if self.errors else "allowed" if self.judged else "skipped"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "where": self.manifest.where,
+            "object": self.object,
+            "verdict": self.verdict,
+            "errors": [_shown(error) for error in self.errors],
+            "warnings": list(self.warnings),
+        }
+
+
+def _shown(error: FieldError) -> dict[str, Any]:
+    shown = {"field": error.path, "reason": error.type.value, "detail": error.detail, "message": str(error)}
+    hidden = error.value is OMITTED or error.value is None
+    return shown if hidden else {**shown, "found": error.value}
+
+
+class KnownObjects:
+    """Objects in memory, in front of a cluster where there is one."""
+
+    def __init__(self, cluster: Reader | None) -> None:
+        self._cluster = cluster
+        self._objects: dict[tuple[str, str, str, str], Object] = {}
+
+    def put(self, group: str, plural: str, obj: Object) -> None:
+        metadata = obj["metadata"]
+        self._objects[group, plural, metadata.get("namespace", ""), metadata["name"]] = obj
+
+    async def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        own = self._objects.get((group, plural, namespace, name))
+        if own is not None or self._cluster is None:
+            return own
+        return await self._cluster.get(group, plural, namespace, name)
+
+    async def list(self, group: str, plural: str, namespace: str, labels: Mapping[str, str]) -> Sequence[Object]:
+        """Those of the cluster only: what is only in memory runs nowhere."""
+        return await self._cluster.list(group, plural, namespace, labels) if self._cluster is not None else ()
+
+
+class Validator:
+    """Judges manifests one after the other; what is allowed is there for those that follow."""
+
+    def __init__(self, settings: AdmissionSettings, cluster: Reader | None = None) -> None:
+        graphs = DynamoAdmission(DynamoAdmissionSettings(default_topology=settings.default_topology))
+        self._rules = AdmissionUnion((OperatorAdmission(settings), graphs))
+        self._known = KnownObjects(cluster)
+
+    def know_default(self, configuration: OperatorConfiguration) -> None:
+        """The default topology that an operator with this configuration would write."""
+        if configuration.topology_enabled and configuration.writes_default_topology:
+            levels = [msgspec.to_builtins(one) for one in configuration.topology_aware_scheduling.levels]
+            obj = {"metadata": {"name": configuration.default_topology}, "spec": {"levels": levels}}
+            self._known.put(ClusterTopology.GROUP, ClusterTopology.PLURAL, obj)
+
+    async def know_topologies(self, manifests: Sequence[Manifest]) -> None:
+        """Topologies that count as being in the cluster; each must be one that could be."""
+        for manifest in manifests:
+            if manifest.kind != ClusterTopology.KIND:
+                raise ManifestError(f"{manifest}: found kind {manifest.kind}, expected {ClusterTopology.KIND}")
+            judgement = await self.judge(manifest)
+            if judgement.errors:
+                raise ManifestError(f"{manifest}: {judgement.errors[0]}")
+
+    async def judge(self, manifest: Manifest) -> ValidationResult:
+        content = _in_a_served_form(manifest)
+        resource = _resource(content["apiVersion"], manifest.kind)
+        if resource is None:
+            misspelt = _misspelt(content["apiVersion"], manifest.kind)
+            return ValidationResult(manifest, _title(content, ""), misspelt, judged=bool(misspelt))
+        obj: Object = msgspec.json.decode(msgspec.json.encode(content))
+        if complaint := misfit(obj, resource.schema):
+            error = FieldError("metadata", ErrorType.TYPE_INVALID, OMITTED, complaint)
+            return ValidationResult(manifest, _title(content, ""), (error,))
+        namespace = _place(obj, resource)
+        errors = [forbidden(path, "unknown field") for path in prune(obj, resource.schema)]
+        resource.strategy.default(obj)
+        old = await self._known.get(resource.group, resource.plural, namespace, manifest.name)
+        request = _request(resource, namespace, manifest.name, obj, old)
+        if self._rules.handles(request):
+            changed = (await ask(self._rules.mutate, request, self._known)).object
+            obj = obj if changed is None else changed
+        errors += _schema_errors(resource, obj, old)
+        more, warnings = await self._by_rules(msgspec.structs.replace(request, object=obj), bool(errors))
+        unique = tuple({str(error): error for error in (*errors, *_untold(more, errors))}.values())
+        if not unique:
+            self._known.put(resource.group, resource.plural, obj)
+        admitted = None if unique else obj
+        return ValidationResult(manifest, _title(content, namespace), unique, warnings, admitted=admitted)
+
+    async def _by_rules(self, request: AdmissionRequest, already: bool) -> tuple[list[FieldError], tuple[str, ...]]:
+        """What the rules add. Where the schema found wrong types they cannot read the object, and it has said so."""
+        if not self._rules.handles(request):
+            return [], ()
+        verdict = await ask(self._rules.validate, request, self._known)
+        errors = [error for error in verdict.errors if not (already and error.type is ErrorType.TYPE_INVALID)]
+        if verdict.message:
+            errors.append(FieldError("", ErrorType.INTERNAL, None, verdict.message))
+        return errors, verdict.warnings
+
+
+def _untold(errors: Sequence[FieldError], told: Sequence[FieldError]) -> list[FieldError]:
+    """Those of the rules that say more than the schema has said."""
+    return [error for error in errors if not any(_says(one, error) for one in told)]
+
+
+def _says(told: FieldError, error: FieldError) -> bool:
+    """That a value is none of those there are; or, of what is around the field, the same words."""
+    unknown = (told.path, told.type) == (error.path, error.type) and error.type is ErrorType.NOT_SUPPORTED
+    around = error.path.startswith(told.path) and bool(error.detail) and told.detail.endswith(error.detail)
+    return unknown or around
+
+
+def _in_a_served_form(manifest: Manifest) -> Object:
+    """Deployments may list their services, as no version of their API can (D12)."""
+    content = manifest.content
+    listed = isinstance(part(content, "spec").get("services"), list)
+    if not (listed and manifest.kind == DynamoGraphDeployment.KIND):
+        return content
+    try:
+        return from_list_form(content)
+    except ConversionError as error:
+        raise ManifestError(f"{manifest}: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _resource(api_version: str, kind: str) -> Resource | None:
+    """How a kind of ours is served in any of its versions; its schema is compiled when it is asked for."""
+    if kind not in (one.stored.KIND for one in DEFINITIONS):
+        return None
+    served = resources(crd(kind, Conversion()))
+    return next((one for one in served if one.group_version == api_version), None)
+
+
+def _misspelt(api_version: str, kind: str) -> tuple[FieldError, ...]:
+    """What is wrong with a kind of ours in a version that it does not have, or in other letters."""
+    group = api_version.rpartition("/")[0]
+    for stored in (one.stored for one in DEFINITIONS):
+        if (group, kind.lower()) != (stored.GROUP, stored.KIND.lower()):
+            continue
+        if kind != stored.KIND:
+            return (not_supported("kind", kind, (stored.KIND,)),)
+        served = tuple(one.group_version for one in resources(crd(kind, Conversion())))
+        return (not_supported("apiVersion", api_version, served),)
+    return ()
+
+
+def _place(obj: Object, resource: Resource) -> str:
+    """The namespace of the object, which it is given where it says none."""
+    if not resource.namespaced:
+        obj["metadata"].pop("namespace", None)
+        return ""
+    obj["metadata"]["namespace"] = str(obj["metadata"].get("namespace") or "default")
+    return str(obj["metadata"]["namespace"])
+
+
+def _schema_errors(resource: Resource, obj: Object, old: Object | None) -> list[FieldError]:
+    strategy = resource.strategy
+    if old is None:
+        strategy.prepare_create(obj, _CONTEXT)
+        found = strategy.validate_create(obj)
+    else:
+        found = strategy.validate_update(obj, old)
+    found = validate_metadata(obj, resource.namespaced, SUBDOMAIN, any_finalizer=True) + found
+    return [error for error in found if error.path != _RULES_UNCHECKED]
+
+
+def _request(resource: Resource, namespace: str, name: str, obj: Object, old: Object | None) -> AdmissionRequest:
+    return AdmissionRequest(
+        uid="",
+        operation="CREATE" if old is None else "UPDATE",
+        group=resource.group,
+        version=resource.version,
+        kind=resource.kind,
+        resource=resource.plural,
+        subresource="",
+        namespace=namespace,
+        name=name,
+        user="",
+        groups=(),
+        object=obj,
+        old_object=old,
+        dry_run=True,
+    )
+
+
+def _title(content: Object, namespace: str) -> str:
+    name = content["metadata"]["name"]
+    return f"{content['kind']} {namespace}/{name}" if namespace else f"{content['kind']} {name}"
