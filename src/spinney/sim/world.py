@@ -1,7 +1,7 @@
 """A world in a box: embedded API server, simulated nodes and small controllers in one process, on one clock.
 
-In simulated time (`spinney.sim.event_loop.run`) the same seed gives the same world; on the real clock it is what `spinney up`
-stands on. It opens no socket.
+In simulated time (`spinney.sim.event_loop.run`) the same seed gives the same world; on the real clock it is what
+`spinney up` stands on. It opens no socket.
 """
 
 from __future__ import annotations

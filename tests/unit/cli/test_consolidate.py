@@ -110,7 +110,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         asked.append((gang, limits, dry_run))
         return Survey(limits)
 
-    monkeypatch.setattr(command, "_look", look)
+    monkeypatch.setattr(command, "_survey_cluster", look)
     return asked
 
 

@@ -435,7 +435,7 @@ def test_nothing_of_that_name_is_one_line_and_status_1(monkeypatch: pytest.Monke
     def nothing(*given: Any) -> WorkloadExplanation:
         raise WorkloadNotFound("there is no workload or pod ns/a")
 
-    monkeypatch.setattr(command, "looked", nothing)
+    monkeypatch.setattr(command, "query_cluster", nothing)
     done = CliRunner().invoke(cli, ["explain", "ns/a"])
     assert (done.exit_code, done.output) == (1, "spinney explain: there is no workload or pod ns/a\n")
 

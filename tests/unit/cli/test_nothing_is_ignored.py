@@ -43,29 +43,29 @@ HONOURED = {
     "runtimeClientConnection.burst": "api/operator_configuration/model.py",
     "runtimeClientConnection.contentType": "api/operator_configuration/validation.py",
     "runtimeClientConnection.acceptContentTypes": "api/operator_configuration/validation.py",
-    "leaderElection.enabled": "cli/leading.py",
+    "leaderElection.enabled": "cli/wiring/roles/leader.py",
     "leaderElection.leaseDuration": "api/operator_configuration/model.py",
     "leaderElection.renewDeadline": "api/operator_configuration/model.py",
     "leaderElection.retryPeriod": "api/operator_configuration/model.py",
     "leaderElection.resourceLock": "api/operator_configuration/validation.py",
-    "leaderElection.resourceName": "cli/run_operator.py",
-    "leaderElection.resourceNamespace": "cli/leading.py",
-    "server.webhooks.bindAddress": "cli/run_webhook.py",
-    "server.webhooks.port": "cli/run_webhook.py",
-    "server.webhooks.serverCertDir": "cli/run_webhook.py",
-    "server.webhooks.secretName": "cli/run_webhook.py",
-    "server.webhooks.certProvisionMode": "cli/run_webhook.py",
-    "server.healthProbes.bindAddress": "cli/role_running.py",
-    "server.healthProbes.port": "cli/role_running.py",
-    "server.metrics.bindAddress": "cli/role_running.py",
-    "server.metrics.port": "cli/role_running.py",
+    "leaderElection.resourceName": "cli/wiring/roles/operator.py",
+    "leaderElection.resourceNamespace": "cli/wiring/roles/leader.py",
+    "server.webhooks.bindAddress": "cli/wiring/roles/webhook.py",
+    "server.webhooks.port": "cli/wiring/roles/webhook.py",
+    "server.webhooks.serverCertDir": "cli/wiring/roles/webhook.py",
+    "server.webhooks.secretName": "cli/wiring/roles/webhook.py",
+    "server.webhooks.certProvisionMode": "cli/wiring/roles/webhook.py",
+    "server.healthProbes.bindAddress": "cli/wiring/roles/runner.py",
+    "server.healthProbes.port": "cli/wiring/roles/runner.py",
+    "server.metrics.bindAddress": "cli/wiring/roles/runner.py",
+    "server.metrics.port": "cli/wiring/roles/runner.py",
     "debugging.enableProfiling": "api/operator_configuration/validation.py",
     "controllers.podCliqueSet.concurrentSyncs": "drive/operator/settings_from_config.py",
     "controllers.podClique.concurrentSyncs": "drive/operator/settings_from_config.py",
     "controllers.podCliqueScalingGroup.concurrentSyncs": "drive/operator/settings_from_config.py",
     "controllers.podGang.concurrentSyncs": "drive/operator/settings_from_config.py",
-    "logLevel": "cli/role_running.py",
-    "logFormat": "cli/role_running.py",
+    "logLevel": "cli/wiring/roles/runner.py",
+    "logFormat": "cli/wiring/roles/runner.py",
     "authorizer.enabled": "core/admission/settings.py",
     "authorizer.exemptServiceAccountUserNames": "core/admission/settings.py",
     "topologyAwareScheduling.enabled": "api/operator_configuration/model.py",
@@ -113,7 +113,7 @@ def test_c1_a_field_is_read_where_it_is_said_to_be(field: str) -> None:
 
 @pytest.mark.parametrize("options", [StackOptions, WebhookOptions, DashboardOptions])
 def test_every_option_that_is_handed_on_is_read(options: Any) -> None:
-    modules = list((SOURCE / "cli").glob("*.py"))
+    modules = list((SOURCE / "cli").rglob("*.py"))
     everything = frozenset[str]().union(*map(reads, modules))
     assert {each.name for each in dataclasses.fields(options)} <= everything
 

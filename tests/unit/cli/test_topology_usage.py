@@ -121,7 +121,7 @@ def test_a_name_cannot_command_the_terminal() -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_programs_get_the_same_as_data(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "looked", lambda *given: USES)
+    monkeypatch.setattr(command, "query_cluster", lambda *given: USES)
     done = CliRunner().invoke(cli, ["topology", "usage", "-o", output])
     found = json.loads(done.output) if output == "json" else yaml.safe_load(done.output)
     assert found == [

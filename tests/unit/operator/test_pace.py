@@ -107,7 +107,7 @@ def test_rest_ends_at_the_time_that_was_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sight", "expansion"),
+    ("inputs", "expansion"),
     [
         pytest.param((), ChangeSet(), id="nothing can be said of what was seen"),
         pytest.param(("seen",), ChangeSet((SetStatus(PODS.at("a"), {}, "", ""),)), id="there was something to do"),

@@ -38,7 +38,7 @@ from spinney.whatif.inputs.snapshot import Snapshot, read_snapshot
 from spinney.whatif.run import AS_MANY_AS_FIT, PlanRun, Workload
 from spinney.whatif.validation import ValidationResult, Validator
 
-__all__ = ["AS_MANY_AS_FIT", "PlanRequest", "PlanText", "ask", "planner"]
+__all__ = ["AS_MANY_AS_FIT", "PlanRequest", "PlanText", "planner", "prepare_plan"]
 
 MOST_PODS_OF_A_PAGE = 2_000
 """A page answers others as well while it plans."""

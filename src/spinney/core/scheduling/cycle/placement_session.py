@@ -1,7 +1,7 @@
 """The one engine over the cluster's inventory: each question is a trial, and nothing of it stays but the answer.
 
-`placed_gangs` are the members that the views show on their nodes. A gang of which nothing runs ties nobody; where some of
-it runs, those of its members that have been given a node count as well (G12).
+`placed_gangs` are the members that the caches show on their nodes. A gang of which nothing runs ties nobody; where some
+of it runs, those of its members that have been given a node count as well (G12).
 """
 
 from __future__ import annotations
