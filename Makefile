@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/
 UV_VERSION := 0.13.7
 LONG ?= tests
 
-.PHONY: up test lint types unit contract long pictures setup clean
+.PHONY: up test check lint types unit contract long pictures setup clean
 
 setup: $(VENV)/.synced
 
@@ -22,6 +22,11 @@ up: setup
 	$(RUN)spinney up $(ARGS)
 
 test: lint types unit contract
+
+# Before a commit: style, types and the unit tests of what changed since BASE.
+BASE ?= HEAD
+check: lint types
+	@files=$$($(RUN)python tools/changed_tests.py $(BASE)); test -z "$$files" || $(RUN)pytest -n 2 $$files
 
 lint: setup
 	$(RUN)ruff check .

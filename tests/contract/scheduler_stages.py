@@ -244,8 +244,8 @@ class Hall:
 
 
 def many(do: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
-    """One after the other, or, where there are hundreds, some at a time."""
-    if len(items) < 100:
+    """One after the other, or, where there are many, some at a time."""
+    if len(items) < 64:
         return [do(each) for each in items]
     with ThreadPoolExecutor(max_workers=6) as pool:
         return list(pool.map(do, items))

@@ -177,29 +177,49 @@ def late_node(name: str, labels: Json, gpus: int = 8) -> Json:
 # Size
 
 
+def test_k9_a_gang_of_sixty_four_is_bound_whole_in_its_block(hall: Hall) -> None:
+    check_gang_fills_its_block(hall, racks=4, hosts=2)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_k9_a_gang_of_a_thousand_is_bound_whole_in_its_block(hall: Hall) -> None:
-    """The second block is full with it."""
-    hall.build(tree(blocks=2, racks=[1, 5], hosts=25))
-    hall.make(podgroup("big", 1000, required=BLOCK, preferred=RACK), *pods("big", 1000, 1))
+    check_gang_fills_its_block(hall, racks=5, hosts=25)
+
+
+def check_gang_fills_its_block(hall: Hall, racks: int, hosts: int) -> None:
+    """A gang with one pod for each GPU of the second block; the first block has one rack."""
+    size = racks * hosts * 8
+    hall.build(tree(blocks=2, racks=[1, racks], hosts=hosts))
+    hall.make(podgroup("big", size, required=BLOCK, preferred=RACK), *pods("big", size, 1))
     hall.eventually(lambda: done(hall, "big"), "the plan is carried out", 240)
-    nodes = hall.running("big", 1000, 240)
-    assert hall.domains(nodes.values(), BLOCK) == {"z0/z0-b1": 1000}
+    nodes = hall.running("big", size, 240)
+    assert hall.domains(nodes.values(), BLOCK) == {"z0/z0-b1": size}
     found = hall.pods("big")
     ranks = sorted(int(each["metadata"]["annotations"]["spinney.dev/rank"]) for each in found)
-    assert ranks == list(range(1000))
+    assert ranks == list(range(size))
 
 
+def test_k9_a_set_of_sixty_four_pods_is_bound_whole_in_its_block(hall: Hall) -> None:
+    check_set_is_bound_in_its_block(hall, cliques=4, members=16)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_k9_a_set_of_a_thousand_pods_is_bound_whole_in_its_block(hall: Hall) -> None:
-    """Ten cliques of a hundred, each in a rack of a hundred GPUs and a few more."""
-    hall.build(tree(blocks=2, racks=[1, 10], hosts=13))
-    cliques = [workers(f"w{number}", 100, gpus=1, **packed("rack")) for number in range(10)]
-    hall.apply(podcliqueset("big", cliques, **packed("block")))
+    check_set_is_bound_in_its_block(hall, cliques=10, members=100)
+
+
+def check_set_is_bound_in_its_block(hall: Hall, cliques: int, members: int) -> None:
+    """Each clique in one rack; a rack has room for one clique and at most half of another."""
+    size = cliques * members
+    hall.build(tree(blocks=2, racks=[1, cliques], hosts=members // 8 + 1))
+    parts = [workers(f"w{number}", members, gpus=1, **packed("rack")) for number in range(cliques)]
+    hall.apply(podcliqueset("big", parts, **packed("block")))
     hall.eventually(lambda: done(hall, "big-0"), "the plan is carried out", 240)
-    nodes = hall.running("big", 1000, 240)
-    assert hall.domains(nodes.values(), BLOCK) == {"z0/z0-b1": 1000}
-    for number in range(10):
+    nodes = hall.running("big", size, 240)
+    assert hall.domains(nodes.values(), BLOCK) == {"z0/z0-b1": size}
+    for number in range(cliques):
         own = [node for name, node in nodes.items() if name.startswith(f"big-0-w{number}-")]
         assert len(hall.domains(own)) == 1
 

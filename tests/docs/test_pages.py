@@ -50,7 +50,7 @@ def test_a_refusal_that_no_case_reaches_is_noticed(monkeypatch: pytest.MonkeyPat
         tool, "sites", lambda: {("spinney.core.admission.podcliqueset.structure", 1): "invalid(path, name, text)"}
     )
     with pytest.raises(
-        SystemExit, match=r"no case in error_cases\.yaml reaches\nspinney\.core\.admission\.name_rules:1"
+        SystemExit, match=r"no case in error_cases\.yaml reaches\nspinney\.core\.admission\.podcliqueset\.structure:1"
     ):
         tool.tables()
 

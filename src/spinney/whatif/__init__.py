@@ -1,1 +1,1 @@
-"""What-if answers as functions: values in, values out; nothing is written to a cluster."""
+"""What-if simulations as functions: values in, values out; nothing is written to a cluster."""

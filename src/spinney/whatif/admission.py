@@ -1,7 +1,7 @@
-"""Planned pods, claims and owners of pods as an API server would take them: its defaults, and what it refuses.
+"""Admission of planned pods, claims and pod owners as an API server does it: defaulting and validation.
 
-The server's own rules, over the classes and limits of a copy of a cluster. Only judges: what pods owners become is not
-said here.
+Uses the server's own rules with the PriorityClasses and LimitRanges of the simulated cluster. It does not create the
+pods of an owner.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MISSHAPEN = (KeyError, TypeError, AttributeError, ValueError)
 
 
 class PodRefused(ValueError):
-    """The server would not have the pod; the text says why."""
+    """The server would refuse the pod; the text says why."""
 
 
 class PodAdmission:
-    """Over the views of a shadow; `limit_ranges` as the server gives them."""
+    """Admits pods into a simulated cluster; `limit_ranges` as the server returns them."""
 
     def __init__(self, shadow: ClusterSimulator, limit_ranges: Sequence[Object] = ()) -> None:
         self._classes = _Classes(shadow)
@@ -43,7 +43,7 @@ class PodAdmission:
         self._limits = LimitRanger(lambda: limit_ranges)
 
     def pod(self, body: Object, *, check: bool = True) -> Object:
-        """A copy with what the server adds. Raises PodRefused; one that is not checked has been taken before."""
+        """A copy with the server's defaults. Raises PodRefused; `check=False` is for pods that are admitted already."""
         pod = _copied(body)
         metadata = pod["metadata"]
         for part in ("labels", "annotations"):
@@ -77,7 +77,7 @@ class PodAdmission:
 
 
 class _Classes:
-    """PriorityClasses as rules look them up."""
+    """The lookup of PriorityClasses for the admission rules."""
 
     def __init__(self, shadow: ClusterSimulator) -> None:
         self._views = shadow.views
@@ -137,7 +137,7 @@ _TEXTS = ("labels", "annotations")
 
 
 def refusals(body: Json) -> tuple[str, ...]:
-    """Why a server would not have it. Nothing of what is of the wrong type: whoever makes the pods names it better."""
+    """Why a server would refuse the object. Type errors are left out: creating the pods reports them better."""
     rules = _RULES.get((str(body["apiVersion"]), str(body["kind"])))
     obj: Json = msgspec.json.decode(msgspec.json.encode(body))
     if rules is None:
@@ -150,7 +150,7 @@ def refusals(body: Json) -> tuple[str, ...]:
 
 
 def _named(obj: Json) -> Json:
-    """Its name, namespace, labels and annotations, as far as they are texts."""
+    """The object with only its name, namespace and those labels and annotations that are string maps."""
     metadata: dict[str, Any] = obj["metadata"]
     kept = {key: metadata[key] for key in ("name", "namespace")}
     for part in _TEXTS:

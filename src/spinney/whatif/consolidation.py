@@ -1,7 +1,8 @@
-"""What moving pods would bring: for which gang that waits, at what cost, and how large a gang each level could take.
+"""What consolidation (moving pods) would achieve: for which pending gangs, at what cost, and the largest gang that each
+level could hold.
 
-The survey asks the scheduler's own questions of a copy of the cluster and writes nothing; only `request_moves` writes,
-an annotation on the PodGroups of gangs that wait.
+The survey runs the scheduler's own logic on a copy of the cluster and writes nothing; only `request_moves` writes, an
+annotation on the PodGroups of pending gangs.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ from spinney.drive.scheduler.caches import (
 from spinney.drive.scheduler.cycle.preemption import Preemptor, RunningGang, VictimSelection
 
 ANYBODY = 2**31 - 1
-"""As important as anybody: whoever may be preempted may be moved."""
+"""The highest priority: every preemptible pod may be moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterObjects:
-    """Everything that is looked at. Nothing is free on a node with a pod that can not be read; its gang is held."""
+    """All objects of a survey. A node with an undecodable pod has no free capacity, and the pod's gang is held."""
 
     nodes: Sequence[Node] = ()
     pods: Sequence[Pod] = ()
@@ -71,7 +72,7 @@ class ClusterObjects:
 
 @dataclass(frozen=True, slots=True)
 class MoveRow:
-    """One move: a pod of a gang goes from a node, and its successor to another."""
+    """One move: a pod of a gang leaves a node, and its replacement goes to another one."""
 
     pod: str
     gang: str
@@ -81,7 +82,7 @@ class MoveRow:
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationOffer:
-    """A gang that waits and would fit after these moves; `loss`: what moved gangs lose of their scores together."""
+    """A pending gang that would fit after these moves; `loss`: the total loss of placement score of the moved gangs."""
 
     gang: str
     group: ObjectMeta
@@ -93,7 +94,7 @@ class ConsolidationOffer:
 
 @dataclass(frozen=True, slots=True)
 class LargestGang:
-    """The largest gang of one kind of pod that a domain of a level takes, now and after moves."""
+    """The largest gang of one kind of pod that a domain of a level can hold, now and after moves."""
 
     topology: str
     level: str
@@ -105,8 +106,8 @@ class LargestGang:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`stuck`: gangs that would not fit after any allowed moves, with the reason. `asking`: what a pod of `reaches`
-    asks for.
+    """The result. `stuck`: gangs that would not fit after any allowed moves, with the reason. `asking`: the requests of
+    the pod that `reaches` is computed for.
     """
 
     limits: Consolidate
@@ -147,7 +148,7 @@ class Survey:
 
 
 def survey(objects: ClusterObjects, limits: Consolidate, only: str = "") -> Survey:
-    """`only`: the name of a gang; else all that wait. Each is asked for alone: their moves do not add up."""
+    """Survey the gang named `only`, else all pending gangs. Each gang is evaluated alone: their moves do not add up."""
     look = _SurveyRun(objects, limits)
     offers, stuck = [], []
     for name in look.pending:
@@ -165,7 +166,7 @@ def survey(objects: ClusterObjects, limits: Consolidate, only: str = "") -> Surv
 
 
 class _SurveyRun:
-    """A copy of the cluster, and the questions to it."""
+    """A copy of the cluster and the queries of a survey."""
 
     def __init__(self, objects: ClusterObjects, limits: Consolidate) -> None:
         self._limits = limits
@@ -188,7 +189,7 @@ class _SurveyRun:
 
     @property
     def pending(self) -> list[str]:
-        """In the order of their importance and age."""
+        """The names of pending gangs, ordered by priority and age."""
         found = [
             reading.gang
             for name, reading in self._readings.items()
@@ -198,7 +199,7 @@ class _SurveyRun:
         return [gang.name for gang in sorted(found, key=lambda gang: (-gang.priority, made[gang.name], gang.name))]
 
     def ask(self, name: str) -> VictimSelection:
-        """Moves only: who might be evicted is another question."""
+        """The moves that would let a gang fit; preemption is disabled."""
         return self._preemptor.decide(replace(self._readings[name], preempts=False), self._limits)
 
     def offer(self, name: str, selection: VictimSelection) -> ConsolidationOffer:
@@ -213,7 +214,7 @@ class _SurveyRun:
         )
 
     def example(self) -> PodSet | None:
-        """A pod like that of the first gang that waits, else like most of those that run."""
+        """A pod of the first pending gang, else the most common kind of running pod."""
         for name in self.pending:
             return next(iter(pod_sets(self._readings[name].gang).values()))
         seen: Counter[PodSet] = Counter()
@@ -246,7 +247,7 @@ class _SurveyRun:
         return found
 
     def _loss(self, moves: Iterable[Move]) -> float:
-        """What the moved gangs lose of their scores together."""
+        """The total loss of placement score of the moved gangs."""
         by_gang: dict[str, list[Move]] = {}
         for move in moves:
             by_gang.setdefault(move.gang, []).append(move)
@@ -269,8 +270,8 @@ class _SurveyRun:
         return PLAN in self._groups[name].metadata.annotations
 
     def _reserve(self, name: str, group: PodGroup) -> None:
-        """Seats that a record promises are not free. Who has to go for them is seen when it goes: a record is not
-        verified here, and room of others is not given away for one that may be forged.
+        """Reserve the nodes of a recorded plan. Its victims keep their capacity until they are gone: the record is not
+        verified here, and capacity of other gangs is not given away for a record that may be forged.
         """
         there = {pod.metadata.uid: pod for pod in self._pods.get(name, ()) if not pod.spec.node_name}
         try:
@@ -327,7 +328,7 @@ T = TypeVar("T")
 
 
 async def read_objects(client: ApiClient, gang: str = "") -> ClusterObjects:
-    """Everything that a survey looks at. Raises ClientError where it, or the gang asked for, cannot be read."""
+    """Read all objects of a survey. Raises ClientError if they, or the requested gang, cannot be read."""
     try:
         groups = await client.list(Selection(PODGROUPS), PodGroup)
     except NotFound:
@@ -350,14 +351,14 @@ async def read_objects(client: ApiClient, gang: str = "") -> ClusterObjects:
 
 
 async def request_moves(door: Door, offer: ConsolidationOffer, limits: Consolidate) -> None:
-    """The scheduler makes the moves, as they are best when it does. Raises ClientError where that is refused."""
+    """Request moves by an annotation; the scheduler chooses them anew when it acts. Raises ClientError if refused."""
     group = offer.group
     body = {"metadata": {"annotations": {CONSOLIDATE: request(limits)}}}
     written(await door.merge_patch(PODGROUPS.ref(group.name, group.namespace), body, Precondition(group.uid)))
 
 
 async def _all(client: ApiClient, path: ResourcePath, kind: type[T]) -> tuple[T, ...]:
-    """None where the server does not know the kind."""
+    """All objects of a kind; empty if the server does not serve it."""
     try:
         return (await client.list(Selection(path), kind)).items
     except NotFound:

@@ -1,6 +1,6 @@
-"""Manifests that are part of the world and ask for nothing: nodes, topologies, queues, classes, budgets, volumes.
+"""Manifests of cluster objects that request no capacity: nodes, topologies, queues, classes, budgets, volumes.
 
-They count as being in the cluster while manifests of workloads are planned.
+They count as existing in the cluster while the manifests of workloads are simulated.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def is_cluster_object(manifest: Manifest) -> bool:
 
 
 def is_namespaced(kind: str) -> bool:
-    """Of the kinds that are part of the world."""
+    """Whether a kind of cluster object (see above) is namespaced."""
     return kind in _NAMESPACED
 
 
 def put_manifest(shadow: ClusterSimulator, manifest: Manifest, body: Json, registry: Registry) -> None:
-    """Raises ManifestError where an object cannot be what it says."""
+    """Put the object of a manifest into the simulated cluster. Raises ManifestError if it is not valid for its kind."""
     kind, where = _KINDS[_group_kind(manifest)]
     if kind is Node:
         body = _node(manifest)
@@ -70,7 +70,7 @@ def put_manifest(shadow: ClusterSimulator, manifest: Manifest, body: Json, regis
 
 
 def put_snapshot(shadow: ClusterSimulator, snapshot: Snapshot) -> None:
-    """Everything that was read; nodes before pods, and PodGroups before both are looked at."""
+    """Put all objects of a snapshot into the simulated cluster; nodes before pods, PodGroups before both are used."""
     views = shadow.views
     by_field: dict[str, Cache[Any]] = {
         "nodes": views.nodes,
@@ -95,7 +95,7 @@ def put_snapshot(shadow: ClusterSimulator, snapshot: Snapshot) -> None:
 
 
 def put_scheduler_topologies(shadow: ClusterSimulator, backends: list[Backend], registry: Registry) -> None:
-    """Topologies that the operator would write for ClusterTopologies that have none."""
+    """Add the scheduler Topologies that the operator would write for ClusterTopologies without one."""
     for topology in list(shadow.views.cluster_topologies):
         if ("", topology.metadata.name) in shadow.views.topologies:
             continue
@@ -108,7 +108,7 @@ def put_scheduler_topologies(shadow: ClusterSimulator, backends: list[Backend], 
 
 
 def _node(manifest: Manifest) -> Json:
-    """With what every node has, as in a file of nodes."""
+    """The node with the defaults of every node, as in a nodes file."""
     try:
         return parse_nodes(json.dumps(manifest.content, default=str), manifest.where)[0]
     except NodesError as error:

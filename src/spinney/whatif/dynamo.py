@@ -1,4 +1,4 @@
-"""A DynamoGraphDeployment as the PodCliqueSet that it becomes, or what its controller would say instead."""
+"""Converts a DynamoGraphDeployment to the PodCliqueSet that its controller would create, or to its refusal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spinney.whatif.inputs.manifests import ManifestError
 
 
 def podcliqueset_of(graph: Json, settings: DynamoSettings, has_queue: bool, now_s: float) -> Json | str:
-    """The set; a text: why there is none."""
+    """The PodCliqueSet, or a text that says why there is none."""
     try:
         newest = convert(graph, BETA)
     except ConversionError as error:
@@ -31,7 +31,7 @@ def podcliqueset_of(graph: Json, settings: DynamoSettings, has_queue: bool, now_
 
 
 def replicas_asked(graph: Json) -> dict[str, int]:
-    """Of its cliques and groups, by name: a deployment scales them to what it asks for, also to none."""
+    """Replicas of its cliques and groups, by name: a deployment scales them to the requested number, also to zero."""
     newest = convert(graph, BETA)
     components = newest["spec"].get("components") or []
     name = names.podcliqueset(newest["metadata"]["name"], components)
@@ -39,6 +39,6 @@ def replicas_asked(graph: Json) -> dict[str, int]:
 
 
 def queue_named(graph: Json) -> str:
-    """The queue that a deployment asks for; empty: the default one."""
+    """The queue that a deployment names; empty: the default queue."""
     annotations = graph["metadata"].get("annotations") or {}
     return str(annotations.get(DYNAMO_KAI_QUEUE, "")).strip()

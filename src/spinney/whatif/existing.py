@@ -1,6 +1,6 @@
-"""What there is already of a workload that is planned: it stays, and only what is missing is asked for.
+"""Existing objects of a planned workload: they stay, and only the missing pods are simulated.
 
-Only reads. A cluster that is described has nothing.
+Read-only. A described (not live) cluster has no existing objects.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from spinney.whatif.inputs.snapshot import Snapshot
 from spinney.whatif.workloads import OWNER_PATHS
 
 _ENDS = ("Complete", "Completed", "Succeeded", "Failed")
-"""Conditions of Jobs, JobSets and training jobs that are done, one way or the other."""
+"""Condition types of finished Jobs, JobSets and training jobs, successful or failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingOwner:
-    """An owner that is there, and the names of its pods that live. `ended`: it makes no more of them.
+    """An existing owner and the names of its live pods. `ended`: it creates no more pods.
 
-    `waiting`: how many of its pods have no node, by PodGroup.
+    `waiting`: the number of its pods without a node, by PodGroup.
     """
 
     uid: str
@@ -44,7 +44,7 @@ class ExistingOwner:
 
 
 def waiting_of_set(snapshot: Snapshot, body: Json) -> Mapping[Key, int]:
-    """How many pods of a set have no node, by PodGroup."""
+    """The number of pods of a PodCliqueSet without a node, by PodGroup."""
     return _waiting(_pods_of_set(snapshot, body))
 
 
@@ -63,7 +63,7 @@ def _waiting(pods: Iterable[Pod]) -> Mapping[Key, int]:
 
 
 async def existing_set(reader: Reader | None, snapshot: Snapshot, body: Json) -> tuple[str, ExistingSet]:
-    """The uid of a set that is there, and what there is of it; no uid: it is not there."""
+    """The uid of an existing PodCliqueSet and its existing objects; an empty uid if it does not exist."""
     metadata = body["metadata"]
     namespace, name = metadata["namespace"], metadata["name"]
     live = await reader.get(PodCliqueSet.GROUP, PodCliqueSet.PLURAL, namespace, name) if reader is not None else None
@@ -80,7 +80,7 @@ async def existing_set(reader: Reader | None, snapshot: Snapshot, body: Json) ->
 
 
 async def existing(client: ApiClient | None, snapshot: Snapshot, body: Json) -> ExistingOwner | None:
-    """An owner of any other kind, known by the PodGroups that were made for it."""
+    """An existing owner of any other kind, identified by the PodGroups that were created for it."""
     path = OWNER_PATHS.get(body["kind"])
     if client is None or path is None:
         return None
@@ -101,7 +101,7 @@ async def existing(client: ApiClient | None, snapshot: Snapshot, body: Json) -> 
 
 
 def without_existing(expected_pods: list[ExpectedPods], there: ExistingOwner) -> list[ExpectedPods]:
-    """The pods that are missing: those of other names, but no more than there are too few."""
+    """The missing pods: those with names that do not exist yet, limited to the number that is missing."""
     if there.ended:
         return []
     left = [[pod for pod in expected.pods if pod["metadata"]["name"] not in there.pods] for expected in expected_pods]

@@ -1,6 +1,6 @@
-"""Planned pods put into a copy of a cluster, in the PodGroups that an operator or the pod-grouper would write.
+"""Puts planned pods into the simulated cluster, with the PodGroups that an operator or the pod-grouper would write.
 
-Gives pods what an API server gives them; what it would refuse is a sentence.
+Pods get the API server's defaults; a refusal of the server becomes an error message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spinney.whatif.simulator import ClusterSimulator
 
 @dataclass(slots=True)
 class MaterializedPods:
-    """What came of the pods of a workload: how many each PodGroup was asked to take, and what is wrong."""
+    """The result for the pods of a workload: the number of pods put into each PodGroup, and error messages."""
 
     asked: dict[Key, int] = field(default_factory=dict)
     mistakes: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class MaterializedPods:
 
 
 class Materializer:
-    """Over one shadow. `names`: the schedulers whose pods are ours."""
+    """Writes to one simulated cluster. `names`: the scheduler names whose pods we schedule."""
 
     def __init__(self, shadow: ClusterSimulator, registry: Registry, names: frozenset[str], gate: PodAdmission) -> None:
         self._shadow = shadow
@@ -56,7 +56,7 @@ class Materializer:
         self._lookups = _lookups(shadow)
 
     def materialize(self, expected: ExpectedPods, raised: MaterializedPods) -> None:
-        """The pods are in the views, with a gate where they have to wait for a gang that has no nodes."""
+        """Put the pods into the caches, with a scheduling gate if they wait for a gang that is not scheduled yet."""
         namespace = expected.pods[0]["metadata"]["namespace"]
         gated = bool(expected.after) and not self._shadow.minimum_is_placed((namespace, expected.after))
         self._make_claims(expected, namespace)
@@ -71,7 +71,7 @@ class Materializer:
             self._join(expected, pod, raised)
 
     def _admitted(self, body: Json, gated: bool) -> Json:
-        """What runs has been admitted before."""
+        """Admit a pod; a running pod was admitted before and is not validated again."""
         pod = self._gate.pod(_gated(body) if gated else body, check=not body["spec"].get("nodeName"))
         msgspec.convert(pod, Pod, strict=False)
         return pod
@@ -91,7 +91,7 @@ class Materializer:
                 self._shadow.put(views.claims, made)
 
     def write(self, body: Json) -> None:
-        """A PodGroup that is there stays as it is."""
+        """Create the PodGroup; an existing one is not changed."""
         metadata = body["metadata"]
         if self._shadow.views.podgroups.get((metadata["namespace"], metadata["name"])) is None:
             made = self._registry.adopt(body)
@@ -143,7 +143,7 @@ def _gated(body: Json) -> Json:
 
 
 def _merge(body: Json, patch: Json) -> None:
-    """A merge patch, in place."""
+    """Apply a merge patch in place."""
     for key, value in patch.items():
         if value is None:
             body.pop(key, None)

@@ -1,6 +1,6 @@
-"""Would a gang that does not fit do so if others were moved? The question of `spinney consolidate`, on the same copy.
+"""Whether a gang that does not fit would fit after moving pods of others, as `spinney consolidate` computes it.
 
-Only asks: nobody is moved, not even in the copy.
+Read-only: no pod is moved, not even in the simulated cluster.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spinney.drive.scheduler.settings import Settings
 from spinney.whatif.simulator import ClusterSimulator
 
 LIMITS = Consolidate(max_moves=16, max_loss=0.0)
-"""As many as `spinney consolidate` allows for one gang unless told otherwise."""
+"""The default limits of `spinney consolidate` for one gang."""
 
 
 class MoveSearch:
-    """Over a shadow as it stands now."""
+    """Searches moves in the current state of a simulated cluster."""
 
     def __init__(self, shadow: ClusterSimulator, settings: Settings) -> None:
         self._shadow = shadow
@@ -35,7 +35,7 @@ class MoveSearch:
         )
 
     def moves_for(self, key: Key) -> tuple[DisplacedPod, ...]:
-        """Those who would have to move, each with its new node; none: that does not help."""
+        """The pods that would have to move, each with its new node; empty if moves do not help."""
         reading = next((entry.reading for entry in self._shadow.entries if entry.key == key), None)
         if reading is None or not reading.ready or reading.mistake:
             return ()

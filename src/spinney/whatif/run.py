@@ -1,4 +1,4 @@
-"""Workloads placed one copy after the other on a copy of the cluster, and the answer read off it."""
+"""Places workloads, one copy after the other, in a simulated cluster and builds the result from its state."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from spinney.whatif.simulator import ClusterSimulator
 AS_MANY_AS_FIT = 0
 _FEW_NOTES = 5
 MOST_COPIES = 1000
-"""Where a search for as many copies as fit stops, if not at the most pods that are planned."""
+"""Limit of the search for the number of copies that fit, besides the limit of planned pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One manifest that asks for pods. `body`: as a server would have it; None: it is refused.
+    """One manifest that requests pods. `body`: the admitted object; None: it is refused.
 
-    `there`: what there is of a set; `existing`: of any other owner. `waiting`: how many of its pods are there and have
-    no node, by PodGroup.
+    `there`: the existing objects of a PodCliqueSet; `existing`: those of any other owner. `waiting`: the number of its
+    existing pods without a node, by PodGroup.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class PlanRun:
-    """All that an answer depends on. `copies`: so often all workloads are placed, or until a copy does not fit."""
+    """All inputs of a run. `copies`: how many copies of all workloads are placed; stops when a copy does not fit."""
 
     snapshot: Snapshot
     world: Sequence[tuple[Manifest, Json]]
@@ -75,7 +75,7 @@ class PlanRun:
 
 @dataclass(slots=True)
 class _Copy:
-    """One copy of all workloads, as far as it is raised."""
+    """One copy of all workloads, with the pods that were put into the simulation."""
 
     workloads: list[Workload]
     raised: list[MaterializedPods] = field(default_factory=list)
@@ -98,7 +98,7 @@ class _Simulation:
         self._materializer = Materializer(shadow, placing.registry, placing.scheduler.names, gate)
         self._levels: dict[str, Levels] = {}
         self._notes: list[str] = list(placing.snapshot.notes)
-        self._move_search: MoveSearch | None = None  # only the first copy is worth the search
+        self._move_search: MoveSearch | None = None  # only for the first copy: the search is expensive
 
     def play(self) -> PlanResult:
         given = self._given
@@ -121,7 +121,7 @@ class _Simulation:
         )
 
     def _unreadable(self) -> list[str]:
-        """Nothing is free where a pod runs that can not be read; whatever else can not be read is left out."""
+        """Notes about undecodable objects: a node with such a pod has no free capacity, other objects are left out."""
         told = self._shadow.complaints
         more = [f"{len(told) - _FEW_NOTES} more objects can not be read"] if len(told) > _FEW_NOTES else []
         return [*map(str, told[:_FEW_NOTES]), *more]
@@ -145,7 +145,7 @@ class _Simulation:
         return Copies(asked, fitting, "" if asked else f"stopped at {MOST_COPIES} copies", blocker)
 
     def _workloads(self) -> list[Workload]:
-        """As they are for another copy, of which nothing is there yet."""
+        """The workloads for another copy, without existing objects."""
         return [replace(one, exists=False, there=NOTHING, existing=None, waiting={}) for one in self._given.workloads]
 
     def _place(self, workloads: list[Workload]) -> _Copy:
@@ -180,14 +180,14 @@ class _Simulation:
             return []
         return without_existing(found, workload.existing) if workload.existing is not None else found
 
-    # Telling
+    # Results
 
     def _told(self, copy: _Copy) -> Iterator[WorkloadResult]:
         for workload, raised in zip(copy.workloads, copy.raised, strict=True):
             for name in sorted(raised.foreign_schedulers):
                 self._notes.append(f"pods for the scheduler {name} are not looked at")
             if workload.kind == "Pod" and not (raised.asked or raised.mistakes or workload.refusals):
-                continue  # its gang is told of elsewhere, or it has its node
+                continue  # its gang is reported elsewhere, or it has its node
             if workload.kind == PodGroup.KIND and self._only_runs(raised) and not workload.refusals:
                 continue
             there = {key: asked for key, asked in raised.asked.items() if key in self._shadow.views.podgroups}
@@ -216,12 +216,12 @@ class _Simulation:
         return all(not asked and self._runs(key) for key, asked in raised.asked.items())
 
     def _runs(self, key: Key) -> bool:
-        """Whether a gang is part of the world: it has pods, and all of them have nodes."""
+        """Whether a gang runs already: it has pods, and all of them have nodes."""
         pods = self._shadow.views.pods_of(key)
         return bool(pods) and all(pod.spec.node_name for pod in pods)
 
     def _gang(self, key: Key, more: int, waiting: int) -> GangResult:
-        """`more` pods of it are planned, `waiting` ones are there and had no node."""
+        """The result for a gang. `more` of its pods are planned, `waiting` ones exist and had no node."""
         shadow = self._shadow
         group = shadow.views.podgroups.get(key)
         assert group is not None
@@ -269,7 +269,7 @@ def _below(group: PodGroup) -> set[str]:
 
 
 def _gather(raised: Sequence[MaterializedPods]) -> None:
-    """Every gang is told of once: where its PodGroup was given, else with the first of its pods."""
+    """Report every gang once: with the manifest of its PodGroup, else with the first of its pods."""
     homes: dict[Key, MaterializedPods] = {}
     for one in sorted(raised, key=lambda one: 0 not in one.asked.values()):
         for key in one.asked:
@@ -280,13 +280,13 @@ def _gather(raised: Sequence[MaterializedPods]) -> None:
 
 
 def _count(told: Sequence[WorkloadResult]) -> tuple[int, GangResult | None]:
-    """1 if all of a copy fits, and the first gang that does not."""
+    """1 if the whole copy fits, else 0 with the first gang that does not fit."""
     blocker = next((gang for workload in told for gang in workload.gangs if not gang.fits), None)
     return int(all(workload.fits for workload in told)), blocker
 
 
 def _renamed(workload: Workload, number: int) -> Workload:
-    """The same under another name."""
+    """The same workload with another name."""
     if workload.body is None:
         return workload
     body, name = workload.body, f"{workload.name}-{number}"

@@ -1,6 +1,6 @@
-"""A copy of a cluster that the scheduler's own cycle decides on: binds, evictions and reports happen here only.
+"""A simulated cluster that the scheduler's own cycle runs on: binds, evictions and reports happen in memory only.
 
-Time stands still but for what a gang is given to become complete. Never reaches a server: there is no way to one.
+Simulated time advances only to the next timer of the scheduler. Never contacts a server: its transport has none.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from spinney.drive.scheduler.status.status_writer import StatusWriter
 
 _ROUNDS = 200
 _PATIENCE_S = 10.0
-"""Whatever the scheduler would look at later than this is not waited for."""
+"""Timers of the scheduler that are due later than this are not waited for."""
 
 
 class _NoServer:
-    """The transport of caches that are filled by hand."""
+    """The transport of caches that are filled directly."""
 
     async def request(self, method: str, path: str, **_: Any) -> Response:
         raise NotSent(f"{method} {path}: a copy of a cluster has no server")
@@ -64,7 +64,7 @@ class _NoServer:
 
 
 class _ManualClock:
-    """A clock that is put forward by hand."""
+    """A clock that is advanced explicitly."""
 
     def __init__(self, now_s: float) -> None:
         self._start_s = now_s
@@ -78,7 +78,7 @@ class _ManualClock:
 
 
 class _ReportRecorder:
-    """Stands where reports are written: the newest word about each gang."""
+    """Replaces the status writer: keeps the latest report about each gang."""
 
     def __init__(self) -> None:
         self.told: dict[Key, Report] = {}
@@ -94,13 +94,13 @@ class _ReportRecorder:
         self.told.pop(key, None)
 
     def note(self, *_: object) -> None:
-        """Events about what is only imagined are nobody's."""
+        """Events of the simulation are dropped."""
 
 
 class ClusterSimulator:
-    """`views` are filled with `put`; `settle` lets the scheduler act on them until it has nothing left to do.
+    """`views` are filled with `put`; `settle` runs scheduling cycles on them until nothing is left to do.
 
-    `complaints`: objects that it can not read, as a scheduler would log them.
+    `complaints`: undecodable objects, as a scheduler would log them.
     """
 
     def __init__(self, settings: Settings, now_s: float) -> None:
@@ -141,16 +141,16 @@ class ClusterSimulator:
 
     @property
     def entries(self) -> list[GangState]:
-        """The gangs there are, as the scheduler has read them."""
+        """All gangs as the scheduler has parsed them."""
         return list(self._scheduling_queue.entries.values())
 
     def is_hopeless(self, key: Key) -> bool:
-        """Whether there is no room for a gang, as things stand."""
+        """Whether a gang is reported as unschedulable in the current state."""
         told = self._reports.told.get(key)
         return told is not None and told.state is State.UNSCHEDULABLE
 
     def minimum_is_placed(self, key: Key) -> bool:
-        """Whether a gang has what it needs: all that are to be told about it is that some beyond it wait."""
+        """Whether the minimum of a gang is scheduled: at most elastic pods beyond the minimum are pending."""
         pods = self.views.pods_of(key)
         told = self._reports.told.get(key)
         waits = told is not None and told.state not in (State.SCHEDULED, State.PARTLY)
@@ -160,7 +160,7 @@ class ClusterSimulator:
 
     @staticmethod
     def put(cache: Cache[Any], *objects: Any) -> None:
-        """Objects as they are from now on; what is put by hand has no version."""
+        """Add or replace objects; they are stored without a resourceVersion."""
         cache.fold_page([_unversioned(one) for one in objects])
 
     def remove(self, pod: Pod) -> None:
@@ -169,7 +169,7 @@ class ClusterSimulator:
     # Time
 
     def settle(self) -> None:
-        """Until nothing is left to decide, and whoever is incomplete has been told so."""
+        """Run cycles until nothing is left to decide and incomplete gangs are reported as such."""
         until_s = self._clock.passed_s + _PATIENCE_S
         for _ in range(_ROUNDS):
             acts = [act for act in self._cycle.steps() if act is not None]
@@ -181,7 +181,7 @@ class ClusterSimulator:
                 return
 
     def _remove_leaving_pods(self) -> bool:
-        """Pods on their way out have left: somebody's room is theirs."""
+        """Remove terminating pods if a gang is nominated to their capacity; returns whether any was removed."""
         waiting = [key for key in self._scheduling_queue.nominated if key not in self.pipelined]
         leaving = [pod for pod in self.views.pods if pod.metadata.deletion_timestamp is not None] if waiting else []
         self.pipelined.update(waiting)
@@ -190,7 +190,7 @@ class ClusterSimulator:
         return bool(leaving)
 
     def _advance_clock(self, until_s: float) -> bool:
-        """To the next moment that somebody wants to look at."""
+        """Advance to the next timer and requeue its gangs; returns False if there is none before `until_s`."""
         self._timers = [timer for timer in self._timers if timer[0] <= until_s]
         if not self._timers:
             return False
@@ -221,11 +221,11 @@ class ClusterSimulator:
             case DiscardRecord(_, group):
                 self._record(group, None)
             case _:
-                return  # what runs below its minimum stays as it is
+                return  # a gang that runs below its minimum is left as it is
         self._cycle.finished(act, TaskResult(TaskStatus.DONE))
 
     def _assign_nodes(self, plan_task: PlanTask) -> None:
-        """Pods get the nodes of a plan, with what they are told about them."""
+        """Assign the nodes of a plan to its pods, with the annotations of the assignment."""
         plan = plan_task.plan
         self._reports.forget((plan_task.group.namespace, plan_task.group.name))
         self._record(plan_task.group, plan.score)
@@ -237,7 +237,7 @@ class ClusterSimulator:
             self.put(self.views.pods, _bound(pod, assignment.node, hints(assignment, plan), hint_labels(assignment)))
 
     def _remove_victims(self, key: Key, plan_task: PlanTask) -> None:
-        """Those who have to go have gone; whoever is moved is where its successor will be."""
+        """Remove the victims of a plan; a moved pod is placed on the node of its replacement."""
         targets = {move.uid: move.node for move in plan_task.plan.moves}
         for uid in plan_task.plan.leaving:
             pod = self.cluster.running_pod(uid)
@@ -275,10 +275,10 @@ class ClusterSimulator:
             unreadable=views.unreadable,
         )
 
-    # Telling
+    # Results
 
     def stray_words(self, key: Key) -> str:
-        """What pods are told whose PodGroup is not there."""
+        """The message for pods whose PodGroup does not exist."""
         told = [
             self._reports.strays.get((pod.metadata.namespace, pod.metadata.name)) for pod in self.views.pods_of(key)
         ]
@@ -286,7 +286,7 @@ class ClusterSimulator:
         return said[0] if said else f"PodGroup {'/'.join(key)} does not exist"
 
     def told_group(self, key: Key) -> PodGroup:
-        """The PodGroup with the explanation that it would carry."""
+        """The PodGroup with the explanation annotation that the scheduler would write."""
         group, report = self.views.podgroups.get(key), self._reports.told.get(key)
         assert group is not None
         notes = {name: value for name, value in group.metadata.annotations.items() if name != EXPLANATION}
@@ -295,7 +295,7 @@ class ClusterSimulator:
         return _noted(group, notes)
 
     def told_pods(self, key: Key) -> list[Pod]:
-        """Its pods with the conditions that they would carry."""
+        """The pods of a gang with the conditions that the scheduler would write."""
         report = self._reports.told.get(key)
         said = {one.uid: one.condition for one in report.pods if one.condition} if report is not None else {}
         return [_conditioned(pod, said.get(pod.metadata.uid)) for pod in self.views.pods_of(key)]

@@ -1,6 +1,6 @@
-"""Admission without a server: manifests through schemas, defaulting and rules, as a server would take them.
+"""Offline admission: schema validation, defaulting and admission rules for manifests, as a server would apply them.
 
-Never writes anything; with a cluster it only reads what the rules look at.
+Never writes anything; with a cluster it only reads the objects that the rules need.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _RULES_UNCHECKED = "<nil>"
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What would become of one manifest. `admitted`: the object with its defaults, unless it is refused."""
+    """The admission result of one manifest. `admitted`: the object with its defaults, unless it is refused."""
 
     manifest: Manifest
     object: str
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[str, ...] = ()
-    judged: bool = True  # False: not a kind of ours
+    judged: bool = True  # False: not one of our kinds
     admitted: Object | None = None
 
     @property
@@ -70,7 +70,7 @@ def _shown(error: FieldError) -> dict[str, Any]:
 
 
 class KnownObjects:
-    """Objects in memory, in front of a cluster where there is one."""
+    """Objects in memory that take precedence over a cluster, if there is one."""
 
     def __init__(self, cluster: Reader | None) -> None:
         self._cluster = cluster
@@ -87,12 +87,12 @@ class KnownObjects:
         return await self._cluster.get(group, plural, namespace, name)
 
     async def list(self, group: str, plural: str, namespace: str, labels: Mapping[str, str]) -> Sequence[Object]:
-        """Those of the cluster only: what is only in memory runs nowhere."""
+        """Objects of the cluster only: objects in memory have no running pods."""
         return await self._cluster.list(group, plural, namespace, labels) if self._cluster is not None else ()
 
 
 class Validator:
-    """Judges manifests one after the other; what is allowed is there for those that follow."""
+    """Validates manifests in order; admitted objects exist for those that follow."""
 
     def __init__(self, settings: AdmissionSettings, cluster: Reader | None = None) -> None:
         graphs = DynamoAdmission(DynamoAdmissionSettings(default_topology=settings.default_topology))
@@ -107,7 +107,7 @@ class Validator:
             self._known.put(ClusterTopology.GROUP, ClusterTopology.PLURAL, obj)
 
     async def know_topologies(self, manifests: Sequence[Manifest]) -> None:
-        """Topologies that count as being in the cluster; each must be one that could be."""
+        """Add topologies that count as existing in the cluster; each must pass admission."""
         for manifest in manifests:
             if manifest.kind != ClusterTopology.KIND:
                 raise ManifestError(f"{manifest}: found kind {manifest.kind}, expected {ClusterTopology.KIND}")
@@ -142,7 +142,7 @@ class Validator:
         return ValidationResult(manifest, _title(content, namespace), unique, warnings, admitted=admitted)
 
     async def _by_rules(self, request: AdmissionRequest, already: bool) -> tuple[list[FieldError], tuple[str, ...]]:
-        """What the rules add. Where the schema found wrong types they cannot read the object, and it has said so."""
+        """Errors and warnings of the rules; type errors that the schema has already reported are dropped."""
         if not self._rules.handles(request):
             return [], ()
         verdict = await ask(self._rules.validate, request, self._known)
@@ -153,19 +153,19 @@ class Validator:
 
 
 def _untold(errors: Sequence[FieldError], told: Sequence[FieldError]) -> list[FieldError]:
-    """Those of the rules that say more than the schema has said."""
+    """Rule errors that the schema has not reported already."""
     return [error for error in errors if not any(_says(one, error) for one in told)]
 
 
 def _says(told: FieldError, error: FieldError) -> bool:
-    """That a value is none of those there are; or, of what is around the field, the same words."""
+    """Whether `told` covers `error`: the same unsupported value, or the same detail at the field or around it."""
     unknown = (told.path, told.type) == (error.path, error.type) and error.type is ErrorType.NOT_SUPPORTED
     around = error.path.startswith(told.path) and bool(error.detail) and told.detail.endswith(error.detail)
     return unknown or around
 
 
 def _in_a_served_form(manifest: Manifest) -> Object:
-    """Deployments may list their services, as no version of their API can (D12)."""
+    """Convert a deployment that lists its services, a form that no served API version has (D12)."""
     content = manifest.content
     listed = isinstance(part(content, "spec").get("services"), list)
     if not (listed and manifest.kind == DynamoGraphDeployment.KIND):
@@ -178,7 +178,7 @@ def _in_a_served_form(manifest: Manifest) -> Object:
 
 @lru_cache(maxsize=64)
 def _resource(api_version: str, kind: str) -> Resource | None:
-    """How a kind of ours is served in any of its versions; its schema is compiled when it is asked for."""
+    """The served resource of one of our kinds in a version; its schema is compiled on first use."""
     if kind not in (one.stored.KIND for one in DEFINITIONS):
         return None
     served = resources(crd(kind, Conversion()))
@@ -186,7 +186,7 @@ def _resource(api_version: str, kind: str) -> Resource | None:
 
 
 def _misspelt(api_version: str, kind: str) -> tuple[FieldError, ...]:
-    """What is wrong with a kind of ours in a version that it does not have, or in other letters."""
+    """The error for one of our kinds with an unknown version or wrong capitalisation."""
     group = api_version.rpartition("/")[0]
     for stored in (one.stored for one in DEFINITIONS):
         if (group, kind.lower()) != (stored.GROUP, stored.KIND.lower()):
@@ -199,7 +199,7 @@ def _misspelt(api_version: str, kind: str) -> tuple[FieldError, ...]:
 
 
 def _place(obj: Object, resource: Resource) -> str:
-    """The namespace of the object, which it is given where it says none."""
+    """The namespace of the object; set to `default` if it is missing."""
     if not resource.namespaced:
         obj["metadata"].pop("namespace", None)
         return ""

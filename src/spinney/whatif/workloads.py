@@ -1,7 +1,7 @@
-"""The gangs of a workload, found by its name and read from a cluster with their pods, nodes and levels.
+"""Finds the gangs of a workload by its name and reads them from a cluster with their pods, nodes and levels.
 
-Owners of any kind are known by what their pods and PodGroups say of them. What may not or can not be read and can be
-done without is done without, and the explanation says so.
+Owners of any kind are identified by the references of their pods and PodGroups. Optional objects that cannot be read
+are left out, and the explanation says so.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ _LABELLED = {
     DYNAMO_GRAPH_DEPLOYMENT: "DynamoGraphDeployment",
 }
 _FIRST = ("DynamoGraphDeployment", "PodCliqueSet", "PodGang")
-"""Of kinds that mean the same gangs, the one that the user most likely wrote."""
+"""If several owner kinds match the same gangs, the kind that the user most likely created comes first."""
 
 
 class WorkloadNotFound(Exception):
-    """There is nothing of that name, or it has no gang; the text says which."""
+    """No object of that name exists, or it has no gang; the text says which."""
 
 
 def find(groups: Sequence[PodGroup], pods: Sequence[Pod], name: str, kind: str) -> tuple[str, frozenset[str]] | None:
-    """The kind of the object, and the names of its PodGroups, which may be none; None: nobody knows the name."""
+    """The kind of the object and the names of its PodGroups, possibly none; None if the name is unknown."""
     found = _candidates(groups, pods, name)
     asked = _singular(kind)
     if asked:
@@ -79,7 +79,7 @@ def find(groups: Sequence[PodGroup], pods: Sequence[Pod], name: str, kind: str) 
 
 
 def belongs(pod: Pod, kind: str, name: str) -> bool:
-    """Whether a pod says that it is of that object."""
+    """Whether a pod refers to that object as its owner."""
     return (kind, name) in _owners_of_pod(pod)
 
 
@@ -88,7 +88,7 @@ def is_kind(name: str, kind: str) -> bool:
 
 
 def _singular(kind: str) -> str:
-    """`jobs.batch`, `Job`, `pcs`: all in lower case, without group and plural."""
+    """Normalise `jobs.batch`, `Job`, `pcs` to the singular kind in lower case, without the group."""
     word = kind.lower().partition(".")[0]
     word = _SHORT.get(word, word)
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
@@ -166,7 +166,7 @@ OWNER_PATHS = {
     "RayCluster": ResourcePath("ray.io", "v1", "rayclusters"),
     "RayJob": ResourcePath("ray.io", "v1", "rayjobs"),
 }
-"""Kinds whose objects may be there before they have pods."""
+"""Kinds whose objects may exist before they have pods."""
 
 
 _FEW_NOTES = 3
@@ -187,7 +187,7 @@ class _OwnerSpec(Slim, frozen=True):
 
 
 class _Owner(Slim, frozen=True):
-    """Any object, as far as it says how it is."""
+    """The fields of any owner that show whether it is suspended."""
 
     spec: _OwnerSpec = _OwnerSpec()
     status: _Conditions = _Conditions()
@@ -198,7 +198,7 @@ class _Owner(Slim, frozen=True):
 
 
 async def read_story(client: ApiClient, namespace: str, name: str, kind: str) -> WorkloadExplanation:
-    """Raises NotThere, and ClientError where the cluster, or what was asked for, cannot be read."""
+    """Read a workload. Raises WorkloadNotFound, and ClientError if the cluster or the workload cannot be read."""
     if dns_label(namespace) or dns_subdomain(name):
         raise _nobody(namespace, name, kind)  # no server has an object of such a name
     try:
@@ -242,7 +242,7 @@ async def _is_suspended(client: ApiClient, kind: str, namespace: str, name: str)
 def _refuse_unreadable(
     found: str, path: ResourcePath, broken: Sequence[Broken], names: Collection[str], kind: str = ""
 ) -> None:
-    """Raises where what was asked for is there and can not be read."""
+    """Raises Undecodable if the requested object exists but cannot be decoded."""
     thing = next((each for each in broken if each.key[1] in names), None)
     if thing is not None and is_kind(found, kind):
         raise Undecodable(str(Complaint(path, thing)))
@@ -253,7 +253,7 @@ def _left_out(path: ResourcePath, broken: Sequence[Broken]) -> list[str]:
 
 
 def _lost(members: Sequence[Pod], nodes: Mapping[str, Node | Broken]) -> list[str]:
-    """Pods on nodes that were taken away, as long as nobody has taken away the pods."""
+    """Notes about pods that are bound to deleted nodes and have not been deleted yet."""
     bound = [pod for pod in members if pod.spec.node_name and not pod.is_over]
     return [
         f"node {pod.spec.node_name} of pod {pod.metadata.name} does not exist any more"
@@ -263,7 +263,7 @@ def _lost(members: Sequence[Pod], nodes: Mapping[str, Node | Broken]) -> list[st
 
 
 def _strays(pods: Sequence[Pod], kind: str, name: str) -> list[str]:
-    """Pods of the workload that wait without a gang, beside those that have one."""
+    """Notes about pending pods of the workload that are in no gang."""
     alone = [
         pod
         for pod in pods
@@ -289,7 +289,7 @@ def _members(pods: Iterable[Pod], group: PodGroup) -> list[Pod]:
 
 
 async def _missing(client: ApiClient, namespace: str, name: str, kind: str) -> WorkloadNotFound:
-    """An object without pods is no gang yet; anything else is not there."""
+    """The error: the object exists but has no pods yet, or it does not exist."""
     wanted = {each: path for each, path in OWNER_PATHS.items() if is_kind(each, kind)}
     for each, path in wanted.items():
         found = await _lookup(client, path, name, namespace, _Owner)
@@ -307,7 +307,7 @@ def _nobody(namespace: str, name: str, kind: str) -> WorkloadNotFound:
 
 
 async def _lookup(client: ApiClient, path: ResourcePath, name: str, namespace: str, kind: type[T]) -> T | None:
-    """None: it is not there, or not for us. Raises ClientError where it can not be read."""
+    """The object; None if it does not exist or we may not read it. Raises ClientError if it cannot be read."""
     try:
         return await client.get(path.ref(name, namespace), kind)
     except (NotFound, Forbidden):
@@ -315,7 +315,7 @@ async def _lookup(client: ApiClient, path: ResourcePath, name: str, namespace: s
 
 
 async def _nodes(client: ApiClient, names: set[str]) -> tuple[dict[str, Node | Broken], list[str]]:
-    """Those that there are; of one that can not be read only that it is there."""
+    """The nodes that exist (an undecodable one as `Broken`), and notes."""
     wanted = sorted(names - {""})
     try:
         if len(wanted) > _FEW:
@@ -330,7 +330,7 @@ async def _nodes(client: ApiClient, names: set[str]) -> tuple[dict[str, Node | B
 
 
 def _topologies(groups: Iterable[PodGroup]) -> set[str]:
-    """The topologies that any part of the gangs names."""
+    """The topologies named by the constraints of the gangs and their sub-groups."""
     named = set()
     for group in groups:
         parts = [each.topology_constraint for each in group.spec.sub_groups]
@@ -339,7 +339,7 @@ def _topologies(groups: Iterable[PodGroup]) -> set[str]:
 
 
 async def _levels(client: ApiClient, name: str) -> Levels:
-    """The keys of a topology, and the short names that they have."""
+    """The keys of a topology and their short names."""
     cluster = await _topology(client, ClusterTopology, name)
     short = {level.key: level.domain for level in cluster.spec.levels} if cluster is not None else {}
     own = await _topology(client, Topology, name)
@@ -348,7 +348,7 @@ async def _levels(client: ApiClient, name: str) -> Levels:
 
 
 async def _topology(client: ApiClient, kind: type[K], name: str) -> K | None:
-    """None: it is not there, not for us, or can not be read."""
+    """The topology; None if it does not exist, we may not read it or it cannot be decoded."""
     try:
         found = await client.look_up(_path(kind).ref(name), kind)
     except Forbidden:

@@ -1,1 +1,1 @@
-"""What does it imply? From an owner and what is observed to the changes that follow. Pure."""
+"""Reconciliation as pure functions: from an owner and its observed objects to the changes to make."""

@@ -1,4 +1,4 @@
-"""ClusterTopology: its finalizer, its twins in the schedulers, what nodes make of its levels (L1-L3, L6, C5)."""
+"""ClusterTopology: its finalizer, its scheduler counterparts ("twins"), its status per level (L1-L3, L6, C5)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LISTED = 16
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What counts for one topology: all sets that may use it, and the labels of all nodes."""
+    """The observed state for one topology: all sets that may use it, and the labels of all nodes."""
 
     sets: Sequence[PodCliqueSet]
     nodes: Sequence[Mapping[str, str]]
@@ -43,7 +43,7 @@ class Observed:
 
 
 def expand(topology: ClusterTopology, observed: Observed) -> ChangeSet:
-    """Twins are put right first: a difference that is mended at once is not told as drift."""
+    """The changes of one reconcile. Twins are corrected first: drift that is corrected at once is not reported."""
     if topology.metadata.deletion_timestamp is not None:
         return ChangeSet(_leave(topology, observed))
     if unfinished := with_finalizer(CLUSTERTOPOLOGIES, topology.metadata, FINALIZER_CLUSTERTOPOLOGY):
@@ -66,7 +66,7 @@ def users(topology: str, sets: Iterable[PodCliqueSet], settings: Settings) -> li
 
 
 def default_topology(settings: Settings, live: ClusterTopology | None) -> tuple[Change, ...]:
-    """The default topology as the configuration has it (C3): created, or put right whatever was done to it."""
+    """The changes that create or correct the default topology to match the configuration (C3)."""
     levels = [to_builtins(level) for level in sorted(settings.levels, key=lambda level: rank(level.domain))]
     labels = {APP_MANAGED_BY: MANAGED_BY_OPERATOR}
     target = CLUSTERTOPOLOGIES.at(settings.default_topology)
@@ -92,7 +92,7 @@ def twins_of(topology: ClusterTopology, settings: Settings, find: Find) -> list[
 
 
 def _leave(topology: ClusterTopology, observed: Observed) -> tuple[Change, ...]:
-    """It stays while it is used, and the default one while topology is enabled."""
+    """Finish a deletion; blocked while sets use the topology, and for the default one while topology is enabled."""
     name, settings = topology.metadata.name, observed.settings
     is_default = name == settings.default_topology
     dropped = is_default and is_managed(topology) and not settings.topology_enabled
@@ -138,7 +138,7 @@ def _twin_status(name: str, twin: Twin) -> Json:
 
 
 def _drift_event(topology: ClusterTopology, findings: Sequence[ConditionChange]) -> list[EmitEvent]:
-    """On each change of the condition."""
+    """An event on each transition of the drift condition."""
     old = condition(topology.status.conditions, DRIFT)
     drifted = bool(findings) and findings[0].status == TRUE
     if not findings or (old is None and not drifted) or (old is not None and old.status == findings[0].status):

@@ -1,4 +1,4 @@
-"""Conditions: set, kept or taken away, with the time of the last change of status."""
+"""Conditions: set, kept or removed, with the last transition time of their status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 @dataclass(frozen=True, slots=True)
 class ConditionChange:
-    """What a condition should say now."""
+    """The desired state of a condition."""
 
     type: str
     status: str
@@ -29,7 +29,7 @@ def conditions(
     generation: int,
     gone: Sequence[str] = (),
 ) -> list[Json]:
-    """The whole list: findings in place of conditions of their type, the rest as it is, without those that are gone."""
+    """The whole list: findings replace conditions of their type, `gone` types are removed, others are kept."""
     by_type = {finding.type: finding for finding in findings}
     result: list[Json] = []
     for old in before:

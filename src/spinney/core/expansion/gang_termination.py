@@ -1,6 +1,6 @@
-"""Gang termination: a gang that has been below its minimum for too long is taken down as a whole (2.7).
+"""Gang termination: a gang that has been below its minimum for too long is deleted as a whole (2.7).
 
-What never had its nodes is left alone, and what was made after the decision is not taken down again.
+A gang that was never scheduled is not terminated, and objects created after the decision are not deleted again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TERMINATING = "GangTerminationInProgress"
 FIRST_AVAILABLE = "FirstAvailable"
 _DEFAULT_DELAY_S = 4 * 3600.0
 _STAMPED_S = 1.0
-"""Times are written in whole seconds: what they tell of happened up to so much later."""
+"""Times are written in whole seconds: the event may have happened up to this much later."""
 
 
 def delay_s(podcliqueset: PodCliqueSet) -> float:
@@ -30,7 +30,7 @@ def delay_s(podcliqueset: PodCliqueSet) -> float:
 
 
 def due_s(conditions: tuple[Condition, ...], once: str, delay: float) -> float | None:
-    """When a breach has lasted too long, never earlier; None where there is none, or where all was never well."""
+    """When a breach has lasted for the delay, never earlier; None without a breach or if `once` was never reached."""
     breach = condition(conditions, BREACHED)
     if breach is None or breach.status != TRUE or condition(conditions, once) is None:
         return None
@@ -44,14 +44,14 @@ def clique_due_s(clique: PodClique, delay: float) -> float | None:
 
 
 def group_due_s(group: PodCliqueScalingGroup, delay: float) -> float | None:
-    """Once for each breach: a group that is being terminated is not terminated again."""
+    """When a scaling group is due; once for each breach: a group that is being terminated is not terminated again."""
     if condition(group.status.conditions, TERMINATING) is not None or group.metadata.deletion_timestamp is not None:
         return None
     return due_s(group.status.conditions, FIRST_AVAILABLE, delay)
 
 
 def deletion_event(owner: Target, uid: str, replica: int, due: float) -> EmitEvent:
-    """Why a replica of the owner goes; once for each time that it goes."""
+    """The event for the termination of a replica, once for each termination."""
     kind = owner.resource.kind
     message = f"{kind} replica {replica} deleted: it was below its minimum for longer than terminationDelay"
     return EmitEvent(owner, uid, f"{kind}ReplicaDeleteSuccessful", message, f"{replica} {due:.0f}")
@@ -62,7 +62,7 @@ def earliest(times: Iterable[float | None]) -> float | None:
 
 
 def cliques_to_delete(cliques: Sequence[PodClique], since_s: float) -> list[PodClique]:
-    """Those made before the decision; the ones in breach come last, so that a crash in between loses nothing."""
+    """PodCliques created before the decision; those in breach come last, so that a crash in between is resumed."""
     older = [each for each in cliques if seconds(each.metadata.creation_timestamp) < since_s]
     return sorted(older, key=lambda each: (condition_is(each, BREACHED), each.metadata.name))
 

@@ -1,6 +1,6 @@
-"""The common parts of what the operator writes: metadata, owners, differences, times.
+"""Common parts of the objects that the operator writes: metadata, owner references, patches, times.
 
-Never shares a part of an observed object with what is written: what is changed is copied.
+Never shares a part of an observed object with a written one: changed parts are copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def managed_labels(part_of: str, name: str, component: str) -> dict[str, str]:
-    """On everything the operator makes."""
+    """The labels of every object that the operator creates."""
     return {
         APP_MANAGED_BY: MANAGED_BY_OPERATOR,
         APP_PART_OF: part_of,
@@ -50,7 +50,7 @@ def new_object(
     finalizers: Iterable[str] = (),
     **content: Any,
 ) -> Create:
-    """The creation of an object of the owner's."""
+    """The creation of an object with an owner reference."""
     metadata: Json = {"name": target.name, "labels": dict(labels), "ownerReferences": [owner]}
     if target.namespace:
         metadata["namespace"] = target.namespace
@@ -69,12 +69,12 @@ def is_owned_by(metadata: ObjectMeta, owner: ObjectMeta) -> bool:
 
 
 def to_builtins(value: Any) -> Any:
-    """A value of ours as the wire has it, lists as lists."""
+    """A typed value as plain JSON values."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
-    """The merge patch from one to the other; empty if they are the same."""
+    """The merge patch from `before` to `after`; empty if they are equal."""
     if before == after:
         return {}
     patch: Json = {key: None for key in before if key not in after}
@@ -89,12 +89,12 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
 
 
 def entries_patch(live: Mapping[str, str], wanted: Mapping[str, str]) -> Json:
-    """The patch that adds or puts right the wanted entries of a map and leaves all others."""
+    """The patch that adds or corrects the wanted entries of a map and keeps all others."""
     return {key: value for key, value in wanted.items() if live.get(key) != value}
 
 
 def with_mirrored_keys(annotations: Mapping[str, str], *mirrored: Mapping[str, str]) -> dict[str, str]:
-    """The annotations with a note of the keys that were taken over from elsewhere, so that they can go with them."""
+    """The annotations with a record of the keys mirrored from another object, so that they can be removed with them."""
     keys = sorted({key for each in mirrored for key in each})
     return {**annotations, MIRRORED: ",".join(keys)} if keys else dict(annotations)
 
@@ -102,7 +102,7 @@ def with_mirrored_keys(annotations: Mapping[str, str], *mirrored: Mapping[str, s
 def metadata_patch(
     live: ObjectMeta, labels: Mapping[str, str], annotations: Mapping[str, str], ours: Iterable[str] = ()
 ) -> Json:
-    """What makes labels and annotations right. Keys that others put there stay; those once taken over may go."""
+    """The patch that corrects labels and annotations. Keys of others stay; keys once mirrored may be removed."""
     if live.labels == labels and live.annotations == annotations:
         return {}
     removable = {MIRRORED, *ours, *live.annotations.get(MIRRORED, "").split(",")}
@@ -116,7 +116,7 @@ def metadata_patch(
 
 
 def patch_object(resource: Resource, metadata: ObjectMeta, patch: Json) -> tuple[Patch, ...]:
-    """The patch, if there is anything in it: at rest there are no writes."""
+    """The patch unless it is empty: a reconciled object causes no writes."""
     cleaned = {key: value for key, value in patch.items() if value != {}}
     if not cleaned:
         return ()
@@ -124,9 +124,9 @@ def patch_object(resource: Resource, metadata: ObjectMeta, patch: Json) -> tuple
 
 
 def status_update(resource: Resource, metadata: ObjectMeta, before: Any, status: Json) -> tuple[SetStatus, ...]:
-    """A status write, if it would change anything. What the status does not name is left alone.
+    """A status write, if it would change anything. Fields that `status` does not name are kept.
 
-    Both sides are compared as the types have them: a zero and a field that is not there are the same.
+    Both sides are compared as typed values: a zero and a missing field are equal.
     """
     kind = type(before)
     wanted: Json = to_builtins(msgspec.json.decode(msgspec.json.encode(status), type=kind))
@@ -141,7 +141,7 @@ def status_update(resource: Resource, metadata: ObjectMeta, before: Any, status:
 
 
 def delete(resource: Resource, metadata: ObjectMeta) -> tuple[Delete, ...]:
-    """A deletion, unless it is under way."""
+    """A deletion, unless the object is terminating already."""
     if metadata.deletion_timestamp is not None:
         return ()
     return (Delete(resource.of(metadata), metadata.uid),)
@@ -161,7 +161,7 @@ def with_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> 
 
 
 def format_time(seconds: float) -> str:
-    """A time as the API writes it."""
+    """A time in the format of the API."""
     return _stamped(int(seconds))
 
 
@@ -171,12 +171,12 @@ def _stamped(seconds: int) -> str:
 
 
 def seconds(text: str | None) -> float:
-    """Seconds since the epoch of a time of the API; 0 where there is none."""
+    """An API time as seconds since the epoch; 0 if it is missing."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def short_hash(value: Any) -> str:
-    """A short word for a value, the same for the same value in every process and version."""
+    """A short hash of a value that is stable across processes and versions."""
     encoded = msgspec.json.encode(value, order="deterministic")
     number = int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big")
     letters = []

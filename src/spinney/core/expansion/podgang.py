@@ -55,7 +55,7 @@ _NOT_MIRRORED = ("kubectl.kubernetes.io/last-applied-configuration",)
 def create(
     podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, resolved_topology: ResolvedTopology, backend: Backend
 ) -> Change:
-    """A gang that is not there yet."""
+    """The creation of a PodGang."""
     metadata = podcliqueset.metadata
     return new_object(
         PODGANGS.at(gang.name, metadata.namespace),
@@ -74,7 +74,7 @@ def refresh(
     backend: Backend,
     live: PodGang,
 ) -> tuple[Change, ...]:
-    """What has changed. Keys that others put on the gang stay; those mirrored from the set follow it."""
+    """The patch of an existing PodGang. Keys that others set stay; keys mirrored from the set follow it."""
     annotations = _annotations(podcliqueset, gang, spec, resolved_topology, backend)
     labels = _labels(podcliqueset, gang, backend)
     changed = metadata_patch(live.metadata, labels, annotations, (TOPOLOGY_NAME, TIED_TO))
@@ -188,7 +188,7 @@ def _mirrored(entries: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What counts for one gang: its cliques by name, and their pods by the uid of the clique."""
+    """The observed state of one gang: its cliques by name, and their pods by the uid of the clique."""
 
     cliques: Mapping[str, PodClique]
     pods: Mapping[str, Sequence[Pod]]
@@ -226,7 +226,7 @@ def _status(gang: PodGang, observed: Observed) -> tuple[Change, ...]:
 
 
 def _podgroup(gang: PodGang, observed: Observed) -> Json:
-    """The scheduler's form of the gang; empty where there is none."""
+    """The PodGroup of the gang; empty if there is none."""
     if PODGROUPS not in observed.backend.watches:
         return {}
     found = observed.find(PODGROUPS, gang.metadata.namespace, generated_names.kai_podgroup(gang.metadata.name)) or {}
@@ -235,13 +235,13 @@ def _podgroup(gang: PodGang, observed: Observed) -> Json:
 
 
 def _refusal(podgroup: Json) -> str:
-    """The first line of what the scheduler last said about not placing it; the others hold figures that change."""
+    """The first line of the scheduler's last message about not placing it; further lines hold changing figures."""
     reported = (podgroup.get("status") or {}).get("schedulingConditions") or ()
     return str(reported[-1].get("message") or "").partition("\n")[0] if reported else ""
 
 
 def _score(podgroup: Json) -> float | None:
-    """What the scheduler wrote, if it is a score."""
+    """The placement score that the scheduler wrote, if it is valid."""
     annotations = (podgroup.get("metadata") or {}).get("annotations") or {}
     try:
         score = float(annotations.get(PLACEMENT_SCORE, ""))

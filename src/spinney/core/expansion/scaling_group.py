@@ -45,7 +45,7 @@ from spinney.core.expansion.resource_kinds import PODCLIQUES, SCALING_GROUPS
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What counts for one group: its set, what it is in the set, and the PodCliques it owns."""
+    """The observed state of one scaling group: its set, its place in the set, and the PodCliques it owns."""
 
     podcliqueset: PodCliqueSet
     group: Group
@@ -57,7 +57,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica of the group: its members, and those of them that there are."""
+    """One replica of the group: its expected members, and the existing ones."""
 
     index: int
     members: tuple[Member, ...]
@@ -81,7 +81,7 @@ class Replica:
 
     @property
     def breached(self) -> bool:
-        """Not complete, or a member of it is in breach or has not said anything yet."""
+        """Whether it is incomplete, or a member is below its minimum or has not reported yet."""
         said = [condition(each.status.conditions, BREACHED) for each in self.live]
         return not self.complete or any(each is None or each.status == TRUE for each in said)
 
@@ -107,7 +107,7 @@ def expand(group: PodCliqueScalingGroup, observed: Observed) -> ChangeSet:
 
 
 def _size(observed: Observed) -> Size:
-    """Counted, never listed."""
+    """The size of the group, computed without listing its members."""
     found = observed.group
     members = group_members(observed.podcliqueset, found, 0)
     return Size(found.replicas * len(members), found.replicas * sum(pod_count(each.template) for each in members))
@@ -121,7 +121,7 @@ def _refuse_size(group: PodCliqueScalingGroup, excess: str) -> EmitEvent:
 
 
 def finalize(group: PodCliqueScalingGroup, owned: Sequence[PodClique]) -> tuple[Change, ...]:
-    """The end of a group: its PodCliques first, unless they are to be left behind."""
+    """Finish the deletion of a group: its PodCliques first, unless they are orphaned."""
     gone = () if "orphan" in group.metadata.finalizers else _delete(owned)
     return (*gone, *without_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP))
 
@@ -151,7 +151,7 @@ def _replicas(observed: Observed) -> list[Replica]:
 
 
 def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica, to_delete: set[str]) -> list[Change]:
-    """What is missing is made; what is there follows the template where that replaces no pod."""
+    """Create missing PodCliques; existing ones follow the template where that replaces no pod."""
     by_name = {each.metadata.name: each for each in replica.live}
     by_hand = waits_for_user(observed.podcliqueset)
     owner = owner_reference(SCALING_GROUPS, group.metadata)
@@ -166,8 +166,7 @@ def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica,
 
 
 def _to_replace(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]) -> list[PodClique]:
-    """Old replicas that do not serve at once; then the serving one that the status says is next: it is told before it
-    goes."""
+    """All outdated replicas that do not serve; else the serving one that the status has already named as next."""
     if not _may_replace(observed):
         return []
     old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
@@ -262,7 +261,7 @@ def _status(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence
 
 
 def _is_going_down(group: PodCliqueScalingGroup, observed: Observed) -> bool:
-    """Whether a termination was announced of which PodCliques are left: a group may be well when its set is not."""
+    """Whether an announced termination has PodCliques left to delete: a group may be healthy when its set is not."""
     reported = condition(group.status.conditions, gang_termination.TERMINATING)
     return reported is not None and bool(
         gang_termination.cliques_to_delete(observed.cliques, seconds(reported.last_transition_time))
@@ -321,7 +320,7 @@ def _counts(observed: Observed, replicas: Sequence[Replica]) -> Json:
 def _turn(
     group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]
 ) -> ReplicaIndicesSelectedToUpdate | None:
-    """The serving replica whose turn it is, and those that had theirs."""
+    """The serving replica selected for update, and those already updated."""
     chosen = _chosen(group, observed)
     old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
     serving = [replica for replica in old if replica.available]
@@ -336,8 +335,8 @@ def _turn(
 
 
 def _are_replaced(chosen: ReplicaIndicesSelectedToUpdate | None, replicas: Sequence[Replica]) -> bool:
-    """Whether as many new replicas serve as have been given up: the group never has more than one serving replica less
-    than it began with, and replicas that had no nodes to begin with keep nobody waiting."""
+    """Whether as many new replicas serve as have been replaced: the group never has more than one serving replica less
+    than at the start of the update, and replicas that were not scheduled at the start do not block it."""
     given_up = len(chosen.completed) + 1 if chosen is not None else 0
     fresh = sum(replica.updated and replica.available for replica in replicas)
     return fresh >= min(given_up, len(replicas))

@@ -1,4 +1,4 @@
-"""What the operator was told at its start, as far as decisions depend on it (C7: read once)."""
+"""The operator's settings that decisions depend on (C7: read once at start-up)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spinney.core.expansion.backends.default_scheduler import DefaultScheduler
 
 
 class AutoPreferred(Enum):
-    """Where a preferred level is written that nobody asked for (G6)."""
+    """When a preferred level is added that the user did not request (G6)."""
 
     NEVER = "Never"
     CONSTRAINED = "Constrained"
@@ -45,7 +45,7 @@ class Settings:
         return next((name for name in names if name), self.default_backend)
 
     def backend_of(self, podcliqueset: PodCliqueSet) -> Backend:
-        """The backend of a set; a scheduler that nobody configured gets plain pods."""
+        """The backend of a set; a scheduler without a configured profile gets plain pods."""
         return self.backend(self.scheduler_of(podcliqueset))
 
     def backend(self, scheduler: str) -> Backend:

@@ -1,1 +1,1 @@
-"""What gang does a pod belong to? From a pod and its owners to the PodGroup it should be in (K1, K2)."""
+"""Pod grouping: derives the PodGroup of a pod from the pod and its owners (K1, K2)."""

@@ -1,4 +1,4 @@
-"""The queues for whoever names none: they are made when missing, and are their administrator's from then on (K16)."""
+"""The default queues for workloads that name none: created when missing, never changed afterwards (K16)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNLIMITED = {"quota": -1, "overQuotaWeight": 1, "limit": -1}
 
 
 def missing_queues(has_queue: Callable[[str], bool]) -> tuple[Create, ...]:
-    """The parent first: a queue whose parent is not there schedules nothing."""
+    """The missing default queues, the parent first: a queue without its parent schedules nothing."""
     wanted = {DEFAULT_PARENT_QUEUE: "", DEFAULT_QUEUE: DEFAULT_PARENT_QUEUE}
     return tuple(_queue(name, parent) for name, parent in wanted.items() if not has_queue(name))
 

@@ -1,4 +1,4 @@
-"""What an owner kind says about the group of one of its pods: whose it is, how many pods it needs, its parts."""
+"""The shape of a pod's group as its owner kind defines it: the owner, the minimum of pods, the sub-groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRAIN, BUILD, INFERENCE = "train", "build", "inference"
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What is known about the rest of the cluster."""
+    """Lookups of other objects in the cluster."""
 
     topology_keys: Callable[[str], Sequence[str] | None]
     """The node labels of a Topology, coarse to fine; None where there is no such Topology."""
@@ -33,7 +33,7 @@ class Lookups:
 class GroupShape:
     """`single`: no other pod can be in the group. `part`: the sub-group of the pod.
 
-    `annotations`: what the owner says elsewhere than in its annotations.
+    `annotations`: annotations derived from other fields of the owner.
     """
 
     name: str
@@ -50,7 +50,7 @@ ShapeOf = Callable[[OwnerChain, Lookups], GroupShape]
 
 
 def podgroup_name(owner: str, uid: str, suffix: str = "") -> str:
-    """`pg-<owner>-<uid>`, where an owner's name that is too long is cut: the uid tells it from all others."""
+    """`pg-<owner>-<uid>`; a long owner name is truncated, because the uid makes the name unique."""
     tail = f"-{uid}-{suffix}" if suffix else f"-{uid}"
     return f"pg-{owner[: NAME_LIMIT - 3 - len(tail)].rstrip('-.')}{tail}"
 
@@ -62,11 +62,11 @@ def whole_owner(chain: OwnerChain, min_member: int = 1, default_class: str = TRA
 
 
 def one_per_pod(chain: OwnerChain, uid: str = "", default_class: str = TRAIN) -> GroupShape:
-    """A group of its own for every pod, which goes with the pod. The uid in the name is the pod's if not given."""
+    """One group for each pod, owned by the pod and deleted with it. The uid in the name is the pod's if not given."""
     pod = pod_as_owner(chain.pod)
     return GroupShape(podgroup_name(pod.name, uid or pod.uid), pod, default_class=default_class, single=True)
 
 
 def minimum(parts: Sequence[SubGroup]) -> int:
-    """What the parts need together."""
+    """The sum of the minima of the sub-groups."""
     return sum(part.min_member or 0 for part in parts)

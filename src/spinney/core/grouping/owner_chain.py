@@ -1,6 +1,6 @@
-"""A pod and the objects above it, up to the one that its user wrote.
+"""A pod and its owners, up to the object that the user created.
 
-Owners are foreign objects of any shape: what is read of them is checked, and what is wrong is a mistake of its user.
+Owners are third-party objects of any shape: fields are checked when they are read, and a bad value is a user error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spinney.core.grouping.user_errors import InvalidFieldError
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One object above a pod."""
+    """One direct or indirect owner of a pod."""
 
     api_version: str
     kind: str
@@ -47,7 +47,7 @@ class Owner:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def part(self, *path: str) -> Json:
-        """The object under a path; an empty one where there is none."""
+        """The object at a field path; empty if it is missing."""
         found: Json = self.body
         for index, key in enumerate(path):
             below: Any = found.get(key)
@@ -59,7 +59,7 @@ class Owner:
         return found
 
     def items(self, *path: str) -> list[Json]:
-        """The objects listed under a path."""
+        """The list of objects at a field path."""
         found = self.part(*path[:-1]).get(path[-1])
         if found is None:
             return []
@@ -68,11 +68,11 @@ class Owner:
         return found
 
     def count(self, *path: str) -> int | None:
-        """The whole number under a path."""
+        """The integer at a field path."""
         return whole(self, self.part(*path[:-1]), path[-1], ".".join(path))
 
     def word(self, *path: str) -> str:
-        """The text under a path; empty where there is none."""
+        """The string at a field path; empty if it is missing."""
         found = self.part(*path[:-1]).get(path[-1])
         if found is None:
             return ""
@@ -81,14 +81,14 @@ class Owner:
         return found
 
     def under(self, above: Owner) -> Owner:
-        """The object with the labels and annotations of one above it; its own come first."""
+        """The object with the labels and annotations of an owner above it merged in; its own take precedence."""
         return replace(
             self, labels={**above.labels, **self.labels}, annotations={**above.annotations, **self.annotations}
         )
 
 
 def whole(owner: Owner, part: Json, key: str, path: str) -> int | None:
-    """A number of things: not negative, no fraction."""
+    """A non-negative integer field; None if it is missing."""
     found = part.get(key)
     if found is None:
         return None
@@ -99,10 +99,9 @@ def whole(owner: Owner, part: Json, key: str, path: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class OwnerChain:
-    """Owners from the nearest to the top one. A pod that nobody owns is its own top owner.
+    """Owners from the nearest to the top one. A pod without owners is its own top owner.
 
-    `gang`: the PodGang that the pod names, where it names one. `hidden`: the owner above the top one, which we may not
-    read.
+    `gang`: the PodGang that the pod names, if any. `hidden`: the owner above the top one that we may not read.
     """
 
     pod: Pod
@@ -116,15 +115,15 @@ class OwnerChain:
 
     @property
     def is_bare(self) -> bool:
-        """Nobody stands above the pod."""
+        """Whether the pod has no owner."""
         return self.top.uid == self.pod.metadata.uid
 
     def of_kind(self, group: str, kind: str) -> Owner | None:
-        """The nearest owner of a kind, whatever its version."""
+        """The nearest owner of a kind, in any version."""
         return next((owner for owner in self.owners if owner.group_kind == (group, kind)), None)
 
     def without_top(self) -> OwnerChain:
-        """The chain below its top owner, whose labels and annotations the next one takes over."""
+        """The chain without its top owner; the next owner inherits the top's labels and annotations."""
         below = self.owners[:-1]
         if not below:
             return replace(self, owners=(pod_as_owner(self.pod).under(self.top),))
@@ -136,7 +135,7 @@ def chain_of(pod: Pod, owners: tuple[Owner, ...] = (), gang: Owner | None = None
 
 
 def owner_of(body: Json) -> Owner:
-    """An object as the server gave it. Labels and annotations are texts, which the server should see to."""
+    """An owner from the server's JSON. The server guarantees that labels and annotations are strings."""
     metadata = body["metadata"]
     return Owner(
         body["apiVersion"],

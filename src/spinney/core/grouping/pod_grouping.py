@@ -1,4 +1,4 @@
-"""From a pod and its owners to the PodGroup it should be in.
+"""Derives the PodGroup of a pod from the pod and its owners.
 
 Pure: the same chain over the same view gives the same answer. Never takes a pod out of a group that somebody else
 put it into.
@@ -44,13 +44,13 @@ Answer = DesiredPodGroup | Skip | UserError
 
 
 def opts_out(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-    """Whether an object asks not to be grouped; saying `false` is not asking."""
+    """Whether an object opts out of grouping; the value `false` does not opt out."""
     said = [*_OPT_OUT.intersection(labels), *_OPT_OUT.intersection(annotations)]
     return any(place.get(key, "false").lower() != "false" for key in said for place in (labels, annotations))
 
 
 def group(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> Answer:
-    """The group of a pod. A mistake names what its user has to put right."""
+    """The group of a pod, or a `UserError` that names what the user has to correct."""
     if opts_out(chain.pod.metadata.labels, chain.pod.metadata.annotations):
         return Skip("the pod opts out")
     if chain.gang is not None and _is_seen_to(chain.gang, lookups):
@@ -66,7 +66,7 @@ def group(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> Ans
 
 
 def _is_seen_to(gang: Owner, lookups: Lookups) -> bool:
-    """The gang opts out, or an operator writes its PodGroup."""
+    """Whether the gang opts out, or an operator writes its PodGroup."""
     if opts_out(gang.labels, gang.annotations):
         return True
     found = lookups.podgroup(gang.namespace, kai_podgroup(gang.name))
@@ -112,7 +112,7 @@ def _wanted(
 
 
 def _source(chain: OwnerChain, shape: GroupShape) -> Owner:
-    """Whose labels and annotations the group takes over: the deciding owner's, with those of the owner above it."""
+    """The owner whose labels and annotations the group inherits: the deciding owner, merged with the owner above it."""
     if shape.single or shape.owner.uid == chain.top.uid:
         return chain.top
     return shape.owner.under(chain.top)
@@ -129,7 +129,7 @@ def _topology(
 
 
 def _levels_below(chain: OwnerChain) -> Iterator[str]:
-    """Levels that pods or their templates name for themselves: those of segments, and those of Ray groups."""
+    """Topology levels in annotations of pods or pod templates: those of segments, and those of Ray groups."""
     keys = (*PLACES, *BLOCKS) if chain.top.group == ray.GROUP else BLOCKS
     for said in (chain.pod.metadata.annotations, *templates(chain.top.part("spec"))):
         yield from (said[key] for key in keys if said.get(key))
@@ -147,14 +147,14 @@ def _spec(shape: GroupShape, rank: QueueAndPriority, constraint: PodGroupTopolog
 
 
 def _inherited(found: Mapping[str, str]) -> dict[str, str]:
-    """What is for everybody; records of ours stay where they were written."""
+    """The labels or annotations that are inherited; our own records are not."""
     return {
         key: value for key, value in found.items() if key not in _NOT_INHERITED and not key.startswith(SPINNEY_PREFIX)
     }
 
 
 def _tie(chain: OwnerChain, shape: GroupShape) -> dict[str, str]:
-    """The tie to a base gang, which the operator writes on PodGangs; on what users write it would be anybody's word."""
+    """The tie to a base gang. Taken only from PodGangs, which the operator writes; not trusted on user objects."""
     gang = chain.gang
     if gang is None or shape.owner.uid != gang.uid or TIED_TO not in gang.annotations:
         return {}
@@ -162,7 +162,7 @@ def _tie(chain: OwnerChain, shape: GroupShape) -> dict[str, str]:
 
 
 def _initial_labels(chain: OwnerChain) -> dict[str, str]:
-    """The node pool and the user of whoever says so first."""
+    """The node pool and user labels, from the first object that has them."""
     found = {}
     for key in (KAI_NODE_POOL, USER):
         said = (chain.top.labels, chain.pod.metadata.labels, chain.top.annotations, chain.pod.metadata.annotations)
@@ -172,20 +172,20 @@ def _initial_labels(chain: OwnerChain) -> dict[str, str]:
 
 
 def _top_owner(top: Owner) -> str:
-    """The owner that the user wrote, as YAML."""
+    """The top owner as YAML (the top-owner metadata annotation)."""
     lines = {"name": top.name, "uid": top.uid, "group": top.group, "version": top.version, "kind": top.kind}
     return "".join(f"{key}: {value or chr(34) * 2}\n" for key, value in lines.items())
 
 
 def _unread(chain: OwnerChain) -> tuple[str, ...]:
-    """An owner that we may not read could ask for anything."""
+    """A warning if an owner cannot be read: its settings are unknown."""
     if not chain.hidden:
         return ()
     return (f"{chain.top}: metadata.ownerReferences: {chain.hidden} cannot be read, so it is not grouped by it",)
 
 
 def _overlooked(chain: OwnerChain) -> tuple[str, ...]:
-    """Annotations for the owner that somebody put on the pod template."""
+    """A warning if topology annotations that belong on the owner are on the pod template."""
     if chain.is_bare or chain.top.group == ray.GROUP or places(chain.top.annotations):
         return ()
     found = places(chain.pod.metadata.annotations)

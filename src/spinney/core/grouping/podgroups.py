@@ -1,5 +1,5 @@
-"""The PodGroup that a pod should be in, as a value, and the changes that make it so: the PodGroup, and the pod as its
-member.
+"""The desired PodGroup of a pod as a value, and the changes that establish it: the PodGroup and the pod's membership
+marks.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from spinney.core.grouping.user_errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class DesiredPodGroup:
-    """`by_pod`: fields of the spec that count only where the PodGroup has none. `part`: the sub-group of the pod.
+    """`by_pod`: spec fields that apply only if the PodGroup has none. `part`: the sub-group of the pod.
 
-    `initial_labels`: labels that are given once and are others' to change from then on.
+    `initial_labels`: labels that are set at creation only and may be changed by others afterwards.
     """
 
     namespace: str
@@ -48,13 +48,13 @@ class DesiredPodGroup:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Somebody else sees to the group of this pod."""
+    """The pod is not grouped by us: it opts out, or another component writes its PodGroup."""
 
     why: str
 
 
 def keep(wanted: DesiredPodGroup, live: PodGroup | None, lookups: Lookups) -> tuple[Change, ...] | UserError:
-    """What makes the PodGroup right; nothing while an older one of its name is on its way out."""
+    """The changes that create or correct the PodGroup; none while an older one of its name is terminating."""
     if live is None:
         return (_create(wanted),)
     if KAI_TOP_OWNER_METADATA not in live.metadata.annotations:
@@ -73,7 +73,7 @@ def keep(wanted: DesiredPodGroup, live: PodGroup | None, lookups: Lookups) -> tu
 
 
 def mark(wanted: DesiredPodGroup, pod: Pod) -> tuple[Patch, ...]:
-    """The pod as a member, whatever else is written to it meanwhile."""
+    """The patch that marks the pod as a member; without a version, so that concurrent writes do not conflict."""
     labels: Json = {}
     if wanted.part and pod.metadata.labels.get(KAI_SUBGROUP_NAME) != wanted.part:
         labels = {KAI_SUBGROUP_NAME: wanted.part}
@@ -86,7 +86,7 @@ def mark(wanted: DesiredPodGroup, pod: Pod) -> tuple[Patch, ...]:
 
 
 def abandoned(wanted: DesiredPodGroup, pod: Pod, lookups: Lookups) -> tuple[Delete, ...]:
-    """The group that a pod had for itself before it joined this one."""
+    """Delete the single-pod group that the pod owned before it joined this one."""
     named = pod.metadata.annotations.get(POD_GROUP_NAME, "")
     found = lookups.podgroup(wanted.namespace, named) if named not in ("", wanted.name) else None
     if found is None or all(owner.uid != pod.metadata.uid for owner in found.metadata.owner_references):
@@ -109,12 +109,12 @@ def _create(wanted: DesiredPodGroup) -> Create:
 
 
 def _annotations(wanted: DesiredPodGroup) -> dict[str, str]:
-    """With a note of what was taken over, so that it can go with its origin."""
+    """The annotations with a record of inherited keys, so that they can be removed together with their origin."""
     return with_mirrored_keys(wanted.annotations, wanted.labels, wanted.annotations)
 
 
 def _spec(wanted: DesiredPodGroup, live: PodGroupSpec, lookups: Lookups) -> PodGroupSpec:
-    """The wanted spec with what others decide. A queue that does not exist gives way to the one that is wanted."""
+    """The wanted spec with live fields that others own. A queue that does not exist is replaced by the wanted one."""
     spec = wanted.spec
     own = {
         "queue": live.queue if live.queue and lookups.has_queue(live.queue) else spec.queue,

@@ -1,6 +1,6 @@
-"""Whose share a group uses and how important it is: queue, PriorityClass, preemptibility (K16).
+"""Queue, PriorityClass and preemptibility of a group (K16).
 
-What a PodGang says comes before what the top owner says, and that before what the pod says.
+Settings of a PodGang take precedence over those of the top owner, and those over the pod's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHOICES = ("preemptible", "non-preemptible")
 
 @dataclass(frozen=True, slots=True)
 class QueueAndPriority:
-    """`by_pod`: the fields that one pod of many said and its owner did not."""
+    """`by_pod`: the fields that come from the pod only, not from its owner."""
 
     queue: str
     priority_class: str
@@ -45,7 +45,7 @@ def queue_and_priority_of(
 
 
 def _queue(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> tuple[str, tuple[str, ...]]:
-    """The queue that is named, else the default one. Only a queue that is named can be missing."""
+    """The named queue, else the default one, with warnings. Only a named queue can be missing."""
     key = settings.queue_label
     named = _said(chain, key)[0] or chain.top.annotations.get(key, "")
     if not named and (project := _said(chain, PROJECT)[0]):
@@ -61,7 +61,7 @@ def _queue(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> tu
 def _priority_class(
     chain: OwnerChain, shape: GroupShape, lookups: Lookups, settings: GrouperSettings
 ) -> tuple[str, bool, tuple[str, ...]]:
-    """The first class that is named and exists; a class that does not exist is told and passed over."""
+    """The first named class that exists; a class that does not exist gives a warning and is skipped."""
     own = chain.gang.word("spec", "priorityClassName") if chain.gang is not None else ""
     candidates = [("spec.priorityClassName", own, False)]
     candidates += [(label(key), *_said(chain, key)) for key in (RAY_PRIORITY_CLASS_NAME, PRIORITY_CLASS_NAME)]
@@ -86,7 +86,7 @@ def _preemptibility(chain: OwnerChain) -> tuple[str, bool]:
 
 
 def _said(chain: OwnerChain, key: str) -> tuple[str, bool]:
-    """What a label says, and whether only the pod carries it."""
+    """The value of a label, and whether only the pod carries it."""
     above = (chain.gang, chain.top) if chain.gang is not None else (chain.top,)
     if found := next((owner.labels[key] for owner in above if owner.labels.get(key)), ""):
         return found, False

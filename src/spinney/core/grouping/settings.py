@@ -1,4 +1,4 @@
-"""What the pod-grouper goes by."""
+"""Settings of the pod-grouper."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Levels:
 
 
 def levels_of(topology: str, subject: object, field: str, lookups: Lookups) -> Levels:
-    """Raises a mistake where the topology is not named or not there."""
+    """The levels of a topology. Raises InvalidFieldError if the topology is not named or does not exist."""
     if not topology:
         raise InvalidFieldError(subject, field, None, "the name of a Topology, for a level of it is asked for")
     keys = lookups.topology_keys(topology)
@@ -65,7 +65,7 @@ def places(annotations: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def templates(spec: object) -> Iterator[Mapping[str, str]]:
-    """The annotations of whatever an owner has templates for."""
+    """The annotations of all pod templates in an owner's spec."""
     left = [spec]
     while left:
         part = left.pop()
@@ -86,9 +86,9 @@ def constraint_of(
     above: Mapping[str, str] | None = None,
     below: Iterable[str] = (),
 ) -> PodGroupTopologyConstraint:
-    """What the annotations ask for. Raises a mistake.
+    """The constraint that the annotations request. Raises InvalidFieldError.
 
-    The topology may be named `above`, and its levels `below`: the annotations there that name one.
+    The topology may be named in annotations `above`, and levels in annotations `below`.
     """
     asked = {key: annotations[key] for key in PLACES if annotations.get(key)}
     named = annotations.get(KAI_TOPOLOGY, "")
@@ -105,7 +105,7 @@ def constraint_of(
 
 
 def segments_said(owner: Mapping[str, str], spec: object) -> dict[str, str]:
-    """What an owner or its templates say about segments, with the topology; the owner's own word comes first."""
+    """The segment and topology annotations of an owner or its templates; the owner's own take precedence."""
     said = [owner, *templates(spec)]
     asked = {key: next((one[key] for one in said if one.get(key)), "") for key in (KAI_TOPOLOGY, *_SEGMENTS)}
     return {key: value for key, value in asked.items() if value} if any(asked[key] for key in BLOCKS) else {}
@@ -114,7 +114,7 @@ def segments_said(owner: Mapping[str, str], spec: object) -> dict[str, str]:
 def segments_of(
     annotations: Mapping[str, str], subject: object, lookups: Lookups, above: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The segment annotations with levels as node labels (K13); the size may be given `above`. Raises a mistake."""
+    """Segment annotations with levels as node labels (K13); the size may be in `above`. Raises InvalidFieldError."""
     asked = {key: annotations[key] for key in _SEGMENTS if annotations.get(key)}
     if not asked:
         return {}
@@ -131,7 +131,7 @@ def segments_of(
 
 
 def doubts(subject: object, constraint: PodGroupTopologyConstraint, lookups: Lookups) -> tuple[str, ...]:
-    """What is allowed and yet cannot be meant."""
+    """Warnings about a valid constraint that cannot be intended."""
     keys = list(lookups.topology_keys(constraint.topology) or ())
     required, preferred = constraint.required_topology_level, constraint.preferred_topology_level
     if required in keys and preferred in keys and keys.index(preferred) < keys.index(required):

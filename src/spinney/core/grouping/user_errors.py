@@ -1,4 +1,4 @@
-"""What a user got wrong, as a sentence that names the object, the field, what was found and what is allowed."""
+"""User errors, as a sentence that names the object, the field, what was found and what is allowed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class UserError:
-    """The pod stays without a group until it is put right."""
+    """An error that keeps the pod without a group until the user corrects it."""
 
     sentence: str
 
 
 class InvalidFieldError(Exception):
-    """A mistake on its way to whoever asked for the group."""
+    """A user error as an exception, raised while a group is derived."""
 
     def __init__(self, subject: object, field: str, found: Any, expected: str) -> None:
         super().__init__(sentence(subject, field, found, expected))

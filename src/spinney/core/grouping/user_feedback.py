@@ -1,6 +1,6 @@
-"""How a mistake is shown where its user looks: on the object that was written, on the pod, on the PodGroup.
+"""How a user error is shown: events on the top owner, conditions on the pod and the PodGroup.
 
-The words are the same everywhere; saying them again says nothing new.
+The message is the same everywhere; writing it again changes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def podgroup_event(podgroup: PodGroup, sentence: str) -> EmitEvent:
 
 
 def pod_condition(pod: Pod, sentence: str, now: float) -> Json | None:
-    """The condition that says why the pod waits; None where it is there, or the pod has a node or waits for gates."""
+    """The condition that says why the pod waits; None if it is set already or the pod is bound or gated."""
     if pod.spec.node_name:
         return None
     found = pod.condition(SCHEDULED)
@@ -58,7 +58,9 @@ def has_user_error(pod: Pod) -> bool:
 
 
 def podgroup_condition(podgroup: PodGroup, sentence: str, now: float) -> tuple[SetStatus, ...]:
-    """Whether the PodGroup is what its owner asks for; said from the first mistake on. Empty: all is well."""
+    """The condition that says whether the PodGroup matches its owner; written from the first user error on. An empty
+    sentence means no error.
+    """
     known: list[Any] = [to_builtins(one) for one in podgroup.status.conditions]
     found = next((one for one in known if one.get("type") == GROUPED), None)
     status = "False" if sentence else "True"

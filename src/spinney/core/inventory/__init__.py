@@ -1,1 +1,1 @@
-"""What is there: nodes, topology trees and pods, folded from changes, with checkpoint and rollback."""
+"""The model of the cluster: nodes, topology trees and pods, updated by changes, with checkpoint and rollback."""

@@ -1,6 +1,6 @@
-"""What changed, in order, for those who keep something up to date on demand.
+"""A log of changes, in order, from which derived data is updated on demand.
 
-Readers hold positions, never entries: a log is trimmed without asking them, and a reader that fell behind starts over.
+Readers hold positions, never entries: the log is trimmed without asking them, and a reader that fell behind rebuilds.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 SlotDomains = Mapping[str, tuple[int, ...]]
-"""Where a slot sits: per topology its domain at depth 1, 2, ...; -1 where it takes no part."""
+"""The domains of a slot: per topology its domain id at depth 1, 2, ...; -1 where it is in none."""
 
 FROM_NOWHERE: SlotDomains = {}
-"""Of a slot that had no node."""
+"""The domains of a slot that had no node."""
 
 MOST_TOUCHED = 1 << 16
 MOST_MOVED = 1 << 13
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class TrimmedLog(Generic[T]):
-    """A list that loses its oldest entries. Positions count from the very first entry."""
+    """A list that drops its oldest entries; positions count from the very first entry."""
 
     __slots__ = ("entries", "trimmed")
 
@@ -39,14 +39,14 @@ class TrimmedLog(Generic[T]):
 
 
 class SlotMove(NamedTuple):
-    """A node of a slot came, went or changed what filters and trees look at; `left` is where the slot sat before."""
+    """A node of a slot was added, removed or changed in what filters and trees read; `left`: its domains before."""
 
     slot: int
     left: SlotDomains
 
 
 class Changes:
-    """Two logs: slots whose amounts or node changed, and moves. A move is in both."""
+    """Two logs: slots whose amounts or node changed, and moves. Every move is in both."""
 
     __slots__ = ("_keepers", "epoch", "moved", "touch", "touched")
 
@@ -55,12 +55,12 @@ class Changes:
         self.touched: TrimmedLog[int] = TrimmedLog()
         self.moved: TrimmedLog[SlotMove] = TrimmedLog()
         self.touch = self.touched.entries.append
-        """The amounts of a slot changed. Called more often than anything else, hence no method."""
+        """Records that the amounts of a slot changed. A bound `list.append`, because no call is more frequent."""
         self.epoch = 0
-        """Grows when a topology comes, goes or changes: domain ids from before mean nothing then."""
+        """Increases when a topology is added, removed or changed, which invalidates all domain ids."""
 
     def before_trim(self, keep_up: Callable[[], None]) -> None:
-        """Have a reader that must not fall behind read before entries go."""
+        """Register a reader that must not fall behind: it is called before entries are dropped."""
         self._keepers.append(keep_up)
 
     def move(self, slot: int, left: SlotDomains) -> None:
@@ -68,7 +68,7 @@ class Changes:
         self.touched.entries.append(slot)
 
     def trim(self) -> None:
-        """Forget the older half once there is too much to remember."""
+        """Drop the older half once a log exceeds its limit."""
         if len(self.touched.entries) > MOST_TOUCHED or len(self.moved.entries) > MOST_MOVED:
             for keep_up in self._keepers:
                 keep_up()
@@ -77,7 +77,7 @@ class Changes:
 
 
 class ChangeBatch(NamedTuple):
-    """What a reader has not seen. `lost`: too much of it, or gone; start over."""
+    """The changes a reader has not seen. `lost`: too many, or already dropped; the reader must rebuild."""
 
     lost: bool
     moves: Collection[SlotMove] = ()
@@ -88,7 +88,7 @@ LOST = ChangeBatch(lost=True)
 
 
 class Cursor:
-    """A reader's place in the changes."""
+    """A reader's position in the changes."""
 
     __slots__ = ("_changes", "_moved", "_touched")
 
@@ -98,7 +98,7 @@ class Cursor:
         self._moved = -1
 
     def advance(self, most: int) -> ChangeBatch | None:
-        """Everything since the last call, at most `most` slots of it; None: nothing."""
+        """All changes since the last call, at most `most` slots; None: no changes."""
         touched, moved = self._changes.touched, self._changes.moved
         end = touched.trimmed + len(touched.entries)
         if end == self._touched:

@@ -1,6 +1,6 @@
-"""How many pods of a shape fit: on each node, and in each domain.
+"""How many pods of a shape fit on each node and in each domain.
 
-Each node is counted by itself, so a domain's count says nothing about pods of different shapes together.
+Each shape is counted by itself, so a domain's count says nothing about pods of different shapes together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNBOUNDED = 2**31 - 1
 
 
 class Shape(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods that fit alike. `single`: at most one on a node, whatever is free; ports imply it."""
+    """Pods that fit alike. `single`: at most one per node, whatever is free; host ports imply it."""
 
     request: Amounts
     filter: NodeFilter = ANY_NODE
@@ -33,7 +33,7 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Counts:
-    """As of the last `refresh`; the arrays change in place and are not to be written."""
+    """Counts as of the last `refresh`; the arrays change in place and must not be written."""
 
     __slots__ = ("_cursor", "_epoch", "_fit", "_inventory", "_mask", "_sums", "_waiting", "shape")
 
@@ -49,7 +49,7 @@ class Counts:
 
     @property
     def per_node(self) -> npt.NDArray[np.int32]:
-        """By slot, at most UNBOUNDED."""
+        """Count by slot, at most UNBOUNDED."""
         return self._sums.amounts
 
     @property
@@ -57,12 +57,12 @@ class Counts:
         return self._sums.total
 
     def at(self, topology: str, depth: int) -> Amounts64:
-        """By domain id; depth 0 is the cluster."""
+        """Count by domain id; depth 0 is the cluster."""
         sums = self._sums.at(topology, depth)
         return self.refresh()._sums.add_level(self._inventory.trees[topology], depth) if sums is None else sums
 
     def refresh(self) -> Counts:
-        """Catch up with the inventory: O(changed slots), or all nodes when many changed."""
+        """Catch up with the inventory: O(changed slots), or a recount of all nodes when many changed."""
         inventory = self._inventory
         if self._epoch != inventory.changes.epoch:
             self._sums.forget_levels()
@@ -80,7 +80,7 @@ class Counts:
         return self
 
     def _counter(self) -> Callable[[int], int]:
-        """The count of one slot, with everything it needs at hand: this is called for every change."""
+        """A function that counts one slot; it is called for every change, so all it needs is bound in advance."""
         mask, ports, waiting = self._mask, self.shape.ports, self._waiting
         idle, releasing, clash = self._inventory.idle, self._inventory.releasing, self._inventory.port_use.clash
         needs = [(resource, amount) for resource, amount in enumerate(self.shape.request) if amount]

@@ -1,6 +1,6 @@
-"""One amount per slot, and what they add up to per domain.
+"""One amount per slot and its sums per domain.
 
-Does not know what the amounts mean, nor when they change: whoever owns it tells it.
+Does not know what the amounts mean, nor when they change: the owner calls `update` and `vacate`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Amounts64 = npt.NDArray[np.int64]
 
 
 class _Level:
-    """The sums at one depth of one tree. The buffer is longer than the domains: index -1 is a place for nowhere."""
+    """The sums at one depth of one tree. The buffer exceeds the domains: index -1 collects slots in no domain."""
 
     __slots__ = ("buffer", "depth", "ids", "sums", "topology", "tree", "view")
 
@@ -36,7 +36,7 @@ class _Level:
         self.show()
 
     def show(self) -> None:
-        """Let the view have as many domains as the tree."""
+        """Extend the view to the number of domains in the tree."""
         domains = self.tree.domains(self.depth)
         if domains >= len(self.sums):
             self.reserve(np.concatenate((self.sums[:-1], np.zeros(domains - len(self.sums) + 1, np.int64))))
@@ -46,7 +46,7 @@ class _Level:
 
 
 class DomainSums:
-    """`amounts` by slot, their `total`, and by domain; a level is summed when first asked for, then kept."""
+    """`amounts` by slot, their `total`, and sums by domain; a level is summed when first asked for, then maintained."""
 
     __slots__ = ("_buffer", "_hot", "_kind", "_levels", "_store", "amounts", "total")
 
@@ -57,7 +57,7 @@ class DomainSums:
         self.load(np.zeros(0, kind))
 
     def load(self, amounts: npt.NDArray[Any]) -> None:
-        """Start over."""
+        """Replace all amounts and drop all levels."""
         self.forget_levels()
         self._store = np.zeros(len(amounts) + len(amounts) // 16 + 8, self._kind)
         self._store[: len(amounts)] = amounts
@@ -66,26 +66,26 @@ class DomainSums:
         self._show(len(amounts))
 
     def forget_levels(self) -> None:
-        """Domain ids have lost their meaning."""
+        """Drop all levels, because domain ids became invalid."""
         self._levels.clear()
         self._hot.clear()
 
     def at(self, topology: str, depth: int) -> Amounts64 | None:
-        """By domain id; None: never asked for. Depth 0 is the cluster."""
+        """Sums by domain id; None: the level has not been added. Depth 0 is the cluster."""
         if depth == 0:
             return np.array([self.total], np.int64)
         level = self._levels.get((topology, depth))
         return None if level is None else level.view
 
     def add_level(self, tree: Tree, depth: int) -> Amounts64:
-        """Sum by domain; the amounts must be those of the tree as it is now."""
+        """Sum by domain; the amounts must match the tree as it is now."""
         level = _Level(tree, depth, _sum(self.amounts, tree, depth))
         self._levels[level.topology, depth] = level
         self._hot.append((level.ids, level.buffer))
         return level.view
 
     def vacate(self, moves: Iterable[SlotMove], slots: int) -> None:
-        """Take the amounts of moved slots out of the domains they left; there may be more slots and domains now."""
+        """Subtract the amounts of moved slots from the domains they left; slots and domains may have been added."""
         buffer = self._buffer
         for slot, left in moves:
             amount = buffer[slot] if slot < len(buffer) else 0
@@ -99,7 +99,7 @@ class DomainSums:
         self._resize(slots)
 
     def update(self, slots: Collection[int], amount: Callable[[int], int]) -> None:
-        """Ask the amount of these slots again."""
+        """Recompute the amounts of these slots."""
         buffer, hot, gained = self._buffer, self._hot, 0
         for slot in slots:
             found = amount(slot)
@@ -129,7 +129,7 @@ class DomainSums:
 
 
 def _sum(amounts: npt.NDArray[Any], tree: Tree, depth: int) -> Amounts64:
-    """Exact: floats would lose bytes."""
+    """Sum by domain in integers: floats would lose bytes."""
     sums = np.zeros(tree.domains(depth) + 1, np.int64)
     np.add.at(sums, tree.domain_array(depth), amounts.astype(np.int64, copy=False))
     return sums[:-1]

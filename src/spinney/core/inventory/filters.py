@@ -1,7 +1,7 @@
-"""Which nodes a pod may use, and which it would rather use, as kube-scheduler judges them.
+"""Which nodes a pod may use, and which it prefers, by the rules of kube-scheduler.
 
-One thing is stricter: a cordoned node is no capacity, whatever a pod tolerates. Looks at one node and one filter: never
-at what is free there.
+One rule is stricter: a cordoned node is never capacity, whatever a pod tolerates. Judges one node by one filter, never
+by what is free there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def seen_by_filters(node: Node) -> tuple[object, ...]:
-    """What may change the judgement about a node."""
+    """The fields of a node that can change the result of a filter."""
     return node.labels, node.taints, node.unschedulable, node.ready
 
 
@@ -45,7 +45,7 @@ def why_not(wanted: NodeFilter, node: Node) -> str | None:
 
 
 def out_of_company(wanted: NodeFilter, node: Node) -> str | None:
-    """The part of `why_not` that is about pods which are there already."""
+    """The part of `why_not` that concerns affinity to pods that are already placed."""
     for expression in wanted.company:
         if not _labelled((expression,), node.labels):
             return "pod anti-affinity" if expression.operator == "NotIn" else "pod affinity"
@@ -67,7 +67,7 @@ def condition(
 
 
 def preference(wanted: NodeFilter, node: Node) -> tuple[int, int]:
-    """How much the pod would like the node; larger is better: affinity weights, then fewer untolerated soft taints."""
+    """The node's score for the pod, larger is better: affinity weights, then fewer untolerated soft taints."""
     weight = sum(choice.weight for choice in wanted.preferred if _matches(choice.term, node))
     unwanted = 0
     for taint in node.taints:
@@ -77,7 +77,7 @@ def preference(wanted: NodeFilter, node: Node) -> tuple[int, int]:
 
 
 def well_formed(term: Term) -> bool:
-    """Whether the operator has the values it needs; a requirement that has not is never met."""
+    """Whether the term has the values that its operator needs; a malformed requirement is never met."""
     match term.operator:
         case "In" | "NotIn":
             return bool(term.values)
@@ -105,7 +105,7 @@ def holds(term: Term, value: str | None) -> bool:
 
 
 def named(term: Term, name: str) -> bool:
-    """Whether a requirement on a field is met: only the name, and one value, can be asked for."""
+    """Whether a requirement on a field is met: only the node name is supported, with exactly one value."""
     if term.key != NAME_FIELD or len(term.values) != 1:
         return False
     match term.operator:

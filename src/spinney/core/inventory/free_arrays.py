@@ -1,6 +1,6 @@
-"""What is free, as arrays: for counting over all nodes at once.
+"""Free amounts as arrays, for counting over all nodes at once.
 
-The truth is elsewhere, in lists; this follows it on demand.
+The inventory's lists are authoritative; the arrays follow them on demand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FEW = 1 << 14
 
 
 class FreeArrays:
-    """Rows of (resource, slot) for idle and releasing amounts."""
+    """Arrays indexed by (resource, slot) for idle and releasing amounts."""
 
     __slots__ = ("_cursor", "_idle", "_idle_rows", "_releasing", "_releasing_rows", "_resources")
 
@@ -33,7 +33,7 @@ class FreeArrays:
         changes.before_trim(self.refresh)
 
     def free(self, resource: int, waiting: bool) -> Amounts64:
-        """By slot, never more than 63 bits; valid until the next change. Refresh first."""
+        """Free amounts by slot, limited to 63 bits; valid until the next change. Call `refresh` first."""
         slots = len(self._idle_rows)
         idle = self._idle[resource, :slots]
         return idle + np.minimum(self._releasing[resource, :slots], LARGEST - np.maximum(idle, 0)) if waiting else idle
@@ -43,21 +43,21 @@ class FreeArrays:
         if batch is None:
             return
         if batch.lost:
-            self._idle = _turned(self._idle_rows, self._resources)
-            self._releasing = _turned(self._releasing_rows, self._resources)
+            self._idle = _transposed(self._idle_rows, self._resources)
+            self._releasing = _transposed(self._releasing_rows, self._resources)
         else:
             self._follow(batch.slots)
 
     def _follow(self, slots: Iterable[int]) -> None:
         if len(self._idle_rows) > self._idle.shape[1]:
-            self._idle = _wider(self._idle, len(self._idle_rows))
-            self._releasing = _wider(self._releasing, len(self._idle_rows))
+            self._idle = _widened(self._idle, len(self._idle_rows))
+            self._releasing = _widened(self._releasing, len(self._idle_rows))
         at = list(slots)
-        self._idle[:, at] = _turned([self._idle_rows[slot] for slot in at], self._resources)
-        self._releasing[:, at] = _turned([self._releasing_rows[slot] for slot in at], self._resources)
+        self._idle[:, at] = _transposed([self._idle_rows[slot] for slot in at], self._resources)
+        self._releasing[:, at] = _transposed([self._releasing_rows[slot] for slot in at], self._resources)
 
 
-def _turned(rows: Sequence[Row], resources: int) -> Amounts64:
+def _transposed(rows: Sequence[Row], resources: int) -> Amounts64:
     try:
         table = np.array(rows, np.int64)
     except OverflowError:
@@ -65,7 +65,7 @@ def _turned(rows: Sequence[Row], resources: int) -> Amounts64:
     return np.ascontiguousarray(table.reshape(len(rows), resources).T)
 
 
-def _wider(table: Amounts64, slots: int) -> Amounts64:
+def _widened(table: Amounts64, slots: int) -> Amounts64:
     wider = np.zeros((table.shape[0], slots + slots // 16 + 8), np.int64)
     wider[:, : table.shape[1]] = table
     return wider

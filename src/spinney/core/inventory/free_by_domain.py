@@ -1,6 +1,6 @@
-"""How much is free in each domain, on nodes that any of some filters admits: what best fit compares.
+"""How much is free in each domain, on nodes that any of some filters admits: the quantity that best fit compares.
 
-A sum, not a promise: what is free on many nodes may hold no pod at all.
+Only a sum: what is free on many nodes together may not hold a single pod.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from spinney.core.inventory.inventory import Inventory
 
 LARGEST_ROOM = 2**46
-"""More than this on one node counts as this, so that 2**17 nodes never add up to more than 63 bits."""
+"""Limit per node, so that the sum over 2**17 nodes never exceeds 63 bits."""
 
 
 class FreeByDomain:
-    """As of the last `refresh`; the arrays change in place and are not to be written."""
+    """Sums as of the last `refresh`; the arrays change in place and must not be written."""
 
     __slots__ = ("_cursor", "_epoch", "_inventory", "_masks", "_readers", "_sums", "_waiting")
 
@@ -38,7 +38,7 @@ class FreeByDomain:
         self._readers = [(sums, self._reader(resource)) for resource, sums in self._sums.items()]
 
     def at(self, topology: str, depth: int, resource: int) -> Amounts64:
-        """By domain id; `resource` is one of the indices the room was asked for, depth 0 is the cluster."""
+        """Sum by domain id; `resource` is one of the indices given at construction, depth 0 is the cluster."""
         sums = self._sums[resource]
         found = sums.at(topology, depth)
         return (
@@ -49,7 +49,7 @@ class FreeByDomain:
         return self._sums[resource].total
 
     def refresh(self) -> FreeByDomain:
-        """Catch up with the inventory: O(changed slots), or all nodes when many changed."""
+        """Catch up with the inventory: O(changed slots), or a recount of all nodes when many changed."""
         inventory = self._inventory
         if self._epoch != inventory.changes.epoch:
             self._epoch = inventory.changes.epoch
@@ -71,7 +71,7 @@ class FreeByDomain:
         return self
 
     def _reader(self, resource: int) -> Callable[[int], int]:
-        """What one slot adds; this is called for every change."""
+        """A function that returns what one slot adds; it is called for every change."""
         masks, idle, releasing, waiting = self._masks, self._inventory.idle, self._inventory.releasing, self._waiting
         single = masks[0] if len(masks) == 1 else None
 

@@ -1,7 +1,7 @@
 """The inventory: everything placement knows about the cluster, changed in place.
 
-Truth is kept per slot in plain lists; whatever is derived from it is brought up to date when it is asked for. Every
-change can be taken back while a checkpoint is open.
+The authoritative state is kept per slot in plain lists; everything derived is updated when it is read. Every change can
+be rolled back while a checkpoint is open.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ MOST_ROOMS = 16
 
 
 class Inventory:
-    """Nodes in slots (small integers, reused), topology trees, pods, and raw changes for trials.
+    """Nodes in slots (small integers, reused), topology trees and pods; supports raw changes for what-if trials.
 
-    `idle[slot]` is allocatable less everything that uses it (negative after a shrink), `releasing[slot]` the part of
-    the used that is terminating; both aligned with `resources`, both zero in a slot without a node. Read only: rows
-    are shared, and a changed one is a new list. A divided node has a slot for itself, where no new pod goes, and one
-    for each zone: there the amounts are what the zone can give, so taking from one may leave less in its neighbours.
+    `idle[slot]` is allocatable less everything in use (negative after a shrink), `releasing[slot]` the part in use by
+    terminating pods; both are indexed like `resources` and zero in a slot without a node. Read only: rows are shared,
+    and a changed row is a new list. A divided node has a slot for itself, where no new pod is placed, and one per NUMA
+    zone, whose amounts are what the zone can provide, so taking from one zone may leave less in the others.
     """
 
     def __init__(self, resources: Sequence[str], topologies: Sequence[Topology] = ()) -> None:
@@ -83,13 +83,13 @@ class Inventory:
             inventory.put_node(node)
         return inventory
 
-    # What is there
+    # Reading
 
     def slot(self, name: str) -> int:
         return self._slots[name]
 
     def find(self, name: str) -> int | None:
-        """The slot of a node that may not be there."""
+        """The slot of a node; None if there is no such node."""
         return self._slots.get(name)
 
     def name(self, slot: int) -> str:
@@ -102,13 +102,15 @@ class Inventory:
         return node
 
     def seat(self, node: str, zone: str = "") -> int:
-        """The slot of a pod on a node: of its zone where the node is divided and the zone is known and there."""
+        """The slot of a pod on a node: that of its zone if the node is divided and the zone is
+        known, else the node's.
+        """
         slot = self._slots[node]
         divided = self.divided.get(slot) if zone else None
         return slot if divided is None else divided.names.get(zone, slot)
 
     def zone(self, slot: int) -> str:
-        """The name of the zone a slot stands for; empty: it stands for a node."""
+        """The name of the zone that a slot stands for; empty for the slot of a node."""
         return self._zones.get(slot, "") if self._zones else ""
 
     def slots(self) -> Collection[int]:
@@ -122,7 +124,7 @@ class Inventory:
         return self._pods.get(key)
 
     def pods_on(self, node: str) -> list[str]:
-        """Keys, sorted; also of a node that is not there."""
+        """Keys of the pods on a node, sorted; the node need not exist."""
         return self._pods.keys_on(node)
 
     def free(self, slot: int, waiting: bool) -> list[int]:
@@ -131,7 +133,7 @@ class Inventory:
         return [now + soon for now, soon in zip(idle, self.releasing[slot], strict=True)] if waiting else idle
 
     def ports(self, slot: int, waiting: bool) -> Collection[int]:
-        """Host ports in use; with `waiting` those of releasing pods are free."""
+        """Host ports in use; with `waiting` those of terminating pods count as free."""
         return self.port_use.used(slot, waiting)
 
     def counts(self, shape: Shape, waiting: bool = False) -> Counts:
@@ -143,13 +145,13 @@ class Inventory:
         return self._rooms.get((filters, resources, waiting)).refresh()
 
     def max_followed(self) -> int:
-        """How many changed slots are followed one by one before counting all of them over is quicker."""
+        """The number of changed slots up to which an incremental update is cheaper than a full recount."""
         return 64 + len(self.idle) // 50
 
-    # Fold
+    # Updates
 
     def put_node(self, node: Node) -> None:
-        """A node is there, new or changed."""
+        """Add a node or update it."""
         for amounts in (node.allocatable, node.used, node.releasing):
             self._check_length("node", node.name, amounts)
         self.changes.trim()
@@ -171,7 +173,7 @@ class Inventory:
             self._occupy(pod, 1)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone; its pods stay remembered. Nothing happens if it is not there."""
+        """Remove a node; its pods stay known. No effect if there is no such node."""
         slot = self._slots.get(name)
         if slot is None:
             return
@@ -184,7 +186,7 @@ class Inventory:
         self._take_out(slot)
 
     def put_topology(self, topology: Topology) -> None:
-        """A topology is there, new or changed."""
+        """Add a topology or replace it."""
         before = self.trees.get(topology.name)
         if before is not None and before.topology == topology:
             return
@@ -195,7 +197,7 @@ class Inventory:
         self._undo.record(self._set_tree, topology.name, before)
 
     def remove_topology(self, name: str) -> None:
-        """A topology is gone. Nothing happens if it is not there."""
+        """Remove a topology. No effect if there is no such topology."""
         before = self.trees.get(name)
         if before is not None:
             self._set_tree(name, None)
@@ -210,29 +212,29 @@ class Inventory:
         releasing: bool = False,
         zone: str = "",
     ) -> None:
-        """A pod (or a reservation) holds room on a node, now or once the node appears. A known key is replaced.
+        """A pod (or a reservation) takes capacity on a node, now or once the node appears. A known key is replaced.
 
-        On a divided node it holds room in its `zone`; if that is not known, in every zone.
+        On a divided node it takes capacity in its `zone`; if the zone is not known, in every zone.
         """
         self._check_length("pod", key, request)
         self._put_pod(key, Pod(node, request, ports, releasing, zone))
 
     def release_pod(self, key: str) -> None:
-        """The pod is terminating. Nothing happens if it is not known."""
+        """Mark a pod as terminating. No effect if it is not known."""
         pod = self._pods.get(key)
         if pod is not None:
             self._put_pod(key, Pod(pod.node, pod.request, pod.ports, True, pod.zone))
 
     def remove_pod(self, key: str) -> None:
-        """The pod holds nothing any more. Nothing happens if it is not known."""
+        """Remove a pod and free its capacity. No effect if it is not known."""
         self._put_pod(key, None)
 
-    # Trials
+    # Trials: anonymous changes and rollback
 
     def take(
         self, slot: int, request: Amounts, ports: frozenset[int] = NONE, times: int = 1, releasing: bool = False
     ) -> None:
-        """Use room for so many pods without knowing them; `releasing`: they are terminating already."""
+        """Take capacity for `times` anonymous pods; `releasing`: they are terminating already."""
         if times != 1:
             request = tuple([amount * times for amount in request])
         if self.divided and slot in self.divided:
@@ -260,28 +262,28 @@ class Inventory:
         self.take(slot, request, ports, -times, releasing)
 
     def checkpoint(self) -> int:
-        """From here on changes can be taken back. Checkpoints nest."""
+        """Open a checkpoint: later changes can be rolled back. Checkpoints nest."""
         self.changes.trim()
         return self._undo.checkpoint()
 
     def rollback(self, mark: int) -> None:
-        """Take back everything since the checkpoint, in O(changes), and close it and those inside it."""
+        """Undo everything since the checkpoint, in O(changes), and close it and those nested in it."""
         self._undo.rollback(mark)
 
     def commit(self, mark: int) -> None:
-        """Keep what was done and close the checkpoint and those inside it."""
+        """Keep all changes and close the checkpoint and those nested in it."""
         self._undo.commit(mark)
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """What is done inside is taken back at the end."""
+        """Roll back all changes made inside the block."""
         mark = self.checkpoint()
         try:
             yield
         finally:
             self.rollback(mark)
 
-    # Steps and inverses
+    # Single steps and their inverses, which the undo log replays
 
     def _restore_idle(self, slot: int, row: list[int]) -> None:
         self.idle[slot] = row
@@ -311,7 +313,7 @@ class Inventory:
         self.changes.epoch += 1
 
     def _add_slot(self, name: str, node: Node) -> int:
-        """A node, or a zone in the form of one, in a slot of its own."""
+        """Put a node, or a zone represented as a node, into a slot of its own."""
         if not self._vacant:
             self._vacant.append(len(self._nodes))
             self._nodes.append(None)
@@ -332,7 +334,7 @@ class Inventory:
     def _restore_slot(
         self, slot: int, name: str, node: Node, idle: Row, releasing: Row, ports: tuple[Use | None, Use | None]
     ) -> None:
-        """Put a node into the slot vacated last."""
+        """Put a node into the slot that was vacated last."""
         self._vacant.pop()
         self._nodes[slot] = node
         self._names[slot] = name
@@ -360,7 +362,7 @@ class Inventory:
         return self.port_use.lift(slot)
 
     def _replace(self, slot: int, node: Node) -> None:
-        """The same node, changed; what was taken from it stays taken."""
+        """Update a node in place; capacity that was taken from it stays taken."""
         before = self.node(slot)
         self._nodes[slot] = node
         was, now = capacity(before), capacity(node)
@@ -384,14 +386,14 @@ class Inventory:
         return labels_for(tree.topology, self.node(slot), self.zone(slot))
 
     def _divide(self, node: Node) -> None:
-        """Give every zone of a node that has just come a slot."""
+        """Give every zone of a newly added node a slot."""
         zones = {zone.name: self._add_slot(zone_key(node.name, zone.name), as_node(node, zone)) for zone in node.zones}
         divided = DividedNode(self._slots[node.name], zones, own_rows(node))
         self._divisions.join(divided)
         self._undo.record(self._divisions.part, divided)
 
     def _replace_divided(self, slot: int, node: Node) -> None:
-        """The same node with the same zones, changed; what was taken from it stays taken."""
+        """Update a node that keeps the same zones; capacity that was taken from it stays taken."""
         divided, before = self.divided[slot], self.node(slot)
         self._replace(slot, node)
         for zone, one in zip(divided.zones, node.zones, strict=True):

@@ -1,4 +1,4 @@
-"""The last few of something, made on demand."""
+"""A least-recently-used cache whose values are created on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[K, V]):
-    """Keeps the `most` values asked for last."""
+    """Keeps the `most` values that were used last."""
 
     __slots__ = ("_kept", "_make", "_most")
 
@@ -26,5 +26,5 @@ class LRUCache(Generic[K, V]):
             value = self._make(key)
             if len(kept) >= self._most:
                 del kept[next(iter(kept))]
-        kept[key] = value
+        kept[key] = value  # inserted last: dicts keep insertion order, so the first key is the oldest
         return value

@@ -1,7 +1,7 @@
 """Which slots a filter admits, for all nodes at once.
 
-Says the same as `filters.admits`, node by node; it only asks each distinct condition and label value once. Conditions
-and labels are columns of small numbers by slot, which mean nothing outside their column; 0 is the slot without a
+Equivalent to calling `filters.admits` for every node, but each distinct condition and label value is judged only once.
+Conditions and labels are columns of small codes by slot, valid only within their column; code 0 is a slot without a
 value.
 """
 
@@ -25,11 +25,11 @@ Condition = tuple[tuple[Taint, ...], bool, bool]
 Reader = Callable[[Iterable[Node | None]], Iterable[Any]]
 
 MAX_FOLLOWED = 4096
-"""Moves that are followed one by one; beyond that, starting over is quicker."""
+"""Number of moves up to which an incremental update is faster than recomputing."""
 
 
 class Column:
-    """One number per slot for what `read` finds on its node; it is asked for many nodes at a time."""
+    """One code per slot for the value that `read` returns for its node; `read` is called for many nodes at a time."""
 
     __slots__ = ("_changes", "_codes", "_nodes", "_read", "_seen", "numbers")
 
@@ -52,7 +52,7 @@ class Column:
         return self._codes
 
     def select(self, wanted: Iterable[Any]) -> Flags:
-        """Slots with one of these values."""
+        """Slots that have one of these values."""
         codes = self.codes()
         table = np.zeros(len(self.numbers), np.bool_)
         for value in wanted:
@@ -62,7 +62,7 @@ class Column:
         return table[codes]
 
     def judge(self, verdict: Callable[[Any], bool]) -> Flags:
-        """Slots whose value passes; a slot without one is judged by None."""
+        """Slots whose value passes the predicate; a slot without a value is judged by None."""
         codes = self.codes()
         return np.array([verdict(value) for value in self.numbers], np.bool_)[codes]
 
@@ -79,9 +79,10 @@ class Column:
 
 
 def read_conditions(nodes: Iterable[Node | None]) -> Iterable[Condition | None]:
-    """Taints, cordon and readiness; few nodes differ in them. None: pods do not go there, but perhaps to its zones.
+    """Taints, cordon and readiness; few nodes differ in them.
 
-    Lazily: so many tuples at once wake the collector.
+    None: no pod is placed on the node itself, though perhaps in its zones. A generator, because creating that many
+    tuples at once would trigger the garbage collector.
     """
     return (
         None if node is None or (node.zones and node.is_divided) else (node.taints, node.unschedulable, node.ready)
@@ -134,7 +135,7 @@ class Mask:
 
 
 class Masks:
-    """The masks asked for last, and the columns they are computed from."""
+    """The most recently used masks, and the columns they are computed from."""
 
     __slots__ = ("_conditions", "_labels", "_masks", "changes", "nodes")
 
@@ -148,7 +149,7 @@ class Masks:
         self._masks: LRUCache[NodeFilter, Mask] = LRUCache(MOST_MASKS, lambda wanted: Mask(wanted, self))
 
     def of(self, wanted: NodeFilter) -> Mask:
-        """Up to date. Filters that differ only in what they prefer share one."""
+        """The mask of a filter, up to date. Filters that differ only in their preferences share one."""
         hard = NodeFilter(wanted.selector, wanted.required, (), wanted.tolerations, wanted.company)
         return self._masks.get(hard).refresh()
 

@@ -1,7 +1,7 @@
-"""Divided nodes: the slot of the node, a slot for each of its zones, and what they share.
+"""Divided nodes: the slot of the node, a slot for each of its NUMA zones, and the capacity they share.
 
-A pod in a zone takes from the zone and from the node; a pod whose zone is not known takes from the node and, as nobody
-can tell where it is, from every zone. Never holds a zone to a resource that no zone of its node has any of.
+A pod in a zone takes from the zone and from the node; a pod whose zone is not known takes from the node and, because it
+could be in any of them, from every zone. Never limits a zone by a resource that no zone of its node has any of.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Rows = tuple[Row, Row]
 """Idle and releasing amounts."""
 
 BOUNDLESS = 1 << 80
-"""Of a resource that zones do not account for: more than any node has."""
+"""The amount of a resource that zones do not account for: more than any node has."""
 
 
 class DividedNode:
-    """A divided node: its slot, the slots of its zones by their names, and what the zones have by themselves."""
+    """A divided node: its slot, the slots of its zones by name, and the amounts of each zone by itself."""
 
     __slots__ = ("names", "own", "slot", "zones")
 
@@ -34,16 +34,16 @@ class DividedNode:
         self.own = dict(zip(self.zones, own, strict=True))
 
     def charged(self, slot: int) -> tuple[int, ...]:
-        """The zones that a pod in this slot takes from."""
+        """The zones from which a pod in this slot takes capacity."""
         return self.zones if slot == self.slot else (slot,)
 
 
 State = tuple[DividedNode, Rows, Mapping[int, Rows]]
-"""A divided node, what the node has, and what each of its zones has by itself."""
+"""A divided node, the amounts of the node, and the amounts of each of its zones by itself."""
 
 
 class DividedNodes:
-    """The divided nodes of an inventory, by the slot of the node and of each zone; keeps their rows true."""
+    """The divided nodes of an inventory, by the slot of the node and of each zone; keeps their rows consistent."""
 
     __slots__ = ("_idle", "_ports", "_releasing", "_touch", "by_slot")
 
@@ -55,30 +55,30 @@ class DividedNodes:
         self.by_slot: dict[int, DividedNode] = {}
 
     def home(self, slot: int) -> int:
-        """The slot of the node that a slot is, or is a part of."""
+        """The slot of the node that a slot represents or is a zone of."""
         divided = self.by_slot.get(slot)
         return slot if divided is None else divided.slot
 
     def family(self, slot: int) -> tuple[int, ...]:
-        """The slots of the same node."""
+        """All slots of the same node."""
         divided = self.by_slot.get(slot)
         return (slot,) if divided is None else (divided.slot, *divided.zones)
 
     def join(self, divided: DividedNode) -> None:
-        """From now on these slots are parts of one node."""
+        """Register these slots as parts of one node."""
         for slot in (divided.slot, *divided.zones):
             self.by_slot[slot] = divided
         self._ports.homes.update(dict.fromkeys(divided.zones, divided.slot))
         self.set(divided, self._node(divided), divided.own)
 
     def part(self, divided: DividedNode) -> None:
-        """The opposite; the rows stay as they are."""
+        """Undo `join`; the rows stay as they are."""
         for slot in (divided.slot, *divided.zones):
             del self.by_slot[slot]
             self._ports.homes.pop(slot, None)
 
     def set(self, divided: DividedNode, node: Rows, own: Mapping[int, Rows]) -> None:
-        """Set what the node and each zone have by themselves, and from that what each zone can give."""
+        """Set the amounts of the node and of each zone by itself, and derive what each zone can provide."""
         self._idle[divided.slot], self._releasing[divided.slot] = node
         divided.own = dict(own)
         for zone in divided.zones:
@@ -87,7 +87,7 @@ class DividedNodes:
         self._touch(divided.slot)
 
     def take(self, slot: int, request: Amounts, releasing: bool) -> State:
-        """Take from a slot and all that share with it; answers the state before."""
+        """Take from a slot and all slots that share capacity with it; returns the state before."""
         divided = self.by_slot[slot]
         node, before = self._node(divided), divided.own
         own = dict(before)
@@ -97,7 +97,7 @@ class DividedNodes:
         return divided, node, before
 
     def change(self, divided: DividedNode, before: Node, after: Node) -> None:
-        """The zones have other amounts now; the row of the node knows already."""
+        """Apply changed amounts of the zones; the row of the node is already updated."""
         own = {
             zone: (_grown(divided.own[zone][0], old[0], new[0]), _grown(divided.own[zone][1], old[1], new[1]))
             for zone, old, new in zip(divided.zones, own_rows(before), own_rows(after), strict=True)
@@ -109,12 +109,12 @@ class DividedNodes:
 
 
 def zone_key(node: str, zone: str) -> str:
-    """The name a zone has among nodes; it sorts right behind its node and is never shown."""
+    """The name of a zone among nodes; it sorts directly after its node and is never displayed."""
     return f"{node}\0{zone}"
 
 
 def as_node(node: Node, zone: Zone) -> Node:
-    """A zone as the node it is a part of: with its labels, taints and condition, and the amounts of the zone."""
+    """A zone represented as a node: labels, taints and condition of its node, amounts of the zone."""
     return replace(
         node,
         allocatable=zone.allocatable,
@@ -127,7 +127,7 @@ def as_node(node: Node, zone: Zone) -> Node:
 
 
 def own_rows(node: Node) -> Iterator[Rows]:
-    """What each zone of a node has by itself."""
+    """The amounts of each zone of a node by itself."""
     counted = [any(amounts) for amounts in zip(*(zone.allocatable for zone in node.zones), strict=True)]
     for zone in node.zones:
         left = map(sub, zone.allocatable, zone.used)
@@ -138,16 +138,16 @@ def own_rows(node: Node) -> Iterator[Rows]:
 
 
 def within(own: Rows, node: Rows) -> Rows:
-    """What a zone can give: no more than it has, and no more than its node has left, now and once all is released."""
+    """What a zone can provide: at most what it has and what its node has left, now and once everything is released."""
     idle = list(map(min, own[0], node[0]))
     soon = [min(a + b, c + d) for a, b, c, d in zip(own[0], own[1], node[0], node[1], strict=True)]
     return idle, list(map(sub, soon, idle))
 
 
 def labels_for(topology: Topology, node: Node, zone: str) -> Mapping[str, str]:
-    """The labels that seat a slot in a tree: the last level of a topology of zones is the zone, whatever is labelled.
+    """The labels that assign a slot to domains; the last level of a topology with zones is always the zone.
 
-    A zone is told apart from those of other nodes even where no broader level does that.
+    Zones of different nodes are distinguished even where no broader level does so.
     """
     if not topology.zones:
         return node.labels
@@ -160,7 +160,7 @@ def labels_for(topology: Topology, node: Node, zone: str) -> Mapping[str, str]:
 
 
 def same_zones(one: Node, other: Node) -> bool:
-    """Whether two states of a node have the same slots."""
+    """Whether two states of a node need the same slots."""
     return _slots_of(one) == _slots_of(other)
 
 

@@ -1,4 +1,4 @@
-"""Pods and reservations by key, also those on nodes that are not there (yet)."""
+"""Pods and reservations by key, including those on nodes that do not exist (yet)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from spinney.api.placement.problem import Amounts, Node
 
 
 def capacity(node: Node) -> list[int]:
-    """What of a node is left for pods."""
+    """The part of a node's allocatable that is available for pods."""
     return list(map(sub, node.allocatable, node.used))
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    """What takes room on a node. `releasing`: it is terminating; `zone`: where on a divided node, if that is known."""
+    """What takes capacity on a node. `releasing`: it is terminating; `zone`: its zone on a divided node, if known."""
 
     node: str
     request: Amounts
@@ -26,7 +26,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pods:
-    """By key, and by node."""
+    """Pods by key and by node."""
 
     __slots__ = ("_by_key", "_by_node")
 
@@ -44,7 +44,7 @@ class Pods:
         return [self._by_key[key] for key in self._by_node.get(node, ())]
 
     def put(self, key: str, pod: Pod | None) -> Pod | None:
-        """Remember the pod, or forget it with None. Returns what was known before."""
+        """Store the pod, or delete it with None. Returns the previous one."""
         before = self._by_key.pop(key, None)
         if before is not None:
             keys = self._by_node[before.node]

@@ -1,4 +1,4 @@
-"""Host ports in use, by slot: those of pods that stay, and those of pods that are leaving."""
+"""Host ports in use by slot: those of pods that stay, and those of terminating pods."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ NONE: frozenset[int] = frozenset()
 
 
 class Ports:
-    """Counts uses, for two pods may claim one port while one of them is on its way out.
+    """Counts uses, because two pods may claim one port while one of them is terminating.
 
-    `homes`: slots that stand for a part of another one; ports are claimed there.
+    `homes`: for a slot that is part of another one, the slot where its ports are counted.
     """
 
     __slots__ = ("_leaving", "_staying", "homes")
@@ -22,7 +22,7 @@ class Ports:
         self.homes: dict[int, int] = {}
 
     def used(self, slot: int, waiting: bool) -> Collection[int]:
-        """Ports nobody else can have; with `waiting` those of leaving pods are free."""
+        """Ports that are not available; with `waiting` those of terminating pods are."""
         slot = self.homes.get(slot, slot)
         staying = self._staying.get(slot)
         leaving = None if waiting else self._leaving.get(slot)
@@ -35,7 +35,7 @@ class Ports:
         return bool(used) and any(port in used for port in ports)
 
     def is_shared(self, slot: int, ports: Iterable[int], waiting: bool) -> bool:
-        """Whether one of the ports is claimed more than once; with `waiting` claims of leaving pods do not count."""
+        """Whether one of the ports is claimed more than once; with `waiting` terminating pods do not count."""
         slot = self.homes.get(slot, slot)
         staying = self._staying.get(slot) or {}
         leaving = {} if waiting else self._leaving.get(slot) or {}
@@ -61,7 +61,7 @@ class Ports:
             del by_slot[slot]
 
     def lift(self, slot: int) -> tuple[Use | None, Use | None]:
-        """Clear the slot; what was there can be put back."""
+        """Clear the slot; returns its state for `restore`."""
         return self._staying.pop(slot, None), self._leaving.pop(slot, None)
 
     def restore(self, slot: int, lifted: tuple[Use | None, Use | None]) -> None:

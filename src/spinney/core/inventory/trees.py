@@ -1,7 +1,7 @@
-"""The domains of one topology: which there are, which nodes they hold, how they hang together.
+"""The domains of one topology: their names, their nodes, and their hierarchy.
 
-A domain is the tuple of its label values from the broadest level down, never a joined text or its own value alone.
-Each level knows only itself: parents and children are ids.
+A domain is identified by the tuple of its label values from the broadest level down, never by a joined text or its own
+value alone. Each level stores only itself: parents and children are ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FEW = 1024
 
 
 class TreeLevel:
-    """Domain ids are dense. `ids` is the truth of who sits where; member lists follow it on demand."""
+    """One level with dense domain ids. `ids` (domain by slot) is authoritative; member lists are updated on demand."""
 
     __slots__ = (
         "_array",
@@ -56,7 +56,7 @@ class TreeLevel:
         self.ids.extend([NOWHERE] * (slots - len(self.ids)))
 
     def open(self, parent: int, value: str) -> int:
-        """A new id."""
+        """Add a domain and return its new id."""
         self.values.append(value)
         self.parents.append(parent)
         if not self._narrowest:
@@ -67,7 +67,7 @@ class TreeLevel:
         return len(self.values) - 1
 
     def spare(self) -> int | None:
-        """The id of an emptied domain that may be renamed."""
+        """The id of an empty domain that may be reused; None if there is none."""
         while self._spare:
             domain = self._spare.pop()
             if not self.sizes[domain]:
@@ -89,7 +89,7 @@ class TreeLevel:
         if self.sizes[domain] == 1:
             self._members[domain] = [slot]
             return
-        members = self._loosen(domain)
+        members = self._unsorted_members(domain)
         members.append(slot)
         if len(members) > 2 * self.sizes[domain] + 16:
             self._tidy(domain)
@@ -104,20 +104,20 @@ class TreeLevel:
         self.seated -= 1
         self.sizes[domain] -= 1
         if self.sizes[domain]:
-            self._loosen(domain)
+            self._unsorted_members(domain)
         else:
             self._members[domain] = []
             self._untidy[domain] = False
             self._spare.append(domain)
 
     def members(self, domain: int) -> list[int]:
-        """Sorted by name. A list once given out is never changed."""
+        """Slots sorted by node name. A list that was returned is never changed."""
         if self._untidy[domain]:
             self._tidy(domain)
         return self._members[domain]
 
     def array(self) -> Ids:
-        """`ids`, brought up to date; not to be kept over the next move."""
+        """`ids` as an up-to-date array; not valid after the next move."""
         missing = len(self.ids) - len(self._array)
         if len(self._stale) > FEW:
             self._array = np.array(self.ids, np.int32)
@@ -129,15 +129,15 @@ class TreeLevel:
         self._stale.clear()
         return self._array
 
-    def _loosen(self, domain: int) -> list[int]:
-        """A member list that may become untidy, not the one given out."""
+    def _unsorted_members(self, domain: int) -> list[int]:
+        """A member list that may become unsorted: a copy, because the sorted one may have been returned."""
         if not self._untidy[domain]:
             self._members[domain] = self._members[domain][:]
             self._untidy[domain] = True
         return self._members[domain]
 
     def _tidy(self, domain: int) -> None:
-        """Member lists only grow in between: drop who left, or came twice, and sort."""
+        """Between calls member lists only grow: remove slots that left or were added twice, and sort."""
         ids, names = self.ids, self._names
         present = {slot for slot in self._members[domain] if ids[slot] == domain}
         self._members[domain] = sorted(present, key=names.__getitem__)
@@ -145,7 +145,7 @@ class TreeLevel:
 
 
 def distance(one: Sequence[str], other: Sequence[str]) -> int:
-    """Edges in the tree between two domains, given by their paths."""
+    """Number of tree edges between two domains, given by their paths."""
     common = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:
@@ -155,10 +155,10 @@ def distance(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 class Tree:
-    """Depth 0 is the cluster (one domain, id 0, every node), depth 1 the broadest level.
+    """The tree of a topology. Depth 0 is the cluster (one domain, id 0, every node), depth 1 the broadest level.
 
-    Ids are stable while a domain has nodes. An emptied domain keeps its id until a new domain needs one; never
-    while a checkpoint is open.
+    An id is stable while its domain has nodes. An empty domain keeps its id until a new domain needs one; ids are never
+    reused while a checkpoint is open.
     """
 
     __slots__ = ("_orders", "_ranks", "_tiers", "levels", "topology")
@@ -176,7 +176,7 @@ class Tree:
         return self.levels.index(level) + 1 if level in self.levels else None
 
     def domains(self, depth: int) -> int:
-        """How many ids there are; emptied domains included."""
+        """The number of ids, including empty domains."""
         return len(self._tiers[depth].values)
 
     def domain_of(self, depth: int) -> list[int]:
@@ -184,15 +184,15 @@ class Tree:
         return self._tiers[depth].ids
 
     def domain_array(self, depth: int) -> Ids:
-        """The same as an array, a snapshot kept until the next move."""
+        """`domain_of` as an array; a snapshot that is valid until the next move."""
         return self._tiers[depth].array()
 
     def size(self, depth: int, domain: int) -> int:
-        """How many nodes it has."""
+        """How many nodes the domain has."""
         return self._tiers[depth].sizes[domain]
 
     def seated(self, depth: int) -> int:
-        """How many nodes take part in a level."""
+        """How many nodes are in a domain of this level."""
         return self._tiers[depth].seated
 
     def path(self, depth: int, domain: int) -> tuple[str, ...]:
@@ -226,14 +226,14 @@ class Tree:
         return domain
 
     def children(self, depth: int, domain: int) -> list[int]:
-        """Ids at depth + 1, by value; emptied domains included."""
+        """Ids at depth + 1, sorted by value; empty domains included."""
         if depth == len(self.levels):
             return []
         below = self._tiers[depth].below[domain]
         return [below[value] for value in sorted(below)]
 
     def members(self, depth: int, domain: int) -> list[int]:
-        """Its slots, sorted by node name. Not to be changed."""
+        """The domain's slots, sorted by node name. Must not be changed."""
         return self._tiers[depth].members(domain)
 
     def rank(self, depth: int) -> Ids:
@@ -247,7 +247,7 @@ class Tree:
         return rank
 
     def order(self, depth: int) -> list[int]:
-        """All domain ids at this depth in the order of their paths. Not to be changed."""
+        """All domain ids at this depth, sorted by path. Must not be changed."""
         order = self._orders[depth]
         if order is None:
             if depth == 0:
@@ -263,7 +263,7 @@ class Tree:
         return tuple([tree_level.ids[slot] for tree_level in self._tiers[1:]])
 
     def locate(self, labels: Mapping[str, str]) -> list[str]:
-        """The path of a node with these labels, as far down as it takes part."""
+        """The path of a node with these labels, down to the last level without a gap."""
         path: list[str] = []
         for level in self.levels:
             value = labels.get(level)
@@ -273,19 +273,19 @@ class Tree:
         return path
 
     def belongs_at(self, slot: int, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels belongs where the slot sits."""
+        """Whether a node with these labels belongs to the domains that the slot is in."""
         path = self.locate(labels)
         if len(path) < len(self.levels) and self._tiers[len(path) + 1].ids[slot] != NOWHERE:
             return False
         return not path or self.find(path) == self._tiers[len(path)].ids[slot]
 
     def reserve(self, slots: int) -> None:
-        """There are so many slots."""
+        """Extend all levels to this number of slots."""
         for tree_level in self._tiers:
             tree_level.reserve(slots)
 
     def enter(self, slot: int, labels: Mapping[str, str], reuse: bool) -> None:
-        """Seat a node. `reuse`: a new domain may take the id of an emptied one."""
+        """Add a node to its domains. `reuse`: a new domain may take the id of an empty one."""
         if slot >= len(self._tiers[0].ids):
             self.reserve(slot + 1)
         self._tiers[0].enter(slot, 0)
@@ -306,6 +306,7 @@ class Tree:
         if domain is None:
             domain = tree_level.open(parent, value)
         else:
+            # The empty domain is still registered at its old parent under its old value.
             del above.below[tree_level.parents[domain]][tree_level.values[domain]]
             tree_level.rename(domain, parent, value)
         above.below[parent][value] = domain

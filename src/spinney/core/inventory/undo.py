@@ -1,6 +1,6 @@
-"""How to take changes back: the inverse of each, kept only while a checkpoint is open.
+"""The undo log: the inverse of each change, kept only while a checkpoint is open.
 
-Never looks into what it undoes: an inverse is a function and its arguments.
+Does not interpret what it undoes: an inverse is a function and its arguments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Inverse = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 class UndoLog:
-    """A stack of inverses, and the lengths it had at the open checkpoints."""
+    """A stack of inverses, and its lengths at the open checkpoints."""
 
     __slots__ = ("_marks", "entries", "recording")
 
@@ -31,7 +31,7 @@ class UndoLog:
         return len(self._marks)
 
     def rollback(self, mark: int) -> None:
-        """Undo everything since the checkpoint, the last change first, and close it with those inside it."""
+        """Undo everything since the checkpoint, the last change first, and close it and those nested in it."""
         length = self._length_at(mark)
         entries = self.entries
         while len(entries) > length:
@@ -40,7 +40,7 @@ class UndoLog:
         self._close(mark)
 
     def commit(self, mark: int) -> None:
-        """Close the checkpoint, with those inside it, and keep what was done; an outer one can still take it back."""
+        """Close the checkpoint and those nested in it, keeping the changes; an outer one can still roll them back."""
         self._length_at(mark)
         self._close(mark)
 

@@ -1,1 +1,1 @@
-"""Where to? Counting, search, preferences, preemption, consolidation and explanation: pure and deterministic."""
+"""Placement of gangs: counting, search, preferences, preemption, consolidation, explanation; pure, deterministic."""

@@ -1,4 +1,4 @@
-"""How much searching may be done, counted in steps, so that answers do not depend on the machine."""
+"""Search budget counted in steps instead of time, so that decisions do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Exhausted(Exception):
 
 
 class StepBudget:
-    """A number of steps that are spent one after the other."""
+    """A number of search steps; spending more than is left raises Exhausted."""
 
     __slots__ = ("left",)
 
@@ -25,7 +25,7 @@ class StepBudget:
 
     @contextmanager
     def share(self) -> Iterator[None]:
-        """Inside, only half of what is left may be spent, so that something remains for what comes after."""
+        """Limit the block to half of the remaining steps, so that some are left for what follows."""
         kept = self.left // 2
         self.left -= kept
         try:

@@ -1,6 +1,6 @@
-"""One gang after the other: each is decided on what the ones before left.
+"""The placement engine: decides gangs one after the other, each on what the ones before left.
 
-Never leaves a trace of a gang that is not placed.
+A gang that is not placed leaves the inventory unchanged.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from spinney.core.placement.search.preferences import IDEAL, RankedPlacement, be
 from spinney.core.placement.search.search_space import SearchSpace, Solution, minimum
 
 _TEMPLATES = 256
-_AFTERTHOUGHT = 2_000  # steps for finding out who could have made room for a gang that was refused
+_AFTERTHOUGHT = 2_000  # steps for finding victims that would have let a refused gang fit, for its explanation
 
 
 @dataclass(slots=True)
 class PlacedGang:
-    """A gang that is there: its members by path of their pod set, each with the slot of its node.
+    """A gang that has members: for each of them the path of its pod set and the slot of its node.
 
-    Once it is `disturbed`, evictions and moves of this run show in `gang.running`; `moved` are the members moved.
-    `planned`: slots of members that have been given a node and are not seen there yet.
+    Once it is `disturbed`, evictions and moves of this run are reflected in `gang.running`; `moved` are the members
+    moved. `planned`: slots of members that are assigned to a node and not yet observed there.
     """
 
     gang: Gang
@@ -51,7 +51,7 @@ class PlacedGang:
 
 @dataclass(slots=True)
 class SearchResult:
-    """What came of a search on one view of the cluster: a placement, a proof that there is none, or neither."""
+    """The result of a search: a placement, a proof that there is none, or neither (`exhausted`)."""
 
     space: SearchSpace | None = None
     mask: int = 0
@@ -61,7 +61,7 @@ class SearchResult:
 
 
 class Engine:
-    """Decides gangs over an inventory. `placed_gangs` are all gangs that have members, also those not decided here."""
+    """Decides gangs over an inventory. `placed_gangs`: all gangs that have members, also those not decided here."""
 
     def __init__(self, inventory: Inventory, topologies: Mapping[str, Topology], options: Options) -> None:
         self.inventory = inventory
@@ -72,7 +72,7 @@ class Engine:
         self._read: dict[Group, tuple[GangTree, Profile]] = {}
 
     def admit_running(self, gang: Gang) -> None:
-        """Members that run take their room from the start."""
+        """Take the capacity of the running members, before any decision."""
         placed_gang = self.placed_gangs.setdefault(gang.name, PlacedGang(gang))
         leaves = pod_sets(gang)
         for member in gang.running:
@@ -82,17 +82,22 @@ class Engine:
             placed_gang.live.append((member.pods, slot))
 
     def decide(self, gang: Gang) -> Decision:
-        """Read, tie, count, search on idle room, else on releasing room, then add what is optional and take it."""
+        """Decide one gang: place it, or refuse it with an explanation.
+
+        In this order: read the gang, resolve its tie, count, search on idle capacity, then on idle and releasing
+        capacity; then add elastic pods and take the capacity.
+        """
         placed_gang = self.placed_gangs.get(gang.name)
         if placed_gang is not None and placed_gang.disturbed:
             gang = msgspec.structs.replace(gang, running=placed_gang.gang.running)
         try:
             parts, asked = self.read(gang)
             scope = tied_slots(parts, self.inventory, self.placed_gangs) if gang.tied_to else None
-        except Invalid as mistake:
-            return _unplaced(gang, "invalid", Explanation(str(mistake), mistake.group, mistake.level))
+        except Invalid as error:
+            return _unplaced(gang, "invalid", Explanation(str(error), error.group, error.level))
         except UnsatisfiedTie as reason:
             return _unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level))
+        # The fast path implements best fit only.
         if asked.simple and self.options.strategy == "binpack":
             taken = self.fast_path.place(parts, asked, self.options.extras)
             if taken is not None:
@@ -107,7 +112,7 @@ class Engine:
         return self._place(parts, attempt)
 
     def read(self, gang: Gang) -> tuple[GangTree, Profile]:
-        """Gangs of one template are read once; those with running members are like no other."""
+        """The parsed gang and its profile; cached per template, except for gangs with running members or a tie."""
         known = self._read.get(gang.root) if not gang.running and not gang.tied_to else None
         if known is not None:
             return known[0].of(gang), known[1]
@@ -120,7 +125,7 @@ class Engine:
         return parts, asked
 
     def attempt(self, parts: GangTree, asked: Profile, scope: list[int] | None, waiting: bool) -> SearchResult:
-        """The best placement of the minimum on idle (or, waiting, idle and releasing) room."""
+        """The best placement of the minimum on idle capacity, or with `waiting` on idle and releasing capacity."""
         best = SearchResult()
         if self.fast_path.counting.is_hopeless(parts, asked, waiting):
             return best
@@ -132,6 +137,7 @@ class Engine:
             best.exhausted = attempt.exhausted
             if attempt.found is not None and (best.found is None or _better(parts, attempt.found, best.found)):
                 best = attempt
+            # Regions come in best-fit order, so no later one is better than the first ideal placement.
             if best.found is not None and _is_ideal(best.found):
                 break
         if best.found is not None and best.exhausted:
@@ -139,7 +145,7 @@ class Engine:
         return best
 
     def _search(self, parts: GangTree, region: Region, waiting: bool, budget: StepBudget) -> SearchResult:
-        """The best placement of the minimum in one field, over all choices of children."""
+        """The best placement of the minimum in one region, over all choices of children."""
         space = SearchSpace(self.inventory, parts, region.slots, waiting)
         mask = space.everything if region.usable is None else _mask(space, region.usable)
         attempt = SearchResult(space, mask)
@@ -164,14 +170,14 @@ class Engine:
         return attempt
 
     def _could_wait(self, parts: GangTree, asked: Profile, scope: list[int] | None) -> bool:
-        """Whether releasing room could make a difference."""
+        """Whether releasing capacity could make a difference."""
         if self.fast_path.counting.is_hopeless(parts, asked, waiting=True):
             return False
         slots = self.inventory.slots() if scope is None else scope
         return any(any(self.inventory.releasing[slot]) for slot in slots)
 
     def _refuse(self, parts: GangTree, asked: Profile, scope: list[int] | None, attempt: SearchResult) -> Decision:
-        """Others make room, but only for a gang that is proved not to fit; where that does not help, say why."""
+        """Try consolidation and preemption, but only for a gang proved not to fit; if they do not help, explain why."""
         outcome: Outcome = "exhausted" if attempt.exhausted else "infeasible"
         try:
             made = make_room(self, parts, asked, scope) if outcome == "infeasible" else None
@@ -181,7 +187,7 @@ class Engine:
             decision = self._place(parts, made.attempt)
             return msgspec.structs.replace(
                 decision,
-                waits=decision.waits or bool(made.victims or made.moves),
+                waits=decision.waits or bool(made.victims or made.moves),  # until those pods have terminated
                 proved=decision.proved and made.proved,
                 victims=made.victims,
                 moves=made.moves,
@@ -210,7 +216,7 @@ class Engine:
         return self._answer(parts, self._taken(parts, space, solution), waits, found.proved)
 
     def _taken(self, parts: GangTree, space: SearchSpace, solution: Solution) -> list[tuple[Part, int]]:
-        """Take a solution from the inventory; answers the new members."""
+        """Take the capacity of a solution from the inventory; returns the new members."""
         _take(space, solution)
         new = []
         for leaf in parts.leaves:
@@ -296,7 +302,7 @@ def _is_ideal(found: RankedPlacement) -> bool:
 
 
 def _needs_releasing(space: SearchSpace, solution: Solution) -> bool:
-    """Whether a placement takes room or ports that others have not left yet."""
+    """Whether a placement uses capacity or host ports that terminating pods still hold."""
     asked: dict[int, set[int]] = {}
     for leaf, where in solution.items():
         resources = {resource for resource, _ in space.types[space.type_of[leaf]].request}
@@ -314,7 +320,7 @@ def _needs_releasing(space: SearchSpace, solution: Solution) -> bool:
 
 
 def _take(space: SearchSpace, solution: Solution) -> None:
-    """Take what a solution places from the inventory."""
+    """Take the capacity of a solution from the inventory."""
     for leaf, where in solution.items():
         pods = space.parts.all[leaf].pods
         assert pods is not None

@@ -1,6 +1,6 @@
-"""Room that is not enough for all: who has the least for its minimum is next.
+"""Fair sharing of scarce capacity: the claimant with the lowest share relative to its minimum is served next.
 
-Knows neither nodes nor queues; whoever has the room gives it.
+Knows neither nodes nor queues; the caller hands out the capacity.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _TURNS = 64
-"""So many turns at least are taken by those that share."""
+"""The total is handed out in at least this many turns, or one pod per turn if it is smaller."""
 
 
 def share_out(
     wanted: Mapping[K, int], held: Mapping[K, int], least: Mapping[K, int], give: Callable[[K, int], int]
 ) -> Counter[K]:
-    """How many each has been given; of equals the first one is next.
+    """Hand out capacity and return the pods each claimant received; of equal claimants the first is served next.
 
-    `give` is asked for at most so many and answers how many there were; who gets fewer is out.
+    `give` is called with a claimant and the most it may receive, and returns how many it received; a claimant that
+    receives fewer drops out.
     """
     given: Counter[K] = Counter()
     left = {key: count for key, count in wanted.items() if count > 0}

@@ -1,4 +1,4 @@
-"""The engine on a whole problem: gangs in order, a decision for each."""
+"""Runs the engine on a complete problem: gangs in order, one decision each."""
 
 from __future__ import annotations
 

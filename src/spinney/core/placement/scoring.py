@@ -1,4 +1,4 @@
-"""How good a placement is, and in which domains it sits: read off the live pods, nothing else."""
+"""The topology score of a placement and the domains it occupies, computed from the live pods alone."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _slots(parts: GangTree, part: Part, live: Live) -> list[int]:
 
 
 def _reached(inventory: Inventory, level: Level, depth: int, slots: list[int]) -> int:
-    """The depth of the narrowest domain, no deeper than asked, that holds all these nodes."""
+    """The depth of the narrowest domain, no deeper than `depth`, that contains all these nodes; 0 is the cluster."""
     tree = inventory.trees[level.topology]
     while depth:
         domain_of = tree.domain_of(depth)

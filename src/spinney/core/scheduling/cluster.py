@@ -1,7 +1,7 @@
-"""The cluster as the scheduler knows it: nodes, pods and topologies folded into one inventory, and seats kept free.
+"""The cluster state of the scheduler: nodes, pods and topologies folded into one inventory, and the reservations in it.
 
-Never forgets a seat that was promised: a pod without a node does not give up the room that is reserved for it. What is
-kept over the inventory (an engine, slots) is good for one `generation` only.
+A reservation is never lost: events of a pod without a node do not release the capacity reserved for it. What is derived
+from the inventory (an engine, slots) is valid for one `generation` only.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from spinney.core.scheduling.numa_zones import below_hosts, with_zones, zone_of
 BASE = ("cpu", "memory", "pods")
 """Resources that are counted even if no node offers them."""
 
-_UNREADABLE = "unreadable/"  # before the uid of a pod: no uid is like it
+_UNREADABLE = "unreadable/"  # prefix of the uid; no real uid looks like it
 
 
 class ReservedCapacity(Enum):
-    """How it stands with the room that is promised on a node."""
+    """The state of the capacity that is reserved on a node."""
 
-    READY = "ready"  # it is there
-    LEAVING = "leaving"  # it will be there when those who leave are gone
-    LOST = "lost"  # it will not be there
+    READY = "ready"  # it is free
+    LEAVING = "leaving"  # it will be free once the terminating pods are gone
+    LOST = "lost"  # it will not become free
 
 
 class _HeldCapacity(msgspec.Struct, frozen=True):
-    """Who holds room where. The pod is the one of the view."""
+    """The capacity that a pod holds on a node, bound or reserved. The pod is the cached object."""
 
     pod: Pod
     node: str
@@ -51,9 +51,9 @@ class _HeldCapacity(msgspec.Struct, frozen=True):
 
 
 class Cluster:
-    """`generation` grows when inventory or topologies are new ones, `improved` when there may be more room than before.
+    """`generation` grows when inventory or topologies are replaced, `improved` when capacity may have been freed.
 
-    Nodes may offer a resource that was not known before: the inventory is made anew for it when `settle` is called.
+    A node may offer a new resource: the inventory is rebuilt with it when `settle` is called.
     """
 
     def __init__(self, node_pool: str = "") -> None:
@@ -74,10 +74,10 @@ class Cluster:
         self._grove: dict[str, ClusterTopology] = {}
         self._outgrown = False
 
-    # Fold
+    # Events
 
     def put_node(self, name: str, node: Node | None) -> None:
-        """A node is there, new or changed, or it is gone (or of another node pool)."""
+        """Take over a new or changed node; None, or a node of another node pool, removes it."""
         if node is None or node.metadata.labels.get(KAI_NODE_POOL, "") != self._node_pool:
             if self._nodes.pop(name, None) is not None and not self._outgrown:
                 self.inventory.remove_node(name)
@@ -94,7 +94,7 @@ class Cluster:
             self.inventory.put_node(self._projected(node))
 
     def put_zones(self, name: str, published: NodeResourceTopology | None) -> None:
-        """What a node publishes about its zones is there, new or changed, or gone; the node may come later."""
+        """Take over what a node publishes about its zones; None: nothing any more. The node may be added later."""
         before = self._zones.pop(name, None)
         if published is not None:
             self._zones[name] = published
@@ -108,7 +108,7 @@ class Cluster:
         self.improved += 1
 
     def put_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod is there, changed or gone. Whoever has a node holds room until the end, whoever scheduled it."""
+        """Take over a new, changed or deleted pod. With a node it holds capacity until its end, whoever placed it."""
         some = new or old
         assert some is not None
         uid = some.metadata.uid
@@ -133,7 +133,7 @@ class Cluster:
             self.improved += 1
 
     def put_unreadable(self, uid: str, node: str) -> None:
-        """A pod that can not be read runs on a node (none: no longer): as far as we know nothing is left there."""
+        """A pod that cannot be decoded runs on a node (empty: no longer): the node counts as full."""
         if self._unreadable.pop(uid, "") and not node:
             self.improved += 1
             self.inventory.remove_pod(_UNREADABLE + uid)
@@ -149,7 +149,7 @@ class Cluster:
         self._choose_topology(name)
 
     def put_cluster_topology(self, name: str, topology: ClusterTopology | None) -> None:
-        """Counts where the scheduler has no topology of that name."""
+        """Used where there is no KAI topology of that name."""
         if topology is None:
             self._grove.pop(name, None)
         else:
@@ -157,7 +157,7 @@ class Cluster:
         self._choose_topology(name)
 
     def settle(self) -> None:
-        """Bring the inventory up to date with resources that were not known before."""
+        """Rebuild the inventory if nodes offer resources that it does not count yet."""
         if not self._outgrown:
             return
         self._outgrown = False
@@ -173,16 +173,16 @@ class Cluster:
         for node in self._nodes.values():
             self.inventory.put_node(self._projected(node))
 
-    # Seats
+    # Reservations and victims
 
     def reserve(self, pod: Pod, node: str, zone: str = "") -> None:
-        """Room on a node, in a zone of it where that is known, is the pod's from now on, bound or not."""
+        """Reserve capacity on a node, and in a zone of it if given, for a pod that is not bound yet."""
         uid = pod.metadata.uid
         self._reserved.add(uid)
         self._hold(uid, _HeldCapacity(pod, node, zone=zone))
 
     def release(self, uid: str) -> None:
-        """Give a reservation up; a pod that has its node by now keeps its room."""
+        """Release a reservation; a pod that has its node by now keeps its capacity."""
         if uid in self._reserved:
             self._reserved.discard(uid)
             self._forget(uid)
@@ -191,7 +191,7 @@ class Cluster:
         return uid in self._reserved
 
     def mark_victims(self, uids: Iterable[str]) -> None:
-        """Pods that have to go for others: their room counts as room of pods that are leaving already."""
+        """Mark pods as victims: their capacity counts as that of terminating pods."""
         for uid in uids:
             held = self._held.get(uid)
             if held is not None and uid not in self._victims:
@@ -199,7 +199,7 @@ class Cluster:
                 self._set_releasing(uid, held, True)
 
     def unmark_victims(self, uids: Iterable[str]) -> None:
-        """Pods that need not go after all; whoever leaves by now, leaves."""
+        """Pods are no victims any more; those that terminate already still count as terminating."""
         for uid in uids:
             held = self._held.get(uid)
             if held is not None and uid in self._victims:
@@ -215,17 +215,17 @@ class Cluster:
 
     @property
     def pending_victims(self) -> list[Pod]:
-        """Those who have to go and are not on their way yet."""
+        """Victims that are not terminating yet."""
         found = [self._held[uid].pod for uid in sorted(self._victims)]
         return [pod for pod in found if pod.metadata.deletion_timestamp is None]
 
     def running_pod(self, uid: str) -> Pod | None:
-        """The pod that holds room, bound or with a seat; None: there is none (any more)."""
+        """The pod that holds capacity, bound or reserved; None: there is none (any more)."""
         held = self._held.get(uid)
         return held.pod if held is not None else None
 
     def reserved_capacity(self, node: str, ports: Collection[int] = ()) -> ReservedCapacity:
-        """Whether those who have seats on a node can have them; `ports`: what they claim there."""
+        """Whether the reservations on a node can be bound; `ports`: the host ports that they use there."""
         slot = self.inventory.find(node)
         if slot is None:
             return ReservedCapacity.LOST
@@ -239,28 +239,28 @@ class Cluster:
         return not is_overcommitted and not self.inventory.port_use.is_shared(slot, ports, waiting)
 
     def ports(self, uid: str) -> frozenset[int]:
-        """What a pod that holds room claims of its node."""
+        """The host ports of a pod that holds capacity."""
         held = self.inventory.pod(uid)
         return held.ports if held is not None else frozenset()
 
     def touch(self) -> None:
-        """There may be more room than before for a reason that is not seen in here."""
+        """Capacity may have been freed for a reason that is not visible here."""
         self.improved += 1
 
     @property
     def is_outgrown(self) -> bool:
-        """Whether the inventory lacks a resource, and everything since, until `settle`."""
+        """Whether the inventory lacks a resource, and all changes since, until `settle` is called."""
         return self._outgrown
 
     def is_sound(self, node: str) -> bool:
-        """Whether the node is there, takes pods and is not overcommitted."""
+        """Whether the node exists, is schedulable and is not overcommitted."""
         slot = self.inventory.find(node)
         if slot is None:
             return False
         found = self.inventory.node(slot)
         return found.ready and not found.unschedulable and min(self.inventory.free(slot, waiting=False)) >= 0
 
-    # Inside
+    # Internals
 
     def _fill(self, uid: str, node: str) -> None:
         self.inventory.add_pod(_UNREADABLE + uid, node, (MOST_ASKED,) * len(self.inventory.resources))
@@ -301,7 +301,7 @@ class Cluster:
                 self.affinity_index.leave(self._placed_pod(held))
 
     def _recount_zones(self, name: str) -> None:
-        """A pod says that it is in another zone than before: what its node publishes tells whether it is gone there."""
+        """A pod changed its zone: count again what its node publishes as used there and no known pod holds."""
         node = self._nodes.get(name)
         if node is not None and name in self._zones and not self._outgrown:
             self.inventory.put_node(self._projected(node))
@@ -361,7 +361,7 @@ def _holds_the_same(before: _HeldCapacity, after: _HeldCapacity) -> bool:
 
 
 def _same(before: Node, after: Node) -> bool:
-    """Nothing that placement looks at differs; heartbeats are not looked at."""
+    """Whether nothing differs that placement depends on; heartbeats do not count."""
     return (
         before.metadata.labels == after.metadata.labels
         and before.spec == after.spec
@@ -371,7 +371,7 @@ def _same(before: Node, after: Node) -> bool:
 
 
 def _publishes_the_same(before: NodeResourceTopology | None, after: NodeResourceTopology | None) -> bool:
-    """Nothing but the time differs."""
+    """Whether only the timestamps differ."""
     if before is None or after is None:
         return before is after
     return (before.zones, before.attributes, before.topology_policies) == (

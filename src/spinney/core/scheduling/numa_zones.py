@@ -1,8 +1,8 @@
-"""Zones below the host (K12): what a node publishes about them, in the words of placement.
+"""Zones below the host (K12): what a node publishes about them, translated for placement.
 
-Pods are accounted for where we put them: in the zone their annotation names, and where there is none in every zone of
-the node, for nobody can tell. What a node publishes as available is old news, so it never adds room: it only takes
-what is missing there and held by no pod we know.
+Pods are counted in the zone where we placed them, by their annotation, and without one in every zone of the node,
+because the zone is not known. The published available amounts are outdated, so they never add capacity: they only
+remove what is missing there and held by no known pod.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _POLICIES = {
 }
 
 Held = tuple[str, Amounts]
-"""A pod on a node: its zone ("" where that is not known) and what it holds."""
+"""A pod on a node: its zone ("" if not known) and its request."""
 
 
 def zone_of(pod: Pod) -> str:
@@ -46,7 +46,7 @@ def zone_of(pod: Pod) -> str:
 def with_zones(
     node: Node, published: NodeResourceTopology | None, resources: Sequence[str], held: Iterable[Held] = ()
 ) -> Node:
-    """A node with the zones that it publishes, if it does; `held` are the pods that are there now."""
+    """The node with the zones that it publishes, if any; `held`: the pods that are on it now."""
     if published is None:
         return node
     return replace(
@@ -55,14 +55,14 @@ def with_zones(
 
 
 def zones_of(published: NodeResourceTopology, resources: Sequence[str], held: Iterable[Held] = ()) -> tuple[Zone, ...]:
-    """The zones of a node by name. What pods hold is left out: whoever keeps the inventory adds the pods to it."""
+    """The zones of a node, sorted by name. Known pods are not included: the inventory adds them."""
     pods = list(held)
     found = [_zone(one, resources, pods) for one in published.zones if one.type in ("", NUMA_NODE)]
     return tuple(sorted(found, key=lambda zone: zone.name))
 
 
 def policy_of(published: NodeResourceTopology) -> str:
-    """The policy of the node's topology manager; empty: it says nothing."""
+    """The policy of the node's topology manager; empty: not published."""
     named = published.attribute(POLICY)
     if named:
         return named
@@ -70,7 +70,7 @@ def policy_of(published: NodeResourceTopology) -> str:
 
 
 def below_hosts(topology: Topology, published: ClusterTopology) -> Topology:
-    """The topology with the level that a ClusterTopology gives for zones below the host, if it gives one."""
+    """The topology with the level for zones below the host, if the ClusterTopology defines one."""
     key = published.spec.key_of(NUMA)
     if key is None or topology.zones:
         return topology
@@ -85,13 +85,13 @@ def _zone(published: PublishedZone, resources: Sequence[str], held: Sequence[Hel
     return Zone(
         name=published.name,
         allocatable=allocatable,
-        used=tuple([_strange(one, most, known) for one, most, known in zip(there, allocatable, mine, strict=True)]),
+        used=tuple([_unaccounted(one, most, known) for one, most, known in zip(there, allocatable, mine, strict=True)]),
         releasing=(0,) * len(resources),
     )
 
 
-def _strange(one: ZoneResource, allocatable: int, held: int) -> int:
-    """What is gone and held by no pod we know."""
+def _unaccounted(one: ZoneResource, allocatable: int, held: int) -> int:
+    """The amount that is missing and held by no known pod."""
     if one.available is None:
         return 0
     return max(0, allocatable - offered(one.name, one.available) - held)

@@ -1,7 +1,7 @@
-"""The plan of a gang as it is recorded on its PodGroup: which pod goes to which node.
+"""The plan of a gang as recorded on its PodGroup: which pod goes to which node.
 
-Decoding never guesses: what is not a plan of a known version is a PlanError, and the caller releases. Never grows with
-what pods share: node names and zones are written once, numbers in runs, uids as 16 bytes.
+Decoding never guesses: text that is not a plan of a known version raises PlanError, and the caller discards the record.
+The encoding is compact: node names and zones are written once, numbers as runs, uids as 16 bytes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LONGEST = 64
 
 
 class PlanError(ValueError):
-    """The text is not a plan that we can carry out."""
+    """The text is not a plan that can be carried out."""
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
-    """One pod's place. `segment` None: the pod is in no segment; `zone` "": no zone below the host."""
+    """One pod's node. `segment` None: the pod is in no segment; `zone` "": no zone below the host."""
 
     uid: str
     node: str
@@ -41,14 +41,14 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
-    """A pod that makes room and gets another place: whoever its owner makes in its stead finds room on a node."""
+    """A pod that is evicted to free capacity, and the node where capacity is reserved for its replacement."""
 
     uid: str
     node: str
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`state` wait: victims and those who are moved must go first. `victims` are pod uids."""
+    """`state` wait: victims and moved pods must be gone first. `victims` are pod uids."""
 
     epoch: int
     state: State
@@ -60,12 +60,12 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def leaving(self) -> tuple[str, ...]:
-        """Everybody who has to go first."""
+        """The uids of all pods that must be gone first."""
         return (*self.victims, *(move.uid for move in self.moves))
 
 
 class _Record(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The plan in columns, one entry for each seat."""
+    """The plan in columns, one entry per assignment."""
 
     v: int
     epoch: int
@@ -91,7 +91,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 def encode(plan: Plan) -> str:
-    """One line of JSON; the same plan gives the same text."""
+    """One line of JSON; equal plans have equal texts."""
     assignments = plan.assignments
     nodes = list(dict.fromkeys(assignment.node for assignment in assignments))
     zones = list(dict.fromkeys(assignment.zone for assignment in assignments))
@@ -122,7 +122,7 @@ def encode(plan: Plan) -> str:
 
 
 def decode(text: str) -> Plan:
-    """The plan, or PlanError."""
+    """The plan; raises PlanError."""
     try:
         version = msgspec.json.decode(text, type=_Version).v
         if version != VERSION or isinstance(version, bool):
@@ -161,7 +161,7 @@ def _plan(record: _Record) -> Plan:
 
 
 def _node_names(record: _Record) -> list[str]:
-    """A long beginning of very many names would be much longer than what is written."""
+    """Bounds prefix and suffix: they are repeated for each name, and the result could be far longer than the text."""
     if len(record.prefix) + len(record.suffix) > SUBDOMAIN_LIMIT:
         raise PlanError(f"the plan's node names have more than {SUBDOMAIN_LIMIT} characters")
     return [record.prefix + name + record.suffix for name in record.names]
@@ -184,7 +184,7 @@ def _state(text: str) -> State:
 
 
 def _shared(names: Sequence[str]) -> tuple[str, str]:
-    """What all names begin and end with, without overlap."""
+    """The common prefix and suffix of all names, without overlap."""
     if len(names) < 2:
         return "", ""
     prefix = _beginning(names)
@@ -222,7 +222,7 @@ def _chunks(text: str, size: int) -> list[str]:
 
 
 def _write_runs(numbers: Sequence[int]) -> str:
-    """`0*8,1*8,5-9,3`: repeated and rising runs, in order."""
+    """`0*8,1*8,5-9,3`: runs of equal and of rising numbers, in order."""
     runs: list[str] = []
     at = 0
     equal = [(number, len(list(same))) for number, same in groupby(numbers)]
@@ -237,7 +237,7 @@ def _write_runs(numbers: Sequence[int]) -> str:
 
 
 def _read_runs(text: str, count: int, column: str) -> list[int]:
-    """Never more numbers than there are seats, whatever is written."""
+    """Never yields more numbers than there are pods, whatever is written."""
     numbers: list[int] = []
     for run in text.split(",") if text else ():
         match = _RUN.fullmatch(run)
@@ -254,6 +254,6 @@ def _read_runs(text: str, count: int, column: str) -> list[int]:
 
 
 def _shown(found: object) -> str:
-    """A beginning of it: others wrote it, and it goes into events."""
+    """Truncated: the text is untrusted, and it goes into events."""
     text = repr(found)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,7 +1,7 @@
-"""Signatures of plans: what verifies was written by a scheduler that holds the key, for this PodGroup and no other.
+"""Signatures of plans: a valid one proves that a scheduler with the key wrote the plan, for this PodGroup and no other.
 
 A signature covers the PodGroup (uid, namespace, name), the term of leadership, a serial number within the term, and the
-text of the plan; without a plan it covers the epoch alone. Never raises on what others wrote.
+text of the plan; without a plan it covers the epoch alone. Never raises on untrusted text.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _NO_LEASE = "-"
 
 
 class Term(msgspec.Struct, frozen=True):
-    """A term of leadership: the uid of the Lease, "" without an election, and the epoch. Epochs of two Leases can not
-    be compared.
+    """A term of leadership: the uid of the Lease ("" without leader election) and the epoch.
+
+    Epochs of two Leases cannot be compared.
     """
 
     lease: str
@@ -36,7 +37,7 @@ class Term(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Which record it is: the `serial`th of a term."""
+    """Identifies a record: the `serial`th of a term."""
 
     term: Term
     serial: int
@@ -53,7 +54,7 @@ def sign(key: bytes, group: ObjectMeta, mark: Mark, text: str) -> dict[str, str 
 
 
 def verify(keys: Iterable[bytes], group: ObjectMeta) -> Mark | None:
-    """Which record the PodGroup has, or had last; None: none that was written with one of the keys."""
+    """The identity of the record that the PodGroup has, or had last; None: no record signed with one of the keys."""
     mark, mac = _read(group)
     if mark is None:
         return None
@@ -63,12 +64,12 @@ def verify(keys: Iterable[bytes], group: ObjectMeta) -> Mark | None:
 
 
 def is_signed(group: ObjectMeta) -> bool:
-    """Whether a record claims to be a scheduler's; for those who have no key to verify that with."""
+    """Whether a record has a well-formed signature; for callers that have no key to verify it."""
     return _read(group)[0] is not None
 
 
 def claimed(group: ObjectMeta) -> Mark | None:
-    """Which record the PodGroup claims to have: for those who have no key, and act on nothing."""
+    """The record that the PodGroup claims to have; for callers that have no key and act on nothing."""
     epoch = read_epoch(group.annotations.get(EPOCH, ""))
     unsigned = Mark(Term("", epoch), 0) if epoch is not None else None
     return _read(group)[0] or unsigned
@@ -84,13 +85,13 @@ def _read(group: ObjectMeta) -> tuple[Mark | None, str]:
 
 
 def read_epoch(text: str) -> int | None:
-    """An epoch as a Lease can hold it (int32); None: the text is none."""
+    """An epoch as a Lease can hold it (int32); None: the text is not an epoch."""
     epoch = int(text) if _EPOCH.fullmatch(text) else -1
     return epoch if 0 <= epoch <= INT32_LIMIT else None
 
 
 def _mac(key: bytes, group: ObjectMeta, mark: Mark, text: str) -> str:
-    """Over a list in JSON, so that no two lists are the same bytes."""
+    """Over a JSON list, so that different lists never give the same bytes."""
     term = mark.term
     covered = [_DOMAIN, group.uid, group.namespace, group.name, term.lease, term.epoch, mark.serial, text]
     return hmac.new(key, msgspec.json.encode(covered), hashlib.sha256).hexdigest()

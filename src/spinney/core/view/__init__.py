@@ -1,1 +1,1 @@
-"""What people see, as values: stories of workloads, trees with who sits where, problems of topologies. Never prints."""
+"""Views for users as values: workload explanations, topology trees with gangs, topology problems. Never prints."""

@@ -1,8 +1,8 @@
-"""ClusterTopologies proposed from the labels that nodes carry: one for each kind of nodes, nesting looked up on them.
+"""Proposes ClusterTopologies from node labels: one for each kind of node, with nesting derived from the label values.
 
-A key lies in another where each of its values has one value of the other around it. Names that repeat under several
-parents are no obstacle where the keys are known to belong together: a domain is its path. Proposes and gives reasons;
-applies nothing.
+A key nests in another if each of its values occurs with one value of the other only. Names that repeat under several
+parents are accepted where the keys are known to belong together: a domain is identified by its path. Only proposes,
+with reasons; applies nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spinney.core.view.lint import SHARED
 from spinney.core.view.tree import Json, is_accelerator, natural
 
 _FEW = 20
-"""One node in so many with a wrong label does not make a key useless."""
+"""Tolerance for wrong labels: one node in this many does not disqualify a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class LeftOut:
 
 
 class Nesting:
-    """Looks at nodes that all carry the keys that are asked about."""
+    """Nesting of label keys over nodes that carry all of the keys."""
 
     def __init__(self, labels: Sequence[Mapping[str, str]]) -> None:
         self._labels = labels
@@ -61,7 +61,7 @@ class Nesting:
         return self.count(key) == len(self._labels)
 
     def sizes(self, keys: Sequence[str]) -> list[int]:
-        """How many nodes each domain of the last key has."""
+        """The number of nodes in each domain of the last key."""
         return list(Counter(tuple(labels[key] for key in keys) for labels in self._labels).values())
 
     def is_nested(self, inner: str, outer: str) -> bool:
@@ -81,7 +81,7 @@ class Nesting:
         return self._strays(inner, outer) * _FEW <= len(self._labels) or domains * 2 <= len(self._labels)
 
     def witness(self, inner: str, outer: str) -> str:
-        """A value of the inner key with two around it."""
+        """An example value of the inner key that occurs with two values of the outer one."""
         torn = {value: parents for value, parents in self._parents(inner, outer).items() if len(parents) > 1}
         value = min(torn)
         first, second = sorted(torn[value])[:2]
@@ -94,7 +94,7 @@ class Nesting:
         return f"{many(len(torn), 'name')} under several parents, such as {min(torn)}: see topology lint"
 
     def _strays(self, inner: str, outer: str) -> int:
-        """Nodes that are not where most nodes of their value are."""
+        """The number of nodes outside the parent domain in which most nodes of their value are."""
         return sum(sum(parents.values()) - max(parents.values()) for parents in self._parents(inner, outer).values())
 
     def _find_parents(self, inner: str, outer: str) -> dict[str, Counter[str]]:
@@ -105,7 +105,7 @@ class Nesting:
 
 
 def chain(candidates: Sequence[KnownKey], nesting: Nesting) -> tuple[list[KnownKey], list[LeftOut]]:
-    """Levels broad to narrow, and why the others are none of them. Earlier candidates win."""
+    """Levels broad to narrow, and why other candidates were left out. Earlier candidates take precedence."""
     levels: list[KnownKey] = []
     left_out: list[LeftOut] = []
     for one in candidates:
@@ -132,7 +132,7 @@ def _refused(one: KnownKey, levels: Sequence[KnownKey], nesting: Nesting) -> str
 
 
 def _position(one: KnownKey, levels: Sequence[KnownKey], nesting: Nesting) -> int:
-    """Before the first level that lies in it; of keys that divide nothing the broader name is the broader level."""
+    """The position before the first level that nests in it; equivalent keys are ordered by their domain names."""
     for at, other in enumerate(levels):
         is_broader = _lies_in(other, one, nesting)
         if nesting.is_same(one.key, other.key):
@@ -143,7 +143,7 @@ def _position(one: KnownKey, levels: Sequence[KnownKey], nesting: Nesting) -> in
 
 
 def _lies_in(inner: KnownKey, outer: KnownKey, nesting: Nesting) -> bool:
-    """By names, or by paths where the keys themselves say which is broader."""
+    """Whether a key nests in another: by values, or by paths if the domain names say which is broader."""
     if nesting.is_nested(inner.key, outer.key):
         return True
     is_ordered = rank(outer.domain) < rank(inner.domain)
@@ -162,7 +162,7 @@ _LONGEST_KEY = 63
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A level: its domains, how many nodes they have at least and at most, and whose key it is."""
+    """A proposed level: its domains, their least and greatest number of nodes, and the origin of its key."""
 
     domain: str
     key: str
@@ -180,7 +180,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A key that nests as well, of which nobody knows whether it says where nodes are; above which level it belongs."""
+    """An unknown key that nests as well but may not describe a location, and the level that it would be above."""
 
     key: str
     domains: int
@@ -192,7 +192,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One topology. `incomplete`: nodes of the same hardware that lack keys; `same_as`: a topology that has it all."""
+    """One topology. `incomplete`: nodes of the same hardware that lack keys; `same_as`: an existing equal topology."""
 
     name: str
     levels: tuple[Choice, ...]
@@ -238,7 +238,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Nodes that carry the same keys, a few of them `extra` ones, and of the same hardware those that lack some."""
+    """Nodes with the same keys (a few with `extra` ones), and nodes of the same hardware that lack some keys."""
 
     keys: frozenset[str]
     nodes: tuple[Node, ...]
@@ -286,13 +286,13 @@ def _joined(kind: _Kind, keys: frozenset[str], members: Sequence[Node]) -> _Kind
 
 
 def _is_plain(kind: _Kind) -> bool:
-    """Nodes that no gang is meant for: without accelerators, in no part of the network that anybody has named."""
+    """Whether no gang is meant for these nodes: no accelerators and no labels of a network location."""
     has_none = not any(is_accelerator(name) for node in kind.nodes for name in node.status.allocatable)
     return has_none and kind.keys <= SHARED
 
 
 def _belongs(keys: frozenset[str], members: Sequence[Node], kind: _Kind) -> bool:
-    """Fewer than half as many, of hardware that is there, with all its keys and more, or with some of them."""
+    """Whether nodes count with a kind: at most half as many, the same hardware, a subset or superset of its keys."""
     if not (keys < kind.keys or keys > kind.keys) or len(members) * 2 > len(kind.nodes):
         return False
     hardware = {_hardware(node) for node in kind.nodes}
@@ -305,13 +305,13 @@ def _hardware(node: Node) -> tuple[object, ...]:
 
 
 def _placing(node: Node) -> list[str]:
-    """Keys of a node that may say where it is; a key without a value says nothing."""
+    """The location keys of a node that have a value."""
     labels = node.metadata.labels.items()
     return [key for key, value in labels if value and known(key) is not None and _is_usable(key)]
 
 
 def _is_usable(key: str) -> bool:
-    """Whether a ClusterTopology takes the key."""
+    """Whether a ClusterTopology accepts the key."""
     return len(key) <= _LONGEST_KEY and not qualified_name(key)
 
 
@@ -355,7 +355,7 @@ def _no_host(is_there: bool) -> LeftOut:
 
 
 def _fitting(levels: list[KnownKey], nesting: Nesting) -> tuple[list[KnownKey], list[LeftOut]]:
-    """At most as many as there are names for levels; what divides nothing goes first, then what matters least."""
+    """At most as many levels as there are domain names; drops keys with one value first, then the least important."""
     crowded: list[LeftOut] = []
     kept = list(levels)
     while len(kept) > len(_ABOVE_HOST):
@@ -379,7 +379,7 @@ def _choices(levels: Sequence[KnownKey], nesting: Nesting) -> list[Choice]:
 
 
 def _assigned(wanted: Sequence[str]) -> tuple[str, ...]:
-    """Names for levels, broad to narrow, each once, as near to the wanted ones as can be."""
+    """Distinct domain names for levels, broad to narrow, as close to the wanted ones as possible."""
     ranks = [_ABOVE_HOST.index(domain) for domain in wanted]
     ways = combinations(range(len(_ABOVE_HOST)), len(wanted))
     best = min(ways, key=lambda way: (sum(abs(one - rank) for one, rank in zip(way, ranks, strict=True)), way))
@@ -387,7 +387,7 @@ def _assigned(wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def _offers(levels: Sequence[KnownKey], nesting: Nesting) -> list[Offer]:
-    """Other keys that all nodes carry, that divide them, and that fit in between."""
+    """Unknown keys that all nodes carry, that divide them and that nest between the levels."""
     taken = [one.key for one in levels]
     found = []
     for key in nesting.common_keys():
@@ -407,7 +407,7 @@ def _lacking(node: Node, levels: Iterable[KnownKey]) -> tuple[str, ...]:
 
 
 def _model(nodes: Sequence[Node]) -> str:
-    """A name by the GPU that most nodes have: `NVIDIA-H100-80GB-HBM3` is h100."""
+    """A name from the most common GPU model: `NVIDIA-H100-80GB-HBM3` is h100."""
     counts: Counter[str] = Counter()
     for node in nodes:
         labels: Mapping[str, str] = node.metadata.labels
@@ -417,7 +417,7 @@ def _model(nodes: Sequence[Node]) -> str:
 
 
 def _named(proposals: Sequence[Proposal], existing: Sequence[ClusterTopology], first: str) -> Iterable[Proposal]:
-    """Names that nobody has; one that was asked for is taken as it is."""
+    """Proposals with unused names; a requested name is used as it is."""
     there = {one.metadata.name: topology_keys(one) for one in existing}
     taken: set[str] = {DEFAULT_TOPOLOGY, *there}
     for proposal in proposals:

@@ -1,6 +1,6 @@
-"""The explanation of a workload as values: what its gangs wait for, or where they are.
+"""The explanation of a workload as values: what its gangs wait for, or where they are placed.
 
-Only what the objects say: the words are the scheduler's, domains are read off the labels of nodes.
+Built only from objects: messages are the scheduler's, domains come from node labels.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Levels:
     short: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Where a node with these labels is, as far down as it takes part."""
+        """The domain path of a node with these labels, down to the first missing key."""
         path: list[str] = []
         for key in self.keys:
             if key not in labels:
@@ -55,7 +55,7 @@ class Levels:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A pod. `waits_for` is what it was told itself, where that is not what its gang was told."""
+    """A pod. `waits_for` is the message of its own condition, if it differs from the gang's."""
 
     name: str
     group: str = ""
@@ -74,7 +74,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a group of a gang is: the narrowest domain that holds its pods. The whole gang has no name."""
+    """The placement of a sub-group: the narrowest domain that holds its pods. The name is empty for the whole gang."""
 
     group: str
     required: str
@@ -92,7 +92,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class GangExplanation:
-    """One gang. `explanation` are the figures that the scheduler left on the PodGroup, if it waits."""
+    """One gang. `explanation`: the figures that the scheduler wrote to the PodGroup, if it is pending."""
 
     name: str
     state: str
@@ -116,9 +116,9 @@ class GangExplanation:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadExplanation:
-    """What was asked about, its gangs in the order of their names, and what could not be read.
+    """The workload, its gangs ordered by name, and what could not be read.
 
-    `suspended`: no pods are made for it until somebody lets it go on.
+    `suspended`: no pods are created for it until it is resumed.
     """
 
     kind: str
@@ -162,7 +162,7 @@ def explain_gang(
 
 
 def lone_pod(pod: Pod) -> WorkloadExplanation:
-    """A pod that no gang has."""
+    """The explanation of a pod that is in no gang."""
     said = pod.condition(POD_SCHEDULED)
     words = said.message if said is not None and said.status == "False" else ""
     why = () if pod.spec.node_name else (words or "it is in no PodGroup, so that no gang scheduler looks at it",)
@@ -182,9 +182,9 @@ def _lives(pod: Pod) -> bool:
 
 
 def _state(group: PodGroup, pods: Sequence[Pod], told: Json, had_any: bool) -> tuple[str, tuple[str, ...]]:
-    """The newest word: of the explanation, else of the condition; without any, what can be seen.
+    """The state and its reasons: from the explanation, else from the condition, else from the pods.
 
-    `had_any`: there are pods, be they at their end.
+    `had_any`: there are pods, even if all of them are finished.
     """
     if told:
         return str(told.get("state", NOT_REPORTED)), tuple(map(str, told.get("lines") or [told.get("reason", "")]))
@@ -206,7 +206,7 @@ def _state(group: PodGroup, pods: Sequence[Pod], told: Json, had_any: bool) -> t
 
 
 def _recorded(pods: Sequence[Pod]) -> str:
-    """Only a scheduler has the key that tells its records from forged ones: what can be seen are the pods."""
+    """The message for a recorded plan: only its scheduler has the key to verify it, so the bound pods are counted."""
     bound = sum(bool(pod.spec.node_name) for pod in pods)
     return f"a plan is recorded, which only its scheduler can verify; {bound} of its {len(pods)} pods are bound"
 
@@ -217,7 +217,7 @@ def _staleness(group: PodGroup) -> tuple[str, ...]:
 
 
 def _broken(places: Sequence[Place], levels: Levels) -> tuple[str, ...]:
-    """Groups that were placed as they asked, before labels of nodes changed."""
+    """Groups whose required level no longer holds because node labels have changed."""
     return tuple(
         f"{place.group or 'the gang'} asks for one {place.required}, but its pods run in more than one: labels of "
         "nodes have changed"
@@ -227,7 +227,7 @@ def _broken(places: Sequence[Place], levels: Levels) -> tuple[str, ...]:
 
 
 def _score(group: PodGroup) -> float | None:
-    """What is no score was not written by the scheduler."""
+    """The placement score; None if the value is not a valid score, so not written by the scheduler."""
     try:
         score = float(group.metadata.annotations[PLACEMENT_SCORE])
     except (KeyError, ValueError):
@@ -271,7 +271,7 @@ def _places(group: PodGroup, members: Sequence[Member], levels: Levels) -> list[
 
 
 def _line(name: str, parents: Mapping[str, str]) -> list[str]:
-    """A sub-group and those it is in, as far as any gang is nested that can be placed."""
+    """A sub-group and its ancestors, up to the deepest nesting that can be placed."""
     line: list[str] = []
     while name and name not in line and len(line) < DEEPEST:
         line.append(name)
@@ -290,7 +290,7 @@ def _place(
 
 
 def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """What all paths begin with."""
+    """The common prefix of all paths."""
     if not paths:
         return ()
     first, last = min(paths), max(paths)

@@ -1,6 +1,6 @@
-"""Node labels that say where a node is: those of Kubernetes, clouds and vendors, and names that speak for themselves.
+"""Node labels that describe a location: those of Kubernetes, clouds and vendors, and keys with a level's name.
 
-A key proves nothing: whether its values nest is looked up on the nodes.
+A key proves nothing: whether its values nest is checked on the nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spinney.api.labels import HOSTNAME, REGION, ZONE
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """`domain` is what the level would be called best, `source` whose key it is."""
+    """`domain` is the best name for the level, `source` the origin of the key."""
 
     key: str
     domain: str
@@ -121,7 +121,7 @@ def known(key: str) -> KnownKey | None:
 
 
 def is_of_others(key: str) -> bool:
-    """Labels that say what a node is, or who manages it, not where it is."""
+    """Whether a label describes the type or the manager of a node, not its location."""
     return key not in _BY_KEY and _OF_OTHERS.match(key) is not None
 
 

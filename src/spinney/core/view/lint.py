@@ -1,4 +1,4 @@
-"""Problems of topologies: labels that nodes miss or share, levels without domains, hosts that cannot be told apart.
+"""Problems of topologies: missing or shared node labels, levels without domains, hosts that are not distinguishable.
 
 Each names its nodes and says what to do. The figures per level are those of a ClusterTopology's status (L6).
 """
@@ -24,10 +24,10 @@ from spinney.core.view.tree import Json, Level, is_accelerator, natural
 ERROR, WARNING, NOTE = "error", "warning", "note"
 _ORDER = (ERROR, WARNING, NOTE)
 SHARED = frozenset({HOSTNAME, ZONE, REGION})
-"""Keys that nodes of all kinds carry: they do not say that a node is meant to be in a topology."""
+"""Keys that nodes of all kinds carry: they do not show that a node is meant to be in a topology."""
 _NAMED = 4
 _MISFIT = 4
-"""A part of a domain that is so many times smaller than another looks like nodes with a wrong label."""
+"""A part of a domain that is this many times smaller than another looks like nodes with a wrong label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One topology and what nodes make of its levels, as its status says it; `nodes` carry all its keys."""
+    """One topology with the figures of its levels as in its status; `nodes`: the nodes that carry all its keys."""
 
     name: str
     nodes: int
@@ -68,7 +68,7 @@ class Lint:
 
     @property
     def is_clean(self) -> bool:
-        """Notes are no problems."""
+        """Whether there are no errors or warnings; notes do not count."""
         return all(problem.severity == NOTE for problem in self.problems)
 
     def to_json(self) -> Json:
@@ -81,7 +81,7 @@ class Lint:
 def lint(
     nodes: Sequence[Node], cluster_topologies: Sequence[ClusterTopology], topologies: Sequence[Topology] | None
 ) -> Lint:
-    """`topologies` are the scheduler's own; None: they cannot be seen, so that drift is not looked for."""
+    """`topologies` are the scheduler's own; None: they cannot be read, so that drift is not checked."""
     ordered = sorted(nodes, key=lambda node: natural(node.metadata.name))
     subjects = _subjects(cluster_topologies, topologies or ())
     problems = [problem for subject in subjects for problem in _TopologyCheck(subject, ordered).problems()]
@@ -109,7 +109,7 @@ class _Subject:
 
 
 def _subjects(cluster: Sequence[ClusterTopology], own: Sequence[Topology]) -> list[_Subject]:
-    """ClusterTopologies as they are written, and topologies of the scheduler that nobody else has."""
+    """ClusterTopologies, and scheduler Topologies without a ClusterTopology of the same name."""
     found = {}
     for grove in cluster:
         short = {level.key: level.domain for level in grove.spec.levels}
@@ -222,7 +222,7 @@ class _TopologyCheck:
         return self._problem(WARNING, "equal-names", level.name, text, hint, nodes, tuple(values))
 
     def _single_hosts(self, strays: Set[str]) -> Iterator[Problem]:
-        """Domains above the host that hold one node: packing into them is packing onto the host. Strays are told.
+        """Domains above the host that hold one node: packing into them is packing onto the host. Strays are reported.
 
         Of a topology with one node no level can hold more: that says nothing about its labels.
         """
@@ -289,7 +289,7 @@ def _equal_topologies(subjects: Sequence[_Subject]) -> Iterator[Problem]:
 
 
 def _outside(subjects: Sequence[_Subject], nodes: Sequence[Node]) -> Iterator[Problem]:
-    """Nodes that no topology holds and that lack no key of one alone; those without accelerators are only told."""
+    """Nodes that are in no topology and not reported for a missing key; without accelerators they are only a note."""
     if not subjects:
         hint = "`spinney topology discover` proposes one from the labels of nodes"
         yield Problem(ERROR, "no-topology", "", "", "there is no topology", hint)

@@ -1,6 +1,6 @@
-"""The answer to a what-if as values: which gangs there would be, where, and if not, why and what would fit.
+"""The result of a what-if as values: expected gangs, their placement, and if they do not fit, why and what would fit.
 
-Words and figures are those that status and events would carry. Never holds an object of a server.
+Messages and figures are those that status and events would carry. Never holds an API object.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DisplacedPod:
-    """A pod that would have to leave: for good, or for the node `to`."""
+    """A pod that would be evicted, or moved to the node `to`."""
 
     pod: str
     gang: str
@@ -29,11 +29,11 @@ class DisplacedPod:
 
 @dataclass(frozen=True, slots=True)
 class GangResult:
-    """One gang as it would be told. `fits`: its minimum has nodes. `minimum`, `pods`: how many it needs and asks for.
+    """The result for one gang. `fits`: its minimum has nodes. `minimum`, `pods`: pods it needs and requests.
 
-    `leavers`: who goes for it. `moves`: who would have to move for it to fit, where it does not. `waits_for_leaving`:
-    its room is that of pods which are on their way out already. `is_new` False: it is there already, and more pods of
-    it were asked for.
+    `leavers`: its victims. `moves`: pods that would have to move for it to fit, if it does not. `waits_for_leaving`:
+    it is placed on capacity of pods that are terminating already. `is_new` False: it exists already, and more pods of
+    it were requested.
     """
 
     story: GangExplanation
@@ -69,7 +69,7 @@ class GangResult:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """What one manifest would become. `refusals`: why admission, or its controller, would not have it."""
+    """The result of one manifest. `refusals`: why admission or its controller would refuse it."""
 
     kind: str
     namespace: str
@@ -110,7 +110,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """The whole answer. `workloads` are those of the first copy; `nodes`: how many nodes were looked at."""
+    """The whole result. `workloads` are those of the first copy; `nodes`: the number of nodes considered."""
 
     workloads: tuple[WorkloadResult, ...]
     nodes: int

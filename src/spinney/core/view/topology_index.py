@@ -1,7 +1,7 @@
-"""Topology trees built from objects of a cluster, and kept up to date with their changes.
+"""Topology trees built from cluster objects and updated incrementally.
 
-What has not changed is the very same value in the next view: a change costs its own branches, not the cluster. A
-branch is summed up from what is right below it, never from its nodes again.
+Unchanged branches are the same values in the next view: a change costs its own branches, not the whole cluster. A
+branch is summed from its direct children, never from its nodes again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from spinney.core.view.tree import (
 
 
 class _Branch:
-    """A domain while it grows. `value` is what it was last told as; None: something below it is new."""
+    """A mutable domain. `value` is its last published value; None: something below it has changed."""
 
     __slots__ = ("below", "hosts", "parent", "path", "value")
 
@@ -59,7 +59,7 @@ class _Branch:
 
 
 class TopologyTreeBuilder:
-    """One topology: where each node sits."""
+    """Builds the tree of one topology from its nodes."""
 
     def __init__(self, name: str, levels: tuple[Level, ...], kinds: tuple[str, ...]) -> None:
         self._name = name
@@ -70,7 +70,7 @@ class TopologyTreeBuilder:
         self._misses: dict[str, tuple[str, ...]] = {}
 
     def place_node(self, name: str, labels: Mapping[str, str]) -> None:
-        """A node that lacks a key is in no domain at all."""
+        """Add a node to its domain; a node that lacks a key is in no domain."""
         self.remove(name)
         misses = tuple([level.key for level in self._levels if level.key not in labels])
         if misses:
@@ -184,7 +184,7 @@ class TopologyIndex:
         self._asked = _Requests()
 
     def put_node(self, name: str, node: Node | None) -> None:
-        """A node is there, new or changed, or it is gone."""
+        """Add or update a node; None removes it."""
         before = self._nodes.pop(name, None)
         if before is not None:
             self._count_offers(before, -1)
@@ -202,7 +202,7 @@ class TopologyIndex:
                 builder.place_node(name, node.metadata.labels)
 
     def put_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod is there, changed or gone. Whoever is over holds nothing, whoever leaves does until it is gone."""
+        """Add, update or remove a pod. A finished pod uses nothing; a terminating one does until it is deleted."""
         some = new or old
         assert some is not None
         key = f"{some.metadata.namespace}/{some.metadata.name}"
@@ -226,7 +226,7 @@ class TopologyIndex:
             self._groups[name] = group
 
     def put_topology(self, name: str, topology: Topology | None) -> None:
-        """The scheduler's own form: its levels are the ones that count."""
+        """The scheduler's Topology: its levels take precedence."""
         _put(self._kai, name, topology)
         self._rebuild_tree(name)
 
@@ -317,7 +317,7 @@ class TopologyIndex:
 
 
 class _PodUsage(msgspec.Struct, frozen=True, gc=False):
-    """A pod that lives: its node and its gang, as far as it has them, and what it asks for."""
+    """A live pod: its node and its gang, if any, and its requests."""
 
     node: str
     gang: str
@@ -325,7 +325,7 @@ class _PodUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Requests:
-    """What pods ask for of the resources that count; pods of one template are read once."""
+    """The requests of pods for the resources of the view; cached by pod template."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, dict[str, int]] = {}

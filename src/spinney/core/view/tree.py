@@ -1,6 +1,6 @@
-"""Topologies as trees of domains: what each holds, what is used and free in it, and which gangs sit there.
+"""Topologies as trees of domains: capacity, used and free resources of each, and the gangs placed there.
 
-Values only, for text and for pictures alike. A domain is its path: its own name may occur under other parents, too.
+Values only, for text and graphics alike. A domain is identified by its path: its name may occur under other parents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):
-    """Of one resource in base units (cpu in thousandths): what nodes offer, what pods hold, what others could have.
+    """One resource in base units (cpu in thousandths): allocatable capacity, used by pods, and free.
 
     Nodes that take no pods offer room and have none free.
     """
@@ -35,7 +35,7 @@ class ResourceUsage(Struct, frozen=True, gc=False):
 
     @property
     def lost(self) -> int:
-        """Neither held nor to be had: it is on nodes that take no pods."""
+        """Capacity that is neither used nor free: it is on unschedulable nodes."""
         return max(0, self.capacity - self.used - self.free)
 
     def to_json(self) -> Json:
@@ -47,7 +47,7 @@ ResourceUsages = tuple[ResourceUsage, ...]
 
 
 class Host(Struct, frozen=True, gc=False):
-    """A node. `state`: why it takes no pods, empty if it does; `gangs`: pods by gang; `loose`: pods of no gang."""
+    """A node. `state`: why it accepts no pods, empty if it does; `gangs`: pods by gang; `loose`: pods of no gang."""
 
     name: str
     rooms: ResourceUsages
@@ -76,7 +76,7 @@ class Domain(Struct, frozen=True, gc=False):
         return self.path[-1] if self.path else ""
 
     def at(self, depth: int) -> Iterator[Domain]:
-        """Domains so many levels below this one, in order."""
+        """Domains `depth` levels below this one, in order."""
         if depth == 0:
             yield self
             return
@@ -115,7 +115,7 @@ class Outside(Struct, frozen=True):
 
 
 class Tree(Struct, frozen=True):
-    """One topology. `resource` is the one to tell it by: the accelerator that its nodes have most of, else the cpu.
+    """One topology. `resource` is its main resource: the accelerator that its nodes have most of, else the cpu.
 
     `kinds`: which objects define it: ClusterTopology, Topology, or both.
     """
@@ -128,24 +128,24 @@ class Tree(Struct, frozen=True):
     kinds: tuple[str, ...] = ()
 
     def depth(self, level: str) -> int | None:
-        """1 for the broadest, by key or short name; None: not a level of it."""
+        """The depth of a level by key or short name, 1 for the broadest; None if the tree has no such level."""
         for depth, one in enumerate(self.levels, start=1):
             if level in (one.key, one.domain, one.name):
                 return depth
         return None
 
     def room(self, domain: Domain | Host) -> ResourceUsage:
-        """Of the resource that the tree is told by."""
+        """The usage of the tree's main resource in a domain."""
         return domain.rooms[self.resource]
 
     def own_resource(self, rooms: ResourceUsages) -> int:
-        """What a domain with this room is told by: as the tree where it has some of that, else what it has most of."""
+        """The main resource of a domain: the tree's where the domain has some of it, else its largest one."""
         room = rooms[self.resource]
         return self.resource if room.capacity or room.used else most_of(rooms)
 
 
 class Gang(Struct, frozen=True):
-    """A PodGroup, or what pods say is one: pods with and without a node, and the topology that it asks for."""
+    """A PodGroup, also one known only from its pods: pods with and without a node, and its requested topology."""
 
     name: str
     bound: int = 0
@@ -154,7 +154,7 @@ class Gang(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """Everything, trees by name. `resources` are accelerators by name, then the cpu."""
+    """All trees by name. `resources` are accelerators by name, then the cpu."""
 
     resources: tuple[str, ...]
     trees: tuple[Tree, ...]
@@ -168,13 +168,13 @@ class View(Struct, frozen=True):
 
 
 def most_of(rooms: ResourceUsages) -> int:
-    """The accelerator that there is most of; the last resource is the cpu."""
+    """The index of the accelerator with the largest capacity, else of the cpu, which is last."""
     best = max(range(len(rooms) - 1), key=lambda at: (rooms[at].capacity, -at), default=len(rooms) - 1)
     return best if rooms[best].capacity else len(rooms) - 1
 
 
 def sum_of(parts: Sequence[Domain | Host], resources: int) -> ResourceUsages:
-    """The room of several together, one for each of so many resources."""
+    """The summed usage of several domains or hosts, for each resource."""
     found = []
     for at in range(resources):
         rooms = [part.rooms[at] for part in parts]
@@ -193,7 +193,7 @@ def is_accelerator(resource: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """The order that people expect: r2 before r10."""
+    """A sort key for natural order: r2 before r10."""
     return tuple((0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name) if part)
 
 

@@ -1,1 +1,1 @@
-"""The one door for writes."""
+"""Writes to the API server: all of them pass through one `Door`."""

@@ -1,8 +1,9 @@
-"""Changes carried out through the door, in order; equal ones side by side.
+"""Applies changes through the door, in order; consecutive changes of the same type and kind run concurrently.
 
-A change that finds the view to be old ends the work: the key comes again. A change that is refused is told to the user
-as an event on its owner, and the others are made nevertheless. Nothing is told of a state that has just been changed.
-Events about what was done are left to the herald, which has to be run.
+A change whose precondition fails because the cache was stale ends the run with an error: the key is requeued. A change
+that is refused is reported as an event on its owner, and the other changes are still applied. No status is written
+about a state that has just been changed. Events about successful changes are left to the event recorder, which has to
+be run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def ref_of(target: Target) -> Ref:
 
 
 class ChangeApplier:
-    """The hands of the operator; `component` is who its events are from."""
+    """Carries out change sets; `component` is the reporting component of the events."""
 
     def __init__(self, door: Door, clock: Clock, component: str = _COMPONENT) -> None:
         self._door = door
@@ -49,9 +50,9 @@ class ChangeApplier:
     async def carry_out(
         self, changes: Iterable[Change], about: InvolvedObject | None = None, refusals: list[Refusal] | None = None
     ) -> bool:
-        """`_carry_out`, and events about what came and went for the object that it is all about.
+        """`_carry_out`, and events on `about` for the objects that were created or deleted.
 
-        What is refused is added to `refusals`.
+        Refused changes are added to `refusals`.
         """
         done: list[Success] = []
         refused = refusals if refusals is not None else []
@@ -64,8 +65,9 @@ class ChangeApplier:
     async def _carry_out(
         self, changes: Iterable[Change], about: InvolvedObject | None, refusals: list[Refusal], done: list[Success]
     ) -> bool:
-        """Whether all was done. A status or an event that would follow something made is left to the next look, which
-        sees what came of it. Raises what a change came to: at once if the view was old, in the end if it was refused.
+        """Returns whether all changes were applied. A status or an event after a create or a patch is left to the next
+        reconcile, which sees the result. Raises the error of a failed change: at once if the cache was stale, after
+        all changes if it was refused.
         """
         refusal: ClientError | None = None
         made = left = False
@@ -152,14 +154,14 @@ class ChangeApplier:
 
 
 def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """Neighbours that do the same to objects of the same kind need no order among themselves."""
+    """Consecutive changes of the same type on the same kind are independent of each other, so they form a batch."""
     for _, group in groupby(changes, lambda change: (type(change), change.target.resource)):
         alike = list(group)
         yield from (alike[start : start + _AT_A_TIME] for start in range(0, len(alike), _AT_A_TIME))
 
 
 def _is_fine(change: Change, outcome: Outcome) -> bool:
-    """What is gone needs no change and no deletion; an event that is there has been told."""
+    """Whether nothing is left to do: a missing object needs no patch or deletion, an existing event is a duplicate."""
     match outcome:
         case Deleted():
             return True

@@ -1,6 +1,6 @@
-"""What users are told about the changes made for an object: events about what came, went or was refused; last errors.
+"""What users see about the changes made for an object: events on created, deleted and refused objects; `lastErrors`.
 
-Only words: nothing in here writes.
+Builds values only: nothing in here writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FRESH_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class InvolvedObject:
-    """The object that changes are made for, and what its status says of earlier failures."""
+    """The object that changes are made for, with the `lastErrors` in its status."""
 
     resource: Resource
     metadata: ObjectMeta
@@ -38,7 +38,7 @@ class InvolvedObject:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A change that was made; `uid` is that of the object it made or removed."""
+    """A change that was applied; `uid` is that of the object it created or deleted."""
 
     change: Change
     uid: str
@@ -46,20 +46,20 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A change that the server will not have."""
+    """A change that the server refused."""
 
     change: Change
     status: Status
 
     @property
     def words(self) -> str:
-        """The same at every attempt: the name of a pod, which is new each time, gives way to its prefix."""
+        """A message that is the same at every attempt: a generated name is replaced by its prefix."""
         found, name = self.status.message or self.status.reason, self.change.target.name
         return found.replace(name, _stable(self.change)) if name else found
 
 
 def successes(about: InvolvedObject, made: Sequence[Success]) -> Iterator[EmitEvent]:
-    """One event for all objects of a kind that came, and one for those that went."""
+    """One event for all created objects of a kind, and one for all deleted ones."""
     kinds = sorted((each for each in made if _reason(each.change)), key=lambda each: _reason(each.change))
     for reason, group in groupby(kinds, lambda each: _reason(each.change)):
         alike = list(group)
@@ -69,7 +69,7 @@ def successes(about: InvolvedObject, made: Sequence[Success]) -> Iterator[EmitEv
 
 
 def failure(refusal: Refusal, about: InvolvedObject | None) -> EmitEvent | None:
-    """An event about what was refused; once for each reason. None where nobody is to be told."""
+    """A warning event about a refused change, once for each reason. None if the change has no owner or no reason."""
     owner = _owner(refusal.change, about)
     reason = _failed(refusal.change)
     if owner is None or not reason:
@@ -79,14 +79,15 @@ def failure(refusal: Refusal, about: InvolvedObject | None) -> EmitEvent | None:
 
 
 def is_remembered(refusal: Refusal, about: InvolvedObject | None) -> bool:
-    """Whether the object tells of such a failure since an earlier attempt: it does not pass by itself."""
+    """Whether `lastErrors` already holds this failure from an earlier attempt: it does not go away by itself."""
     return about is not None and any(each.code == _code(refusal.change) for each in about.last_errors)
 
 
 def remembered(about: InvolvedObject, refusals: Sequence[Refusal], error: Exception, now_s: float) -> SetStatus | None:
-    """The last errors of an object whose reconciliation failed; None where they are told, or will pass by themselves.
+    """The status write with `lastErrors` after a failed reconcile; None if they are recorded or the error is transient.
 
-    What changes in words only is told anew once in a while: telling wakes the object, which fails again.
+    If only the wording changed it is written at most every `_FRESH_S`: the write itself triggers another reconcile,
+    which fails again.
     """
     found = _errors(refusals, error)
     known = {each.code: each.description for each in about.last_errors}
@@ -100,7 +101,7 @@ def remembered(about: InvolvedObject, refusals: Sequence[Refusal], error: Except
 
 
 def forgotten(about: InvolvedObject) -> SetStatus | None:
-    """All went well: what is told of earlier failures goes."""
+    """The status write that clears `lastErrors` after a successful reconcile; None if there are none."""
     return SetStatus(about.target, {"lastErrors": None}, about.metadata.uid, "") if about.last_errors else None
 
 
@@ -157,7 +158,7 @@ def _failed(change: Change) -> str:
 
 
 def _sentence(changes: Sequence[Change]) -> str:
-    """In the words that users of the upstream operator know."""
+    """The message in the wording of the upstream Grove operator, which users know."""
     kind, came = changes[0].target.resource.kind, isinstance(changes[0], Create)
     names = sorted(_named(each.target, kind) for each in changes)
     many = f"{kind}{'s' if len(names) > 1 else ''}"

@@ -1,4 +1,4 @@
-"""The one door for writes: nothing else in Spinney changes anything on an API server.
+"""All writes pass through the door: nothing else in Spinney changes anything on an API server.
 
 Never writes without a stated precondition (or an explicit ANY), never repeats a write that may have happened unless
 twice is the same as once, and never forgets an own write: caches are told what they have to show.
@@ -37,7 +37,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Witness(Protocol):
-    """Sees every write, before and after; may count them, and may stop the world by raising."""
+    """Is called before and after every write; may count writes, and may abort by raising (crash tests)."""
 
     def before_write(self, write: Write) -> None: ...
 
@@ -53,7 +53,7 @@ class _Nobody:
 
 
 class Door:
-    """Writes for one field manager. `may_write` is asked before each write and raises when leadership is lost."""
+    """Writes for one field manager. `may_write` is called before each write and raises when leadership is lost."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Door:
         self._witness: Witness = witness or _Nobody()
 
     async def create(self, ref: Ref, body: Object, *, dry_run: bool = False) -> Outcome:
-        """The object, new. Its precondition is that there is none of its name: `Exists` otherwise.
+        """Create the object. The precondition is that no object of its name exists: `Exists` otherwise.
 
         A reference without a name stands for `generateName` in the body; such a create of unknown fate leaves no trace.
         """
@@ -86,7 +86,7 @@ class Door:
     async def apply(
         self, ref: Ref, body: Object, given: Given, *, subresource: str = "", force: bool = True, dry_run: bool = False
     ) -> Outcome:
-        """Server-side apply: the fields of the body are ours from now on, those we no longer name are given up.
+        """Server-side apply: we own the fields of the body from now on and give up those that it no longer holds.
 
         With ANY it creates what is not there. A version alone would not prevent that: a precondition names the uid.
         """
@@ -99,7 +99,7 @@ class Door:
     async def json_patch(
         self, ref: Ref, operations: Sequence[Object], given: Given, *, subresource: str = "", dry_run: bool = False
     ) -> Outcome:
-        """RFC 6902 operations, in order, all or none."""
+        """JSON patch (RFC 6902): operations in order, all or none."""
         write = Write(Verb.JSON_PATCH, ref, given, subresource, dry_run)
         guards = [{"op": "replace", "path": f"/metadata/{k}", "value": v} for k, v in given.metadata().items()]
         return await self._patch(write, [*guards, *operations], _JSON_PATCH)
@@ -107,17 +107,17 @@ class Door:
     async def merge_patch(
         self, ref: Ref, body: Object, given: Given, *, subresource: str = "", dry_run: bool = False
     ) -> Outcome:
-        """RFC 7386: the fields of the body replace those of the object, null removes."""
+        """Merge patch (RFC 7386): the fields of the body replace those of the object, null removes a field."""
         write = Write(Verb.MERGE_PATCH, ref, given, subresource, dry_run)
         guarded = {**body, "metadata": {**body.get("metadata", {}), **given.metadata()}} if given.metadata() else body
         return await self._patch(write, guarded, _MERGE_PATCH)
 
     async def status(self, ref: Ref, status: Object, given: Given, *, dry_run: bool = False) -> Outcome:
-        """The fields of a status, merged into what is there."""
+        """Merge patch of the status subresource."""
         return await self.merge_patch(ref, {"status": status}, given, subresource="status", dry_run=dry_run)
 
     async def scale(self, ref: Ref, replicas: int, given: Given, *, dry_run: bool = False) -> Outcome:
-        """The number of replicas, through the scale subresource; the answer is a `Scale`."""
+        """Set the number of replicas through the scale subresource; the answer is a `Scale`."""
         body = {"spec": {"replicas": replicas}}
         return await self.merge_patch(ref, body, given, subresource="scale", dry_run=dry_run)
 
@@ -131,7 +131,7 @@ class Door:
         labels: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> Outcome:
-        """A pod to its node, for ever. The pod is named by its uid, so that one recreated inherits nothing.
+        """Bind a pod to a node, which is final. The uid is a precondition, so that a recreated pod is not bound.
 
         Without a version the pod has to be read before the next decision: the server does not tell the new one.
         """
@@ -147,7 +147,7 @@ class Door:
     async def evict(
         self, ref: Ref, given: Precondition, *, grace_s: int | None = None, dry_run: bool = False
     ) -> Outcome:
-        """A pod away from its node, if its disruption budgets allow: `RetryLater` otherwise."""
+        """Evict a pod if its disruption budgets allow it: `RetryLater` otherwise."""
         write = Write(Verb.EVICT, ref, given, "eviction", dry_run)
         body: Object = {
             "apiVersion": "policy/v1",
@@ -165,7 +165,7 @@ class Door:
         grace_s: int | None = None,
         dry_run: bool = False,
     ) -> Outcome:
-        """`Deleted` if it is gone, `Written` if it stays for finalizers or grace, `Gone` if it was not there."""
+        """`Deleted` if it is gone, `Written` if finalizers or its grace period keep it, `Gone` if it did not exist."""
         write = Write(Verb.DELETE, ref, given, dry_run=dry_run)
         options = delete_options(given, propagation=propagation, grace_s=grace_s)
         return await self._send(write, self._call(write, "DELETE", ref.path(), options, _JSON))
@@ -189,7 +189,7 @@ class Door:
         query: Mapping[str, str] = _NOTHING,
     ) -> Call:
         asked = dict(query)
-        if method != "DELETE" and write.verb is not Verb.BIND:  # nobody owns what a bind sets
+        if method != "DELETE" and write.verb is not Verb.BIND:  # a bind has no field manager
             asked["fieldManager"] = self._field_manager
         if write.dry_run:
             asked["dryRun"] = "All"
@@ -225,7 +225,7 @@ class Door:
         return _in_the_words_of(write, read_outcome(response))
 
     def _record(self, write: Write, outcome: Outcome | None) -> None:
-        """What caches must show from now on. None: we were interrupted and do not know."""
+        """Record what the caches have to show from now on. Outcome None: interrupted, its effect is unknown."""
         key = write.ref.key
         if not write.ref.name and isinstance(outcome, Written):
             key = (write.ref.namespace, outcome.name)
@@ -256,14 +256,14 @@ def _parent(ref: Ref) -> ResourcePath:
 
 
 def _twice_is_once(write: Write) -> bool:
-    """Whether a repetition after a lost answer ends in the same state and gives a true answer."""
+    """Whether the write is idempotent: repeating it after a lost answer gives the same state and a correct answer."""
     if write.dry_run or write.verb is Verb.DELETE:
         return True
     return write.verb in (Verb.APPLY, Verb.MERGE_PATCH) and not write.resource_version
 
 
 def _in_the_words_of(write: Write, outcome: Outcome) -> Outcome:
-    """Answers whose meaning depends on the question."""
+    """Correct outcomes whose meaning depends on the kind of write."""
     match outcome:
         case Written(uid=uid, lingers=False) if write.verb is Verb.DELETE:
             return Deleted(uid or write.uid)

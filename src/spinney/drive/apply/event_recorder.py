@@ -1,6 +1,6 @@
-"""Events about what was done, told in their own time: work never waits for them.
+"""Writes events about applied changes in the background: reconciling never waits for them.
 
-A courtesy: told at a modest rate, and what has become old while others were told is left untold.
+Best effort: the rate is limited, and an event that has waited longer than `_OLD_S` is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class EventRecorder:
-    """`run` it; whatever is said before and while it runs is told."""
+    """Start it with `run`; events recorded before or while it runs are written."""
 
     def __init__(self, write: Callable[[EmitEvent], Awaitable[Any]], clock: Clock) -> None:
         self._tell = write
@@ -32,13 +32,13 @@ class EventRecorder:
         self._said = asyncio.Event()
 
     def record(self, notices: Iterable[EmitEvent]) -> None:
-        """To be told soon, or never."""
+        """Queue events; they are written soon or dropped."""
         for notice in notices:
             self._waiting.append((self._clock.monotonic(), notice))
             self._said.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write queued events until cancelled."""
         while True:
             await self._said.wait()
             self._said.clear()

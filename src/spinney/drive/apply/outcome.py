@@ -1,7 +1,7 @@
-"""What became of a write: one value per thing a caller may want to do about it.
+"""The outcome of a write: one type for each reaction that a caller may want.
 
-Never an exception for what the server says in the normal course of things; `written` turns outcomes into the error
-tree for callers whose only plan is to try again.
+Expected answers of the server are values, never exceptions; `written` turns outcomes into errors for callers that only
+retry.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from spinney.drive.client.http.transport import Response
 
 
 class Written(msgspec.Struct, frozen=True):
-    """It is written. `body` is the server's answer: the object as it is now, or a Status for subresources."""
+    """The write succeeded. `body` is the server's answer: the object as it is now, or a Status for subresources."""
 
     body: bytes
     uid: str = ""
     version: str = ""
     name: str = ""
-    lingers: bool = False  # a deleted object that stays for its finalizers or its grace
+    lingers: bool = False  # a deleted object that still exists: finalizers or its grace period
 
     @property
     def object(self) -> dict[str, Any]:
@@ -38,44 +38,44 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """The precondition does not hold: read again, decide again."""
+    """The precondition does not hold: read the object again and decide again."""
 
     status: Status
 
 
 class FieldConflict(msgspec.Struct, frozen=True):
-    """Somebody else owns fields that we apply without force."""
+    """Another field manager owns fields that we apply without force."""
 
     status: Status
 
 
 class Exists(msgspec.Struct, frozen=True):
-    """Create: an object of that name is there."""
+    """Create: an object of that name exists already."""
 
     status: Status
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """There is no such object (or its kind or namespace is not there)."""
+    """There is no such object, or its kind or namespace does not exist."""
 
     status: Status
 
 
 class RetryLater(msgspec.Struct, frozen=True):
-    """Nothing was written: the server is busy or out of reach, or a disruption budget says no."""
+    """Nothing was written: the server is busy or unreachable, or a disruption budget forbids the eviction."""
 
     reason: Status | TransportError
     retry_after_s: float | None = None
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The server will not have it, now or later: validation, admission, permission."""
+    """The server rejects the write, and a retry would not help: validation, admission, permission."""
 
     status: Status
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """It may or may not have been written."""
+    """It is not known whether the write took effect."""
 
     reason: Status | TransportError
 
@@ -84,7 +84,7 @@ Outcome = Written | Deleted | Stale | FieldConflict | Exists | Gone | RetryLater
 
 
 def written(outcome: Outcome) -> Written:
-    """The written object, or the error whose class says what to do next."""
+    """The written object; for any other outcome the error whose class holds the retry policy is raised."""
     match outcome:
         case Written():
             return outcome
@@ -124,7 +124,7 @@ _SUCCESS = b'"Success"'
 
 
 def read_outcome(response: Response) -> Outcome:
-    """The outcome that an answer means."""
+    """The outcome of a write, from the server's response."""
     if 200 <= response.status < 300:
         return _read_success(response.body)
     status = read_status(response.status, response.body)

@@ -1,6 +1,6 @@
-"""A write as a value: what is written where, and what must still be true of the object.
+"""A write as a value: verb, object reference and precondition.
 
-Never carries a write out: that is the door's.
+Never carries a write out: the door does that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 class Verb(Enum):
-    """The kinds of writes the door knows."""
+    """The kinds of writes that the door supports."""
 
     CREATE = "create"
     APPLY = "apply"
@@ -28,7 +28,7 @@ class Verb(Enum):
 
 
 class Precondition(msgspec.Struct, frozen=True):
-    """What must hold for the write to happen: this very object (uid), in this very state (resource_version)."""
+    """What must hold for the write to happen: the same object (uid), in the same state (resource_version)."""
 
     uid: str = ""
     resource_version: str = ""
@@ -42,7 +42,7 @@ class Precondition(msgspec.Struct, frozen=True):
 
 
 class Unconditional(Enum):
-    """The write is right whatever state the object is in."""
+    """The write is correct whatever the state of the object."""
 
     ANY = "any"
 
@@ -55,7 +55,7 @@ Given = Precondition | Unconditional
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One write, as it is shown to those who watch the door."""
+    """One write, as it is passed to the witnesses of the door."""
 
     verb: Verb
     ref: Ref
@@ -77,7 +77,7 @@ class Write(msgspec.Struct, frozen=True):
 
 
 def with_metadata(body: Object, ref: Ref, given: Given) -> Object:
-    """The body with name, namespace and precondition in its metadata; the body given is left alone."""
+    """A copy of the body with name, namespace and precondition in its metadata."""
     place = {name: value for name, value in (("name", ref.name), ("namespace", ref.namespace)) if value}
     return {**body, "metadata": {**body.get("metadata", {}), **place, **given.metadata()}}
 

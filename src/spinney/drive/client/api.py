@@ -1,6 +1,6 @@
 """Reading from an API server: get, list in pages, watch; typed by Structs or as plain JSON values.
 
-Never writes: the only door for writes is `spinney.drive.apply`.
+Never writes: all writes go through `spinney.drive.apply`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LIST_RESTARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a resource are meant: all, or those of a namespace and of selectors."""
+    """Selects objects of a resource: all, or those of a namespace and of selectors."""
 
     resource: ResourcePath
     namespace: str = ""
@@ -50,7 +50,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """All selected objects as they were at one version of the store; `broken` are those that can not be read."""
+    """All selected objects at one version of the store; `broken` are those that cannot be decoded."""
 
     items: tuple[T, ...]
     version: str
@@ -58,7 +58,7 @@ class Listing(Generic[T]):
 
 
 class ApiClient:
-    """The reading half of a client; as good as its transport. `unreadable` learns of objects that lists leave out."""
+    """The read-only client over a transport. `unreadable` records objects that lists leave out."""
 
     def __init__(
         self,
@@ -82,13 +82,13 @@ class ApiClient:
     async def get(self, ref: Ref, kind: type[T]) -> T: ...
 
     async def get(self, ref: Ref, kind: Any = dict) -> Any:
-        """The object as it is now. Raises `NotFound`, `Undecodable` and the rest of the tree."""
+        """The current object. Raises `NotFound`, `Undecodable` and other `ClientError`s."""
         path = ref.path()
         body = await self.read(path)
         return codec_for(kind).one(body, f"GET {path}")
 
     async def look_up(self, ref: Ref, kind: type[T]) -> T | Broken | None:
-        """An object that can be done without: None where there is none; one that can not be read is told."""
+        """An optional object: None if it does not exist; one that cannot be decoded is reported."""
         path = ref.path()
         try:
             found = codec_for(kind).one_or_broken(await self.read(path), f"GET {path}")
@@ -99,7 +99,7 @@ class ApiClient:
         return found
 
     async def read(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """The body of any path, for what is not an object: `/version`, `/readyz`, discovery, logs."""
+        """The body of any path that is not an object: `/version`, `/readyz`, discovery, logs."""
         call = Call("GET", path, query=query or {}, headers=_ACCEPT, idempotent=True)
         response = await carry_out(self.transport, call, self._retry_policy, self._dice)
         return _accepted(response, str(call))
@@ -111,7 +111,7 @@ class ApiClient:
     async def list(self, selection: Selection, kind: type[T]) -> Listing[T]: ...
 
     async def list(self, selection: Selection, kind: Any = dict) -> Listing[Any]:
-        """Everything selected, read in pages of one version. An object that can not be read is left out and told."""
+        """All selected objects, in pages of one version. An object that cannot be decoded is left out and reported."""
         items: list[Any] = []
         broken: list[Broken] = []
         version = ""
@@ -127,7 +127,7 @@ class ApiClient:
         return Listing(tuple(items), version, tuple(broken))
 
     async def pages(self, selection: Selection, codec: Codec[T]) -> AsyncIterator[Page[T]]:
-        """The list page by page. When the server forgets the version in between, it starts again (`Page.first`)."""
+        """The list page by page. When the continue token expires, the list starts again (`Page.first`)."""
         token, restarts = "", 0
         while True:
             try:
@@ -144,7 +144,7 @@ class ApiClient:
 
     @asynccontextmanager
     async def watch(self, selection: Selection, version: str, timeout_s: int) -> AsyncIterator[Stream]:
-        """Changes after a version, with bookmarks, for at most so long. Raises `Gone` if the version is too old."""
+        """Watch changes after a version, with bookmarks, for `timeout_s`. Raises `Gone` if the version is too old."""
         query = selection.query() | {
             "watch": "true",
             "allowWatchBookmarks": "true",

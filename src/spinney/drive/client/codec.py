@@ -1,4 +1,4 @@
-"""From the server's bytes to objects: single ones, pages, and lines of a watch.
+"""Decodes the server's answers: single objects, pages of lists, and lines of a watch.
 
 Never lets one object of an unexpected shape hide the others: it is reported as broken, the rest is decoded.
 """
@@ -28,7 +28,7 @@ class WatchEvent(msgspec.Struct, Generic[T], gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """An object that exists but can not be read. `node` is where it runs, if it is a pod that does."""
+    """An object that exists but cannot be decoded. `node` is the node of a bound pod."""
 
     key: Key
     version: str
@@ -41,7 +41,7 @@ class Broken:
 
 @dataclass(slots=True)
 class Batch(Generic[T]):
-    """What some lines of a watch said; the bookmark counts after the events, the failure ends the watch."""
+    """The content of some watch lines; the bookmark applies after the events, the failure ends the watch."""
 
     events: list[WatchEvent[T]] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Batch(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A part of a list. `first` starts a list, also when an earlier attempt had to be given up."""
+    """A page of a list. `first` starts a list, also after an earlier attempt was abandoned."""
 
     items: tuple[T, ...]
     version: str
@@ -120,7 +120,7 @@ _CODECS: dict[type[Any], Codec[Any]] = {}
 
 
 class Codec(Generic[T]):
-    """Decoders for one kind, made once."""
+    """The decoders for one kind, built once."""
 
     def __init__(self, kind: type[T]) -> None:
         self._objects: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
@@ -134,7 +134,7 @@ class Codec(Generic[T]):
             raise Undecodable(f"{about}: {error}") from error
 
     def one_or_broken(self, body: bytes, about: str) -> T | Broken:
-        """The object, or who it is that can not be read."""
+        """The object, or the identity of an object that cannot be decoded."""
         try:
             return self._object_or_broken(msgspec.Raw(body), about, deleted=False)
         except msgspec.DecodeError as error:
@@ -153,7 +153,7 @@ class Codec(Generic[T]):
         return Page(items, read.metadata.resource_version, read.metadata.next_token)
 
     def events(self, lines: bytes | memoryview, about: str) -> Batch[T]:
-        """Whole lines of a watch. Bookmarks and errors make the fast decoder refuse; then each line is looked at."""
+        """Whole lines of a watch. The fast decoder fails on bookmarks and errors; then each line is decoded alone."""
         try:
             return Batch(self._events.decode_lines(lines))
         except _UNREADABLE:
@@ -214,7 +214,7 @@ class Codec(Generic[T]):
 
 
 def _broken(raw: msgspec.Raw, problem: str, *, deleted: bool) -> Broken:
-    """Who it is, and what else can be told of it."""
+    """The identity of an undecodable object, with its annotations and node as far as they can be decoded."""
     meta = _with_depth(_HEADS.decode, raw).metadata
     annotations: Mapping[str, str] = {}
     node = ""
@@ -226,7 +226,7 @@ def _broken(raw: msgspec.Raw, problem: str, *, deleted: bool) -> Broken:
 
 
 def _with_depth(decode: Callable[[Any], T], text: Any) -> T:
-    """Decoded, without what is nested too deep if need be."""
+    """Decode; if it is nested too deeply, decode it without the deepest parts."""
     try:
         return decode(text)
     except RecursionError:
@@ -234,7 +234,7 @@ def _with_depth(decode: Callable[[Any], T], text: Any) -> T:
 
 
 def _shallow(text: bytes) -> bytes:
-    """The same JSON without what is nested too deep for any decoder. Linear, and without recursion itself."""
+    """The same JSON without parts nested too deeply for the decoder. Linear and not recursive."""
     kept: list[bytes] = []
     depth = start = 0
     for token in _TOKENS.finditer(text):
@@ -252,7 +252,7 @@ def _shallow(text: bytes) -> bytes:
 
 
 def codec_for(kind: type[T]) -> Codec[T]:
-    """The decoders of a kind, made once; `dict` gives plain JSON values."""
+    """The decoders of a kind, built once; `dict` gives plain JSON values."""
     found = _CODECS.get(kind)
     if found is None:
         found = _CODECS[kind] = Codec(cast(type[Any], dict[str, Any]) if kind is dict else kind)
@@ -260,7 +260,7 @@ def codec_for(kind: type[T]) -> Codec[T]:
 
 
 def read_status(code: int, body: bytes) -> Status:
-    """The server's Status, or one made up from an answer that has none (a proxy's page, an empty body)."""
+    """The server's Status, or one built from an answer that has none (a proxy's page, an empty body)."""
     try:
         status = _STATUSES.decode(body)
     except msgspec.MsgspecError:
@@ -269,7 +269,7 @@ def read_status(code: int, body: bytes) -> Status:
 
 
 def _name_kinds(items: tuple[dict[str, Any], ...], list_kind: str, api_version: str) -> None:
-    """Items of built-in lists carry neither kind nor apiVersion; objects read one by one do."""
+    """Set kind and apiVersion on list items: items of built-in lists lack them, single objects have them."""
     kind = list_kind.removesuffix("List")
     for item in items:
         item.setdefault("kind", kind)

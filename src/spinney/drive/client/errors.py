@@ -1,6 +1,6 @@
-"""Everything that can go wrong between us and an API server, as one tree; the class decides what to do about it.
+"""All errors of requests to an API server as one class tree; the class determines the retry policy.
 
-Nothing in here performs, retries or logs anything: policies are read by the loops that do.
+Nothing in here sends, retries or logs anything: the control loops read the policies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Policy(Enum):
-    """What the class of an error asks for."""
+    """How a control loop reacts to an error."""
 
     RETRY_NOW = "retry now"
     RETRY_LATER = "retry later"
@@ -21,7 +21,7 @@ class Policy(Enum):
 
 
 class ClientError(Exception):
-    """Root of the tree."""
+    """Base class of all client errors."""
 
     policy: ClassVar[Policy] = Policy.OUR_BUG
 
@@ -49,7 +49,7 @@ class TransportTimeout(TransportError):
 
 
 class NotSent(TransportError):
-    """The server was never reached: nothing was carried out, any request may be repeated."""
+    """The server was never reached: nothing took effect, any request may be repeated."""
 
 
 class CertificateRefused(NotSent):
@@ -63,13 +63,13 @@ class Undecodable(ClientError):
 
 
 class StaleView(ClientError):
-    """The cache has not yet seen what we wrote ourselves; a decision on it would be a decision on the past."""
+    """The cache does not show our own writes yet; a decision on it would use outdated state."""
 
     policy = Policy.RETRY_LATER
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One reason of a refusal, usually about one field."""
+    """One cause in a Status, usually about one field."""
 
     reason: str = ""
     message: str = ""
@@ -77,7 +77,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
-    """What a refusal is about."""
+    """The object that a Status is about, with the causes."""
 
     name: str = ""
     group: str = ""
@@ -88,7 +88,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """A `v1.Status` as the server sent it, or as we make it from an answer without one."""
+    """A `v1.Status` as the server sent it, or as built from an answer without one."""
 
     status: str = "Failure"
     code: int = 0
@@ -104,12 +104,12 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def words(status: Status) -> str:
-    """What a status says, for people."""
+    """The message of a Status, for users."""
     return status.message or status.reason or f"the API server answered {status.code} without a message"
 
 
 class ApiStatusError(ClientError):
-    """The server answered, and the answer is no."""
+    """The server answered with an error status."""
 
     policy = Policy.TELL_USER
 
@@ -135,7 +135,7 @@ class Unauthorized(ApiStatusError):
 
 
 class Forbidden(ApiStatusError):
-    """The server knows who we are, and we may not."""
+    """The server knows who we are but does not permit the request."""
 
 
 class NotFound(ApiStatusError):
@@ -151,7 +151,7 @@ class Conflict(ApiStatusError):
 
 
 class AlreadyExists(ApiStatusError):
-    """An object of that name is there."""
+    """An object of that name exists already."""
 
     policy = Policy.RETRY_NOW
 
@@ -195,7 +195,7 @@ _BY_CODE: dict[int, type[ApiStatusError]] = {
 
 
 def status_error(status: Status, *, about: str = "", retry_after_s: float | None = None) -> ApiStatusError:
-    """The error class for a refusal: by its reason where codes are shared, else by its code."""
+    """The error for a Status: chosen by its reason where codes are ambiguous, else by its code."""
     if status.code == 409 and status.reason == "AlreadyExists":
         kind: type[ApiStatusError] = AlreadyExists
     elif status.code >= 500:

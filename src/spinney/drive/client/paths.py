@@ -1,4 +1,4 @@
-"""Where things are: a kind of resource, and one object of it, as URL paths.
+"""Resources and objects of the API as URL paths.
 
 Never builds a path from a name that could lead elsewhere: `/`, `%`, `.` and `..` are refused.
 """

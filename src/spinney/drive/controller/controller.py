@@ -1,4 +1,4 @@
-"""A level-triggered controller: changes become keys, keys are reconciled against the world as it is.
+"""A level-triggered controller: changes become keys, and keys are reconciled against the current state.
 
 Never works on half a view: a reconcile starts when all caches are synced and show our own writes. Never dies of one
 key: the class of an error says when the key comes again.
@@ -31,12 +31,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing more to do until something changes."""
+    """Reconciled: nothing to do until something changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueAfter:
-    """Look again after a while, even if nothing changes."""
+    """Reconcile again after `after_s`, even if nothing changes."""
 
     after_s: float
 
@@ -47,9 +47,9 @@ Reconcile = Callable[[K], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[K]):
-    """A cache, and which keys a change in it concerns.
+    """A cache, and the function from a change in it to the keys to enqueue.
 
-    Changes that come by the thousand are waited for `gather_s` seconds and then taken together.
+    Keys are enqueued after `gather_s` seconds, so that a burst of changes is reconciled once.
     """
 
     cache: Cache[Any]
@@ -58,9 +58,9 @@ class Source(Generic[K]):
 
 
 class Controller(Generic[K]):
-    """Runs until stopped. `client` is used to find out about own writes of unknown fate.
+    """Runs until stopped. `client` is used to read objects after own writes whose outcome is unknown.
 
-    The first source has the objects that the keys are about: one that can not be reconciled is complained of there.
+    The first source caches the objects that the keys name: an object that cannot be reconciled is reported there.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Controller(Generic[K]):
         self._syncing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Until `stop`; then what is being worked on is finished first."""
+        """Run until `stop`; keys that are being processed are finished first."""
         subscriptions = [source.cache.subscribe(self._enqueue(source)) for source in self._sources]
         try:
             async with asyncio.TaskGroup() as group:
@@ -159,7 +159,7 @@ class Controller(Generic[K]):
                 assert_never(policy)
 
     def _retry_now(self, key: K) -> None:
-        """At once, but a key that keeps failing waits as well."""
+        """Requeue without delay, but with backoff once the key keeps failing."""
         if self.queue.failures(key) < _QUICK_RETRIES:
             self.queue.retry_at_once(key)
         else:

@@ -1,6 +1,6 @@
-"""What was seen when nothing was left to do: where the same is seen again, nothing is to be done again.
+"""Remembers the inputs of reconciles that found nothing to do, so that the same inputs are not expanded again.
 
-Never takes a word for it: every part of the sight is compared, and a time that was named is kept.
+All inputs are compared, never a hash or a version of the object alone, and a requested requeue time still applies.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from spinney.api.changes import ChangeSet
 from spinney.drive.client.paths import Key
 
 Inputs = tuple[object, ...]
-"""All that the expansion of an object follows from, but for the time; empty where that cannot be said."""
+"""Everything but the time that the expansion of an object depends on; empty if it cannot be listed (no caching)."""
 
 ReadInputs = Callable[[Key], Inputs]
 
@@ -21,14 +21,14 @@ def no_inputs(key: Key) -> Inputs:
 
 
 class ReconcileCache:
-    """The objects at rest, by key."""
+    """Inputs and results of the objects that need no changes, by key."""
 
     def __init__(self, read_inputs: ReadInputs) -> None:
         self._read_inputs = read_inputs
         self._known: dict[Key, tuple[Inputs, ChangeSet]] = {}
 
     def expansion(self, key: Key, now_s: float) -> ChangeSet | None:
-        """The expansion of an object that is at rest; None if it may not be."""
+        """The cached expansion; None if there is none, the inputs differ or its requeue time has come."""
         known = self._known.get(key)
         if known is None:
             return None
@@ -39,6 +39,6 @@ class ReconcileCache:
         return expansion
 
     def note(self, key: Key, expansion: ChangeSet) -> None:
-        """What followed from what is seen now."""
+        """Store the expansion with its current inputs, if it holds no changes."""
         if not expansion.changes and (inputs := self._read_inputs(key)):
             self._known[key] = (inputs, expansion)

@@ -1,6 +1,6 @@
-"""Tasks of a role that begin again when they fail of our own fault: a role ends on purpose, never by an accident.
+"""Restarts the tasks of a role that fail by a bug of ours: a role ends on purpose, never by accident.
 
-What ends a role on purpose passes: it was cancelled, it lost its leadership, the server refused it.
+Errors that end a role on purpose pass through: it was cancelled, it lost its leadership, the server refused it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def restart_on_error(task: Callable[[], Awaitable[None]], name: str) -> None:
-    """Until it ends well or on purpose."""
+    """Run the task until it returns, is cancelled or raises a `ClientError`."""
     while True:
         try:
             return await task()

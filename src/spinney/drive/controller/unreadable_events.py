@@ -1,7 +1,6 @@
-"""Warning events on objects that a role can not read: few, and never in the way of anything else.
+"""Warning events on objects that a role cannot decode; best effort, never delaying other work.
 
-A courtesy: at most one in a second, at most one in ten minutes about the same object, and one that can not be written
-is lost.
+At most one event a second and one in ten minutes for the same object; an event that cannot be written is dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _Subject = tuple[ResourcePath, str]
 
 
 class UnreadableEvents:
-    """`run` it. `role` is who complains."""
+    """Start it with `run`. `role` is the reporting component of the events."""
 
     def __init__(self, unreadable: Unreadable, door: Door, clock: Clock, role: str) -> None:
         self._status_client = StatusClient(door, clock, role)
@@ -44,7 +43,7 @@ class UnreadableEvents:
         unreadable.listen(self._note)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write queued events until cancelled."""
         while True:
             await self._wake.wait()
             while self._waiting:
@@ -98,6 +97,6 @@ _KINDS = {
 
 
 def kind_of(resource: ResourcePath) -> str:
-    """The kind of a resource that we watch; of others the plural says enough."""
+    """The kind of a resource that we watch; for other resources it is derived from the plural."""
     plural = resource.plural
     return _KINDS.get(plural) or plural.removesuffix("s").capitalize()

@@ -1,7 +1,7 @@
-"""Work to do, by key: each key once, by one worker at a time, in the order it came.
+"""A work queue of keys as in client-go: each key once, handled by one worker at a time, first in first out.
 
-Holds keys, never events: whoever takes a key looks at the world as it is then. Never loses a key that is added while
-it is worked on: it comes again afterwards.
+Holds keys, never events: the worker that takes a key reads the current state. A key that is added while it is being
+processed is never lost: it is queued again afterwards.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from spinney.drive.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 
-_SLACK = 1000  # delays that have ended otherwise, kept until they would have ended
+_SLACK = 1000  # superseded delays that may stay in the heap before it is rebuilt
 
 
 class QueueClosed(Exception):
-    """No more keys will be handed out."""
+    """The queue is closed: it hands out no more keys."""
 
 
 class QueueMeter(Protocol):
-    """Is told what happens, for metrics."""
+    """Receives queue measurements, for metrics."""
 
     def waiting(self, depth: int) -> None: ...
 
@@ -52,9 +52,9 @@ class _NoMeter:
 
 
 class WorkQueue(Generic[K]):
-    """A key is in at most one place: waiting, delayed (and maybe also waiting), or being worked on.
+    """A key is in at most one state: ready, delayed (and maybe also ready), or being processed.
 
-    A delay ends when the key is taken: whoever takes it looks at everything, and says when to look again.
+    Taking a key cancels its delay: the worker reconciles everything about the key and returns the next requeue time.
     """
 
     def __init__(self, dice: Dice, *, backoff: Backoff | None = None, meter: QueueMeter | None = None) -> None:
@@ -75,19 +75,19 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """Keys waiting to be taken."""
+        """The number of keys that are ready to be taken."""
         return len(self._ready)
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is worked on; delayed keys do not count."""
+        """Whether no key is ready or being processed; delayed keys do not count."""
         return not self._ready and not self._working
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     def add(self, key: K) -> None:
-        """As soon as a worker is free. A key that waits already keeps its place."""
+        """Queue the key for the next free worker. A key that is queued already keeps its position."""
         if self._closed or key in self._since:
             return
         if key in self._working:
@@ -99,7 +99,7 @@ class WorkQueue(Generic[K]):
         self._wake_one()
 
     def add_after(self, key: K, delay_s: float) -> None:
-        """After a while. Of several times for one key the earliest counts."""
+        """Queue the key after a delay. Of several delays for one key the earliest applies."""
         if self._closed:
             return
         if delay_s <= 0:
@@ -116,24 +116,24 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     def retry(self, key: K, at_least_s: float = 0.0) -> None:
-        """After a delay that grows with each failure of the key."""
+        """Queue the key after a backoff that grows with each failure of the key, at least `at_least_s`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._meter.retried()
         self.add_after(key, max(at_least_s, self._backoff.delay_s(failures, self._dice)))
 
     def retry_at_once(self, key: K) -> None:
-        """Without delay, but counted as a failure."""
+        """Queue the key without delay, but count a failure."""
         self._failures[key] = self._failures.get(key, 0) + 1
         self._meter.retried()
         self.add(key)
 
     def forget(self, key: K) -> None:
-        """The key went well: its next failure is its first."""
+        """The key succeeded: reset its failure count and so its backoff."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The key that waits longest. `done` must follow. Raises `QueueClosed`."""
+        """Take the key that has waited longest; the caller must call `done`. Raises `QueueClosed`."""
         while not self._ready:
             if self._closed:
                 raise QueueClosed
@@ -156,13 +156,13 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The worker has finished with the key, well or not."""
+        """The worker has finished with the key, successfully or not."""
         self._meter.finished(_now() - self._working.pop(key))
         if self._again.pop(key, self) is None:
             self.add(key)
 
     def close(self) -> None:
-        """Hand out nothing more; what is being worked on may finish."""
+        """Hand out no more keys; keys being processed may finish."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""What the Dynamo part looks at. It never reads a ClusterTopology (D7)."""
+"""The caches of the Dynamo controller. It never reads a ClusterTopology (D7)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _QUEUES = resource_of(Queue)
 
 
 class DynamoCaches:
-    """Children of sets are found by the label that names their set."""
+    """Caches by kind; children of PodCliqueSets are found by the label that names their set."""
 
     def __init__(self, caches: SharedCaches, settings: DynamoSettings) -> None:
         self._settings = settings
@@ -105,7 +105,7 @@ def _is_owned(live: Json, uid: str) -> bool:
 
 
 def deployment_of(live: Json) -> list[Key]:
-    """The key of the deployment that owns a set."""
+    """The key of the DynamoGraphDeployment that owns a PodCliqueSet."""
     owners = live["metadata"].get("ownerReferences") or ()
     namespace = live["metadata"]["namespace"]
     return [(namespace, one["name"]) for one in owners if one.get("kind") == DEPLOYMENTS.kind]

@@ -1,4 +1,4 @@
-"""The Dynamo part: one controller over its views, until it is stopped."""
+"""The Dynamo role: one controller for DynamoGraphDeployments over its caches, until it is stopped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Dynamo:
-    """`run` it. `ready` is set once its views are synced; `may_write` is asked before each write."""
+    """Start it with `run`. `ready` is set once the caches are synced; `may_write` is called before each write."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Dynamo:
         self._refused: dict[Key, str] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         self._views = DynamoCaches(self._caches, self._settings)
         controller = self._controller()
         async with asyncio.TaskGroup() as group:
@@ -95,7 +95,7 @@ class Dynamo:
         return Done() if whole else RequeueAfter(_GATHER_S)
 
     async def _report_refusal(self, key: Key, refusals: list[Refusal]) -> None:
-        """D13: what became of the set is on the deployment."""
+        """D13: a refusal of the PodCliqueSet is reported on the deployment."""
         about = [each for each in refusals if each.change.target.resource == PODCLIQUESETS]
         if not about:
             return
@@ -107,7 +107,7 @@ class Dynamo:
         _note(told)
 
     def _expanded(self, key: Key) -> ChangeSet:
-        """What the last attempt came to is told until another one comes to something else."""
+        """The expansion; the refusal of the last attempt is reported until another attempt has a different result."""
         found = self._views.deployments.get(key)
         if found is None:
             self._refused.pop(key, None)
@@ -120,7 +120,7 @@ class Dynamo:
         return deployment_of(above) if above is not None else []
 
     def _of_queue(self, change: Change[Any]) -> Iterable[Key]:
-        """A queue that comes or goes may be what any deployment waits for."""
+        """Any deployment may wait for a queue, so a created or deleted queue enqueues all of them."""
         came_or_went = change.old is None or change.new is None
         return self._views.deployments.keys() if came_or_went else []
 
@@ -137,7 +137,7 @@ def _of_accessory(change: Change[Any]) -> Iterable[Key]:
 
 
 def _note(expansion: ChangeSet) -> None:
-    """D10: what users are told about topology is in the log as well."""
+    """D10: events about topology are logged as well."""
     for change in expansion.changes:
         if isinstance(change, EmitEvent):
             log = _log.warning if change.warning else _log.info

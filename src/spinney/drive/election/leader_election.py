@@ -1,8 +1,8 @@
-"""Who leads: one Lease, taken and kept by compare-and-swap, with an epoch that is counted on that Lease alone.
+"""Leader election: one Lease, acquired and renewed by compare-and-swap, with an epoch that is counted on that Lease.
 
-A lease does not exclude two leaders: clocks stop, processes pause. It says when to stop starting work; what excludes
-the loser's writes is the epoch in what it writes. Other processes' clocks are never compared with ours: a holder is
-dead when we, by our own clock, have seen no sign of life for as long as it promised to give one.
+A lease alone does not exclude two leaders: clocks stop, processes pause. It says when to stop starting work; the writes
+of a former leader are fenced by the epoch that they carry. Clocks of other processes are never compared with ours: a
+holder is considered dead when, by our own clock, the lease has not changed for the lease duration.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _A_MOMENT_S = 0.001
 _WATCH_S = 240
 _WATCH_SPREAD_S = 60
 _END_S = 10.0
-"""The work of a term that was lost has so long to end."""
+"""The time that the work of a lost term has to end after it was cancelled."""
 
 _log = structlog.get_logger(__name__)
 
 
 class LeadershipLost(ClientError):
-    """We may no longer lead: start no more work."""
+    """We are no longer the leader: start no more work."""
 
     policy = Policy.TELL_USER
 
 
 class WorkDidNotEnd(ClientError):
-    """The work of a lost term goes on although it was cancelled: only the end of the process ends it."""
+    """The work of a lost term continues although it was cancelled: the process has to exit."""
 
     policy = Policy.OUR_BUG
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """How long a lease is good for, when its holder gives up renewing, and how often everybody tries."""
+    """Lease duration, the deadline after which the holder gives up renewing, and the retry interval."""
 
     duration_s: int = 15
     renew_deadline_s: float = 10.0
@@ -90,11 +90,11 @@ _READ = msgspec.json.Decoder(_Lease)
 
 
 class Leadership:
-    """Held until a moment that renewals push forward. `check` is what the door asks before each write.
+    """Leadership until a deadline that renewals extend. The door calls `check` before each write.
 
-    `lease_uid` and `epoch` together name the term: epochs of another Lease are not comparable. `confirmed_at`: when the
-    renewal was asked for by which the server last said that it is ours. Renewed by one thread and asked by another:
-    both only read or replace single numbers.
+    `lease_uid` and `epoch` together name the term: epochs of another Lease are not comparable. `confirmed_at` is when
+    the last successful renewal was requested. Renewed by one thread and read by another: both only read or replace
+    single numbers, so no lock is needed.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Leadership:
 
 Elect = Callable[[], Awaitable[Leadership]]
 RunOn = Callable[[Coroutine[Any, Any, Any]], Awaitable[Any]]
-"""Runs what takes and keeps the lease: here, or in a thread of its own."""
+"""Runs the coroutine that acquires and renews the lease: on the current loop, or in a thread of its own."""
 
 
 async def _here(work: Coroutine[Any, Any, Any]) -> Any:
@@ -134,9 +134,9 @@ async def _here(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 class Election:
-    """One candidate. `identity` is unique to the process; `stuck` says why it must not lead, empty if it may.
+    """One candidate. `identity` is unique to the process; `stuck` returns why it must not lead, empty if it may.
 
-    With `watches` a candidate is told of changes of the Lease; without, or where it may not watch, it polls.
+    With `watches` the candidate watches the Lease; without it, or where watching is forbidden, it polls.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Election:
         self._seen: _Lease | None = None
         self._seen_at = 0.0
         self._highest_epoch = 0
-        self._led_until: float | None = None  # somebody is known to lead, or to have led, until then
+        self._led_until: float | None = None  # until when a leader is known to hold, or to have held, the lease
         self._problem = ""
         self._is_watched = False
         self._leadership: Leadership | None = None
@@ -176,7 +176,7 @@ class Election:
         return self._leadership is not None and self._leadership.holds()
 
     def trouble(self) -> str:
-        """Why nobody leads; empty while somebody visibly does, and for the duration of a lease after that."""
+        """Why there is no leader; empty while there visibly is one, and for one lease duration after that."""
         if self.leads:
             return ""
         if self._led_until is None:
@@ -196,8 +196,8 @@ class Election:
         await self.campaign(work)
 
     async def campaign(self, work: Callable[[Elect], Awaitable[None]]) -> None:
-        """Work that asks to be elected when it is prepared, until it is done. Raises `LeadershipLost` when it is lost:
-        nothing of the term runs any more then, and one may stand again.
+        """Run work that calls `elect` once it is prepared, until it is done. Raises `LeadershipLost` when leadership is
+        lost: all work of the term has ended then, and the caller may campaign again.
         """
         elected: asyncio.Future[Leadership] = asyncio.get_running_loop().create_future()
         wanted = asyncio.Event()
@@ -223,7 +223,7 @@ class Election:
         _raise_what_ended(tasks)
 
     async def _hold(self, elected: asyncio.Future[Leadership]) -> None:
-        """Take the lease and keep it. Whoever waits to be elected is told, and not waited for: it may be busy."""
+        """Acquire the lease and renew it. The waiting work is notified but not waited for, since it may be busy."""
         leadership, loop = await self.acquire(), elected.get_loop()
         if loop is asyncio.get_running_loop():
             _tell(elected, leadership)
@@ -232,7 +232,7 @@ class Election:
         await self.keep(leadership)
 
     async def acquire(self) -> Leadership:
-        """Try until the lease is ours."""
+        """Try until we hold the lease."""
         changed, following = asyncio.Event(), None
         try:
             while True:
@@ -257,7 +257,7 @@ class Election:
         return self._leadership
 
     async def _wait_for_a_chance(self, changed: asyncio.Event) -> None:
-        """Until the lease is free or its holder's time is over; where it is not watched, until the next look."""
+        """Wait until the lease is free or expired; where it is not watched, until the next poll."""
         retry_s = self._lease_settings.retry_s * (0.75 + 0.5 * self._dice.random())
         while True:
             changed.clear()
@@ -270,13 +270,13 @@ class Election:
                 return
 
     def _free_in_s(self) -> float:
-        """When the holder's time is over if no change is told; 0: nobody tells, or it is free already."""
+        """Seconds until the lease expires without a renewal; 0: it is not watched, or it is free already."""
         if not self._is_watched or self._seen is None or self._is_free(self._seen):
             return 0.0
         return self._seen_at + self._promised_s(self._seen) - self._clock.monotonic() + _A_MOMENT_S
 
     async def _try_to_acquire(self) -> _Lease | None:
-        """The lease, if it is free or its holder dead, and nobody else was quicker."""
+        """The lease, if it was free or expired and we won the compare-and-swap."""
         try:
             lease = await self._look()
             if not (self._is_free(lease) if lease is not None else self._is_over()):
@@ -294,13 +294,13 @@ class Election:
         return self._seen if self._took(outcome) else None
 
     def _settled(self, problem: str) -> None:
-        """What keeps everybody from leading is told once, and again when it is another thing."""
+        """Log a problem that prevents any leader once, and again when it becomes another problem."""
         if problem and problem != self._problem:
             _log.warning("election: nobody can lead", lease=str(self._ref), problem=problem)
         self._problem = problem
 
     def _uncountable(self, lease: _Lease | None) -> str:
-        """An epoch that cannot be counted up would be refused by the server, or be older than what is recorded."""
+        """Why the epoch cannot be incremented: the server would refuse it, or it would be older than recorded ones."""
         found = (lease.spec.lease_transitions or 0) if lease is not None else 0
         if 0 <= found < LAST_EPOCH:
             return ""
@@ -318,7 +318,7 @@ class Election:
     # Looking
 
     async def _look(self) -> _Lease | None:
-        """The lease as it is, with the time by our clock at which it last changed."""
+        """Read the lease and note the time by our clock at which it last changed."""
         try:
             lease = await self._client.get(self._ref, _Lease)
         except NotFound:
@@ -330,7 +330,7 @@ class Election:
         return lease
 
     def _note(self, lease: _Lease) -> None:
-        """An answer may come later than what a watch tells, and is older then."""
+        """Record the lease, unless it is older than what the watch has already delivered."""
         if self._seen is not None and _is_older(lease.metadata, self._seen.metadata):
             return
         if self._seen is None or self._seen.metadata != lease.metadata:
@@ -345,19 +345,19 @@ class Election:
         return lease.spec.lease_duration_seconds or self._lease_settings.duration_s
 
     def _is_free(self, lease: _Lease) -> bool:
-        """A lease in our own name is free to us: we took it and the answer was lost, for nobody else is called so."""
+        """A lease with our own (unique) identity is free to us: we acquired it and the answer was lost."""
         if lease.spec.holder_identity in (None, "", self._identity):
             return True
         return self._clock.monotonic() - self._seen_at > self._promised_s(lease)
 
     def _is_over(self) -> bool:
-        """A lease that was deleted leaves its last holder the time that it may believe to have."""
+        """After the Lease was deleted, wait until its last holder must have noticed that it expired."""
         return self._led_until is None or self._clock.monotonic() >= self._led_until
 
     # Watching
 
     async def _follow(self, changed: asyncio.Event) -> None:
-        """Tell of the changes of the lease. Where it cannot be watched nobody tells, and it is polled."""
+        """Set `changed` on every change of the lease. Where it cannot be watched, the caller polls."""
         while self._watches:
             if self._seen is not None:
                 try:
@@ -394,7 +394,7 @@ class Election:
     # Keeping
 
     async def keep(self, leadership: Leadership) -> None:
-        """Renew until we cannot, and raise `LeadershipLost` then; a renewal counts from the moment it was asked for."""
+        """Renew until that fails, then raise `LeadershipLost`; a renewal counts from the moment it was requested."""
         while True:
             await asyncio.sleep(self._lease_settings.retry_s)
             began = self._clock.monotonic()
@@ -415,7 +415,7 @@ class Election:
             leadership.check()
 
     async def _give_up_if_stuck(self, leadership: Leadership) -> None:
-        """A lease that is renewed while nothing is done would keep everybody else from doing it."""
+        """Release the lease if the main loop is stuck: renewing it would keep other candidates from doing the work."""
         problem = self._stuck()
         if problem:
             leadership.end()
@@ -429,7 +429,7 @@ class Election:
         self._problem = problem
 
     async def _renew(self, epoch: int) -> bool:
-        """True if renewed, False if it may work next time. Raises `LeadershipLost` if another one holds it."""
+        """True if renewed, False if it may succeed next time. Raises `LeadershipLost` if another candidate holds it."""
         if self._seen is None or not self._is_ours(self._seen, epoch):
             lease = await self._look()
             if lease is None or not self._is_ours(lease, epoch):
@@ -445,7 +445,7 @@ class Election:
         return False
 
     async def _release(self) -> None:
-        """Let the next one in at once instead of after the lease's duration. A renewal may have been under way."""
+        """Release the lease, so that the next candidate need not wait for its expiry. A renewal may be in flight."""
         with suppress(ClientError, TimeoutError):
             async with asyncio.timeout(_RELEASE_S):
                 if self._seen is not None and await self._let_go(self._seen):
@@ -502,7 +502,7 @@ async def _awaited(work: Awaitable[None]) -> None:
 
 
 def _begun(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """A task whose error is looked at, also where whoever waits for it is called off or has given it up."""
+    """A task whose exception is always retrieved, also if its waiter was cancelled."""
     task = asyncio.create_task(work, name=name)
     task.add_done_callback(_look_at)
     return task
@@ -518,7 +518,7 @@ def _look_at(task: asyncio.Task[None]) -> None:
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel and wait; work that does not end may not be left behind unseen."""
+    """Cancel the tasks and wait for them; raises if one does not end in time."""
     for task in tasks:
         task.cancel()
     _, left = await asyncio.wait(tasks, timeout=_END_S)
@@ -527,7 +527,7 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
 
 
 def _raise_what_ended(tasks: list[asyncio.Task[None]]) -> None:
-    """What went wrong, if anything did; a term that was lost wins over what followed from it."""
+    """Raise what went wrong, if anything; `LeadershipLost` takes precedence over errors that it caused."""
     errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
     leaves = [leaf for error in errors for leaf in _leaves(error)]
     lost = next((leaf for leaf in leaves if isinstance(leaf, LeadershipLost)), None)

@@ -1,6 +1,6 @@
-"""A thread with a loop of its own, for what must go on while the main loop is busy: the renewal of a lease, probes.
+"""A thread with an event loop of its own, for work that must run while the main loop is busy: lease renewal, probes.
 
-Never shares a connection with the main loop. What the two tell each other is a number that one of them writes.
+Never shares a connection with the main loop. The two share only single numbers that one of them writes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from spinney.api.clock import Clock
 
 STUCK_S = 15.0
-"""A main loop that has not run for so long is stuck: whoever leads with it gives up its lease."""
+"""A main loop that has not run for this long is stuck: the leader gives up its lease."""
 _BEAT_S = 0.25
 _STOP_S = 10.0
 
@@ -36,20 +36,20 @@ class Heartbeat:
             await asyncio.sleep(_BEAT_S)
 
     def stuck(self) -> str:
-        """What is wrong; empty if the main loop runs. May be asked by any thread."""
+        """Why the main loop is considered stuck; empty if it runs. May be called from any thread."""
         silent_s = self._clock.monotonic() - self._last
         return f"the main loop has not run for {silent_s:.0f} s" if silent_s > self._stuck_s else ""
 
 
 class LoopThread:
-    """Runs coroutines for another loop. What it opened is closed in it."""
+    """Runs coroutines for another loop. Resources opened in this loop are closed in it."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work that is done in the thread; cancelled with whoever waits for it."""
+        """Run a coroutine in the thread and return its result; cancelled when the caller is cancelled."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class LoopThread:
 
 @asynccontextmanager
 async def loop_thread(name: str, *closing: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[LoopThread]:
-    """A thread while it lasts; `closing` is done in it at the end."""
+    """A running thread as a context manager; `closing` is run in it at the end."""
     thread = LoopThread(name)
     thread.start()
     try:
@@ -79,7 +79,7 @@ async def loop_thread(name: str, *closing: Callable[[], Coroutine[Any, Any, None
 
 
 async def _ended() -> None:
-    """Whatever nobody waits for any more is over."""
+    """Cancel all remaining tasks of the loop and wait for them."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

@@ -1,1 +1,1 @@
-"""The pod-grouper: pods become members of the PodGroups that their owners ask for."""
+"""The pod-grouper: assigns pods to the PodGroups that their owners ask for."""

@@ -1,6 +1,6 @@
-"""What the pod-grouper looks at.
+"""The pod-grouper's caches.
 
-Every view has to be asked for before the caches run.
+Every cache has to be requested before the shared caches run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NEEDED = tuple(resource_of(kind) for kind in (PodGroup, Queue, Topology))
 
 
 class GrouperCaches:
-    """The caches, by what they hold."""
+    """The caches by kind."""
 
     def __init__(self, caches: SharedCaches, optional_caches: OptionalCaches, settings: GrouperSettings) -> None:
         names = settings.scheduler_names
@@ -78,7 +78,7 @@ class GrouperCaches:
 
 
 def owner_uid(pod: Pod) -> str:
-    """The uid of the nearest owner; empty for a pod without one."""
+    """The uid of the controller, else of the first owner reference; empty for a pod without an owner."""
     found = pod.metadata.controller or next(iter(pod.metadata.owner_references), None)
     return found.uid if found is not None else ""
 

@@ -1,4 +1,4 @@
-"""The pod-grouper: default queues first, then its controller over shared views, until it is stopped."""
+"""The pod-grouper: keeps the default queues and runs the pod controller over shared caches, until it is stopped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OURS = (DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE)
 
 
 class Grouper:
-    """`run` it. `ready` is set once its views are synced; `may_write` is asked before each write."""
+    """Start it with `run`. `ready` is set once the caches are synced; `may_write` is called before each write."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Grouper:
         self._queues = self._queue_keeper()
 
     async def run(self) -> None:
-        """Until cancelled. Begins when the server has our kinds: they may be applied after us."""
+        """Run until cancelled. Waits for the server to serve our kinds: the CRDs may be applied after we start."""
         await until_served(self._client, [path_of(resource) for resource in NEEDED])
         await self._latecomers.refresh()
         async with asyncio.TaskGroup() as group:
@@ -73,7 +73,7 @@ class Grouper:
             self.ready.set()
 
     def _queue_keeper(self) -> Controller[str]:
-        """The default queues are made at the start, and again should they go."""
+        """A controller that creates the default queues at start-up and again when one is deleted."""
         queues = self._views.queues
 
         async def reconcile(key: str) -> Result:

@@ -1,6 +1,6 @@
-"""Which pod looks again at owners that nobody watches: one for each owner, the more rarely the longer nothing changes.
+"""Polling of owners that no cache watches: one pod polls for each owner, less often the longer nothing changes.
 
-So a correction is seen soon, and a thousand waiting pods cost no more than one.
+So a corrected owner is noticed soon, and a thousand waiting pods cost no more reads than one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from spinney.drive.grouper.owner_resolver import FRESH_S
 
 @dataclass(frozen=True, slots=True)
 class PollInterval:
-    """From the first look to the slowest."""
+    """The first delay between polls, its growth factor and its limit."""
 
     first_s: float
     growth: float
@@ -34,20 +34,20 @@ class _Poll:
 
 @dataclass(frozen=True, slots=True)
 class PollDecision:
-    """Look again after a while, if at all; `changed`: the owners are not what they were."""
+    """When to poll again (None: not at all), and whether the owners have changed since the last poll."""
 
     after_s: float | None = None
     changed: bool = False
 
 
 class OwnerPoller:
-    """One looker for each nearest owner."""
+    """Elects one polling pod for each nearest owner."""
 
     def __init__(self) -> None:
         self._polls: dict[str, _Poll] = {}
 
     def next_poll(self, key: Key, chain: OwnerChain, interval: PollInterval) -> PollDecision:
-        """What a waiting pod has to do about its owners; a pod without owners has nothing to look at."""
+        """When a waiting pod polls its owners; never without owners or while another pod polls the same owner."""
         if chain.is_bare:
             return PollDecision()
         uid, versions = chain.owners[0].uid, _versions(chain)
@@ -60,7 +60,7 @@ class OwnerPoller:
         return PollDecision(after_s, changed)
 
     def leave(self, key: Key, uid: str) -> bool:
-        """A pod that need not look any more; whether it was the one that did."""
+        """The pod stops polling; returns whether it was the polling pod of this owner."""
         look = self._polls.get(uid)
         if look is None or look.key != key:
             return False

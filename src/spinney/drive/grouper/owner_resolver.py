@@ -1,6 +1,6 @@
-"""From a pod up to the object that its user wrote, read from the server; many pods of one owner cost one walk.
+"""Walks from a pod up its owner references to the object that the user created; pods of one owner share one walk.
 
-Never caches an owner for longer than a moment: what is decided on it is decided on how it is.
+Owners are read from the server and never cached for longer than `FRESH_S`, so that decisions use their current state.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _GROVE = "grove.io"
 
 
 class Expired(Exception):
-    """An owner is gone, or another object has its name: the garbage collector will come for the pod."""
+    """An owner is gone, or another object has its name: the garbage collector is going to delete the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was read, and when; None is an owner that we may not see."""
+    """An owner as it was read, and when; None for an owner that we are not allowed to read."""
 
     at_s: float
     owner: Owner | None
 
 
 class OwnerResolver:
-    """Reads with the client; `clock` says what is fresh."""
+    """Reads owners with the client; `clock` decides which cached reads are still fresh."""
 
     def __init__(self, client: ApiClient, clock: Clock) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class OwnerResolver:
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def chain(self, pod: Pod) -> OwnerChain:
-        """The pod with its owners. Raises `Expired`, or a mistake where nobody can say who the owner is."""
+        """The pod with its owners. Raises `Expired`, or an `InvalidFieldError` if the owner cannot be determined."""
         references = pod.metadata.owner_references
         reference = pod.metadata.controller or (references[0] if references else None)
         owners: list[Owner] = []
@@ -72,14 +72,14 @@ class OwnerResolver:
         return chain_of(pod, tuple(owners), await self._gang(pod, owners), hidden)
 
     def forget_gang(self, pod: Pod) -> None:
-        """The gang of a pod is read anew: it may have been changed for this very pod."""
+        """Drop the cached PodGang of a pod: it may have been changed because of this pod."""
         self._known.pop(_gang_key(pod), None)
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> Owner | None:
         return await self._fresh(reference.uid, lambda: self._read(reference, namespace))
 
     async def _fresh(self, key: str, read: Callable[[], Awaitable[Owner | None]]) -> Owner | None:
-        """What is known, if it is fresh; whoever asks meanwhile waits for the one that reads."""
+        """The cached owner while it is fresh, else a new read; concurrent callers wait for the read in flight."""
         async with self._reading.setdefault(key, asyncio.Lock()):
             known = self._known.get(key)
             if known is None or self._clock.monotonic() - known.at_s >= FRESH_S:
@@ -88,7 +88,7 @@ class OwnerResolver:
             return known.owner
 
     async def _read(self, reference: OwnerReference, namespace: str) -> Owner | None:
-        """None where we may not look, or the kind is not served any more."""
+        """None if reading is forbidden or the kind is no longer served."""
         path = await self._path_of(reference.api_version, reference.kind)
         if path is None:
             return None
@@ -105,7 +105,7 @@ class OwnerResolver:
         return found
 
     async def _gang(self, pod: Pod, owners: list[Owner]) -> Owner | None:
-        """The PodGang that a pod of Grove's names."""
+        """The PodGang that a Grove pod names in its label."""
         name, namespace = pod.metadata.labels.get(PODGANG), pod.metadata.namespace
         if not name or not any(owner.group == _GROVE for owner in owners):
             return None
@@ -120,7 +120,7 @@ class OwnerResolver:
         return _as_owner(body, path.api_version, PodGang.KIND)
 
     async def _path_of(self, api_version: str, kind: str) -> ResourcePath | None:
-        """Where a kind is served, as the server tells."""
+        """The resource path of a kind, from the server's discovery."""
         now = self._clock.monotonic()
         known = self._kinds.get(api_version)
         if known is None or now - known[0] >= (_KINDS_FRESH_S if kind in known[1] else FRESH_S):
@@ -140,7 +140,7 @@ class OwnerResolver:
         }
 
     def _remember(self, key: str, known: _Known) -> None:
-        """What is old goes: the oldest are the first."""
+        """Store a read; beyond the limit the oldest entries are dropped first."""
         self._known.pop(key, None)
         self._known[key] = known
         while len(self._known) > _REMEMBERED:
@@ -169,7 +169,7 @@ def _gang_key(pod: Pod) -> str:
 
 
 def _above(owner: Owner) -> OwnerReference | None:
-    """The one owner of an owner."""
+    """The controller of an owner, or its only owner reference."""
     references = owner.body["metadata"].get("ownerReferences") or []
     if len(references) > 1:
         names = [f"{each['kind']} {each['name']}" for each in references]

@@ -1,4 +1,4 @@
-"""The controller of the pod-grouper: a pod becomes a member of the group that its owner asks for."""
+"""The pod controller of the pod-grouper: assigns a pod to the PodGroup that its owner asks for."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PodReconciler:
     _owner_poller: OwnerPoller = field(default_factory=OwnerPoller)
     _expired: set[Key] = field(default_factory=set)
     _left: dict[Key, Key] = field(default_factory=dict)
-    """The group that a pod was in before, until somebody has looked at what is left of it."""
+    """The PodGroup that a pod was in before, until the pod's next reconcile has checked whether members remain."""
     _writing: WeakValueDictionary[Key, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def reconcile(self, key: Key) -> Result:
@@ -80,7 +80,7 @@ class PodReconciler:
         return await self._join(chain, answer)
 
     async def _ask(self, pod: Pod) -> tuple[OwnerChain, Answer]:
-        """The answer to a pod. What is wrong with a gang is looked at twice: it changes with its pods."""
+        """The grouping of a pod. An error in a Grove gang is checked again with a fresh read of the PodGang."""
         chain = await self.owner_resolver.chain(pod)
         answer = group(chain, self.views.lookups, self.settings)
         if isinstance(answer, UserError) and PODGANG in pod.metadata.labels:
@@ -90,7 +90,9 @@ class PodReconciler:
         return chain, answer
 
     def _concerns(self, pod: Pod) -> bool:
-        """Ours, alive, and neither opted out nor placed by somebody else, nor settled for good."""
+        """Whether to reconcile a pod: of our scheduler, alive, not opted out; bound pods only as members of a group
+        that is not their own.
+        """
         metadata = pod.metadata
         if pod.spec.scheduler_name not in self.settings.scheduler_names or not pod.is_alive:
             return False
@@ -122,14 +124,14 @@ class PodReconciler:
         return self._poll_again(chain, PENDING)
 
     async def _refuse(self, chain: OwnerChain, wanted: DesiredPodGroup, error: ApiStatusError) -> Result:
-        """A PodGroup that the server will not have is told like a mistake, and tried again now and then."""
+        """A PodGroup that the server refuses is reported as a user error and retried at a slow interval."""
         if error.policy is not Policy.TELL_USER:
             raise error
         await self._block(chain, f"PodGroup {wanted.namespace}/{wanted.name} is refused: {error.status.message}")
         return RequeueAfter(MISTAKEN.slowest_s)
 
     async def _block(self, chain: OwnerChain, sentence: str) -> Result:
-        """Nobody is bothered about a pod that still waits for its gang to be written."""
+        """Report a user error on the pod, unless it is still gated because its PodGang has not been written yet."""
         pod = chain.pod
         if any(gate.name == GATE_PODGANG_PENDING for gate in pod.spec.scheduling_gates):
             return self._poll_again(chain, MISTAKEN)
@@ -139,7 +141,7 @@ class PodReconciler:
         return self._poll_again(chain, MISTAKEN)
 
     async def _expire(self, pod: Pod, why: str) -> Result:
-        """The garbage collector is given a moment before anybody is bothered."""
+        """The owner is gone: give the garbage collector a moment before an error is reported."""
         key = (pod.metadata.namespace, pod.metadata.name)
         if key in self._expired:
             await self.user_errors.block(pod, chain_of(pod).top, f"{pod.title}: metadata.ownerReferences: {why}", None)
@@ -159,7 +161,7 @@ class PodReconciler:
         return Done() if next_poll.after_s is None else RequeueAfter(next_poll.after_s)
 
     async def _shown(self, key: Key) -> None:
-        """Until the view shows what another worker has just written to the PodGroup."""
+        """Wait until the cache shows what another worker has just written to the PodGroup."""
         cache = self.views.podgroups
         pending = cache.expectations.pending.get(key)
         if pending is None:
@@ -173,7 +175,7 @@ class PodReconciler:
             raise StaleView(f"PodGroup {'/'.join(key)}: own write not seen") from None
 
     async def _clear_up(self, key: Key, pod: Pod | None) -> None:
-        """The group that a pod was in goes if it was the last one there, unless an owner may make more pods for it."""
+        """Delete the PodGroup that a pod has left if no member remains, unless its owner may create more pods."""
         named = self._left.pop(key, None)
         found = self.views.podgroups.get(named) if named is not None else None
         if named is None or found is None or self.views.lookups.members(*named):
@@ -188,7 +190,7 @@ class PodReconciler:
             self._leave(key, pod)
 
     def _leave(self, key: Key, pod: Pod) -> None:
-        """Another pod looks at the owners from now on."""
+        """Hand the polling of the owners over to another waiting pod."""
         uid = owner_uid(pod)
         if uid and self._owner_poller.leave(key, uid):
             waiting = [each for each in self.views.pods.by("owner", uid) if each.is_alive and not each.spec.node_name]
@@ -198,7 +200,7 @@ class PodReconciler:
     # Which pods a change concerns
 
     def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
-        """The pod itself. When one ends or goes, one of those that are left looks after the group."""
+        """The pod itself. When a pod ends or is deleted, a remaining pod of its group is enqueued as well."""
         old, new = change.old, change.new
         if old is not None and (new is None or (old.is_alive and not new.is_alive)):
             self._let_go(change.key, old)
@@ -210,14 +212,14 @@ class PodReconciler:
         return (change.key,)
 
     def _has_left(self, change: Change[Pod]) -> bool:
-        """Whether a pod is not in the group any more that it was in; that is noted."""
+        """Whether a pod has left its PodGroup; records the group for `_clear_up`."""
         before, after = _group_of(change.old), _group_of(change.new)
         if before and before != after:
             self._left[change.key] = (change.key[0], before)
         return change.key in self._left
 
     def of_podgroup(self, change: Change[PodGroup]) -> Iterable[Key]:
-        """A PodGroup that was taken away or changed by others is put right by one of its pods."""
+        """A PodGroup that others deleted or changed is restored through the reconcile of one of its pods."""
         old, new = change.old, change.new
         if old is None or (new is not None and _kept_part(old) == _kept_part(new)):
             return ()
@@ -225,7 +227,7 @@ class PodReconciler:
         return [(each.metadata.namespace, each.metadata.name) for each in members if each.is_alive][:1]
 
     def of_lookup(self, change: Change[Any]) -> Iterable[Key]:
-        """What was missing may be there now: whoever complained looks again."""
+        """A missing queue, topology or class may exist now: enqueue all pods with reported errors."""
         spec = getattr(change.old, "spec", None), getattr(change.new, "spec", None)
         if change.old is not None and change.new is not None and spec[0] == spec[1]:
             return ()
@@ -246,7 +248,7 @@ def _group_of(pod: Pod | None) -> str:
 
 
 def _is_same(old: Pod, new: Pod) -> bool:
-    """Whether nothing changed that a group depends on. Becoming a member changes nothing."""
+    """Whether nothing changed that the PodGroup depends on; the grouper's own subgroup label does not count."""
     before, after = old.metadata, new.metadata
     return (
         old.spec == new.spec
@@ -258,14 +260,16 @@ def _is_same(old: Pod, new: Pod) -> bool:
 
 
 def _without(found: dict[str, str], key: str, before: dict[str, str]) -> dict[str, str]:
-    """A map without a key that was not there before."""
+    """The map without `key`, if `key` was not there before."""
     if key in before or key not in found:
         return found
     return {each: value for each, value in found.items() if each != key}
 
 
 def _kept_part(podgroup: PodGroup) -> tuple[object, ...]:
-    """What is put right; who is said to lack members may need fewer by now, for nobody watches its owner."""
+    """The part whose change enqueues a pod. The stale mark counts: a gang that lacks members may need fewer by now,
+    and no cache watches its owner.
+    """
     metadata = podgroup.metadata
     is_stale = KAI_STALE_TIMESTAMP in metadata.annotations
     return podgroup.spec, metadata.labels, metadata.deletion_timestamp, is_stale

@@ -1,6 +1,6 @@
-"""Mistakes told and taken back: events where the user looks, and the condition of the pod.
+"""Reports and withdraws user errors: events on the owner and the pod, and the condition of the pod.
 
-Never tells the same twice; what the server shows already is not written again after a restart either.
+Never reports the same error twice; a condition that the object already has is not written again after a restart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Reported:
 
 
 class UserErrorReporter:
-    """What is wrong at present, by pod."""
+    """The current user errors, by pod."""
 
     def __init__(self, door: Door, change_applier: ChangeApplier, clock: Clock) -> None:
         self._door = door
@@ -49,14 +49,14 @@ class UserErrorReporter:
 
     @property
     def pods(self) -> list[Key]:
-        """The pods that something is wrong with."""
+        """The pods with a reported error."""
         return sorted(self._told)
 
     def forget(self, key: Key) -> None:
         self._told.pop(key, None)
 
     async def block(self, pod: Pod, top: Owner, sentence: str, podgroup: PodGroup | None) -> None:
-        """The pod stays without a group until this is put right."""
+        """Report an error that keeps the pod without a PodGroup until the user corrects it."""
         await self._tell(pod, top, (sentence,), podgroup, blocking=True)
         if podgroup is not None:
             await self._change_applier.carry_out(podgroup_condition(podgroup, sentence, self._clock.now()))
@@ -65,7 +65,7 @@ class UserErrorReporter:
             await self._put_status(pod, {"conditions": [condition]})
 
     async def warn(self, pod: Pod, top: Owner, sentences: tuple[str, ...], podgroup: PodGroup | None) -> None:
-        """The pod has its group, but its user should know this. Without sentences all is well."""
+        """Report warnings about a pod that has its PodGroup. Without sentences earlier errors are withdrawn."""
         if sentences:
             await self._tell(pod, top, sentences, podgroup, blocking=False)
         else:
@@ -76,7 +76,7 @@ class UserErrorReporter:
         await self.withdraw(pod)
 
     async def withdraw(self, pod: Pod) -> None:
-        """Take back what was said about a pod."""
+        """Remove the error condition of a pod."""
         if has_user_error(pod):
             await self._put_status(pod, {})
 
@@ -102,7 +102,7 @@ class UserErrorReporter:
             del self._owners[next(iter(self._owners))]
 
     async def _put_status(self, pod: Pod, status: dict[str, object]) -> None:
-        """Our part of a pod's status; what we no longer name goes."""
+        """Server-side apply of our part of a pod's status; fields that we no longer set are removed."""
         ref = path_of(PODS).ref(pod.metadata.name, pod.metadata.namespace)
         body = {"apiVersion": "v1", "kind": "Pod", "status": status}
         outcome: Outcome = await self._door.apply(ref, body, Precondition(pod.metadata.uid), subresource="status")

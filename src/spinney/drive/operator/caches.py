@@ -1,6 +1,6 @@
-"""What the operator looks at. Children are found by the uid of their owner and by labels, never by their names.
+"""The operator's caches. Children are found by the uid of their owner and by labels, never by their names.
 
-Every view has to be asked for before the caches run.
+Every cache has to be requested before the shared caches run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OURS = f"{APP_MANAGED_BY}={MANAGED_BY_OPERATOR}"
 
 
 class OperatorCaches:
-    """The caches, by what they hold. What the server does not have to know is looked at where it knows it."""
+    """The caches by kind. Kinds that the API server need not serve are cached only where it serves them."""
 
     def __init__(
         self, caches: SharedCaches, settings: Settings, has_claims: bool = True, has_compute_domains: bool = False
@@ -112,7 +112,7 @@ class OperatorCaches:
                 await cache.wait_synced()
 
     def revisions(self, podcliqueset: PodCliqueSet) -> Revisions:
-        """The revisions of a set; worked out once for each generation."""
+        """The revisions of a PodCliqueSet, computed once for each generation."""
         metadata = podcliqueset.metadata
         known = self._revisions.get(metadata.uid)
         if known is None or known[0] != metadata.generation:
@@ -121,21 +121,21 @@ class OperatorCaches:
         return known[1]
 
     def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """What a backend asked to see."""
+        """An object of a kind that a backend watches."""
         return self.foreign[resource].get((namespace, name))
 
     def cliques_of(self, podcliqueset: PodCliqueSet) -> list[PodClique]:
-        """The PodCliques of a set and of its groups."""
+        """The PodCliques of a PodCliqueSet and of its scaling groups."""
         owners = [podcliqueset.metadata.uid]
         owners += [group.metadata.uid for group in self.groups.by("owner", podcliqueset.metadata.uid)]
         return [clique for owner in owners for clique in self.cliques.by("owner", owner)]
 
     def pods_of(self, cliques: Iterable[PodClique]) -> dict[str, list[Pod]]:
-        """Their pods, by the uid of the PodClique."""
+        """The pods of the given PodCliques, by the uid of the PodClique."""
         return {clique.metadata.uid: self.pods.by("owner", clique.metadata.uid) for clique in cliques}
 
     def set_of(self, metadata: ObjectMeta) -> PodCliqueSet | None:
-        """The set that an object is part of, if it is really the set's or its group's."""
+        """The PodCliqueSet named by an object's label, if the set or one of its scaling groups really controls it."""
         found = self.sets.get((metadata.namespace, metadata.labels.get(APP_PART_OF, "")))
         owner = metadata.controller
         if found is None or owner is None:
@@ -149,12 +149,12 @@ class OperatorCaches:
         return found if above is not None and above.uid == found.metadata.uid else None
 
     def access_of(self, podcliqueset: PodCliqueSet) -> Access:
-        """What init containers of a set need, as far as it is there."""
+        """The ServiceAccount, Role and RoleBinding that init containers of a set need, as far as they exist."""
         uid = podcliqueset.metadata.uid
         return Access(*(_first(cache.by("owner", uid)) for cache in (self.accounts, self.roles, self.bindings)))
 
     def claims_of(self, owner: ObjectMeta) -> Claims:
-        """The claims of an owner, and where templates are found; none where the server knows no claims."""
+        """The ResourceClaims of an owner and a lookup of templates; both empty where the server serves no claims."""
         if self.claims is None or self.claim_templates is None:
             return (), lambda namespace, name: None
         templates = self.claim_templates
@@ -166,13 +166,13 @@ class OperatorCaches:
         return self.claims.by("owner", owner.uid), find
 
     def domains_of(self, namespace: str, podcliqueset: str) -> list[PartialObject]:
-        """The compute domains made for a set of this name, also for one that is gone."""
+        """The ComputeDomains created for a set of this name, also for a set that has been deleted."""
         if self.compute_domains is None:
             return []
         return self.compute_domains.by("set", label_key(namespace, podcliqueset))
 
     def _ours(self, resource: Resource, kind: type[T]) -> Cache[T]:
-        """Only what the operator made, by owner."""
+        """A cache of the objects that the operator created (managed-by label), indexed by owner."""
         selection = Selection(path_of(resource), labels=_OURS)
         return self._caches.cache(selection, kind, indexes={"owner": _owner})
 
@@ -186,7 +186,7 @@ def label_key(namespace: str, value: str) -> str:
 
 
 def set_key(metadata: ObjectMeta) -> list[Key]:
-    """The key of the set that an object is part of, by its label."""
+    """The key of the PodCliqueSet that an object belongs to, read from its part-of label."""
     name = metadata.labels.get(APP_PART_OF)
     return [(metadata.namespace, name)] if name else []
 

@@ -27,7 +27,7 @@ def controller(context: ReconcileContext) -> Controller[Key]:
         return clustertopology.expand(found, observed)
 
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
-        """A deletion waits for its users to go."""
+        """A topology that is being deleted waits until no set uses it, so every change of a set may release it."""
         return [] if same_wish(change) else views.topologies.keys()
 
     def of_node(change: Change[PartialObject]) -> Iterable[Key]:

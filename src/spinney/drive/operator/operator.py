@@ -1,4 +1,4 @@
-"""The operator: start-up first, then its controllers over shared views, until it is stopped."""
+"""The operator: start-up checks first, then its controllers over shared caches, until it is stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FIELD_MANAGER = "grove-operator"
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How many objects of a kind are worked on at a time."""
+    """How many objects of a kind are reconciled at a time (workers per controller)."""
 
     podcliqueset: int = 10
     podclique: int = 10
@@ -40,7 +40,7 @@ class Concurrency:
 
 
 class Operator:
-    """`run` it. `ready` is set once its views are synced; `may_write` is asked before each write."""
+    """Start it with `run`. `ready` is set once the caches are synced; `may_write` is called before each write."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Operator:
         self._complaints = UnreadableEvents(self.caches.unreadable, door, clock, FIELD_MANAGER)
 
     async def run(self) -> None:
-        """Until cancelled. Raises `StartUpFailed` if it cannot begin."""
+        """Run until cancelled. Raises `StartupFailed` if the start-up checks fail."""
         await served(self._client, self._settings)
         domains = await has_compute_domains(self._client, self._settings)
         await synchronise(self._client, self._change_applier, self._settings)

@@ -93,20 +93,20 @@ def _observed(context: ReconcileContext, found: PodClique, above: PodCliqueSet, 
 
 
 def _translation(context: ReconcileContext, above: PodCliqueSet, gang: PodGang | None) -> ResolvedTopology:
-    """The translation that the gang carries; before there is one, that of the set."""
+    """The topology that the PodGang is annotated with; before the PodGang exists, that of the set."""
     used = gang.metadata.annotations.get(TOPOLOGY_NAME, "") if gang is not None else ""
     name = used or effective_name(above, context.settings, scheduled=False)
     return resolve_topology(above, context.views.topologies.get(("", name)), name, context.settings)
 
 
 def _has_nodes(context: ReconcileContext, gang: PodGang) -> bool:
-    """Whether every group of the gang has its minimum of scheduled pods."""
+    """Whether every group of the gang has its minimum (`min_replicas`) of scheduled pods."""
     scheduled = {each.metadata.name: each.status.scheduled_replicas for each in context.members_of(gang)}
     return all(scheduled.get(group.name, 0) >= group.min_replicas for group in gang.spec.podgroups)
 
 
 def _new_name(prefix: str, dice: Dice) -> str:
-    """The prefix, cut if need be, and five characters that spell no words."""
+    """The prefix, truncated if needed, and five random characters that cannot form words."""
     bits, suffix = dice.getrandbits(40), ""
     for _ in range(5):
         bits, index = divmod(bits, len(_NAME_CHARACTERS))
@@ -115,7 +115,7 @@ def _new_name(prefix: str, dice: Dice) -> str:
 
 
 def _of_set(context: ReconcileContext, change: Change[PodCliqueSet]) -> Iterable[Key]:
-    """All PodCliques of a set whose wish changed; those of a replica whose turn has come."""
+    """All PodCliques of a set whose spec changed; otherwise those of replicas that the rolling update has reached."""
     if not same_wish(change):
         return [key_of(each.metadata) for each in context.views.cliques_of(either(change))]
     turns = _turns(change.new) - _turns(change.old)
@@ -129,7 +129,7 @@ def _turns(podcliqueset: PodCliqueSet | None) -> set[int]:
 
 
 def _of_gang(change: Change[PodGang]) -> Iterable[Key]:
-    """The members of a gang; its status concerns none of them."""
+    """The PodCliques of a gang; a change of its status alone enqueues none of them."""
     old, new = change.old, change.new
     if old is not None and new is not None and _told(old) == _told(new):
         return []
@@ -141,7 +141,7 @@ def _told(gang: PodGang) -> tuple[int, dict[str, str]]:
 
 
 def _of_base(context: ReconcileContext, change: Change[PodClique]) -> Iterable[Key]:
-    """The scaled gangs of a base gang wait for its PodCliques to have their nodes."""
+    """PodCliques of scaled gangs: they wait until the PodCliques of their base gang are scheduled."""
     old, new = change.old, change.new
     if new is None or (old is not None and old.status.scheduled_replicas == new.status.scheduled_replicas):
         return []

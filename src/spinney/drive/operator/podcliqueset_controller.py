@@ -90,7 +90,7 @@ def _only_status(change: Change[PodCliqueSet]) -> bool:
 
 
 def _counts_alike(change: Change[PodClique]) -> bool:
-    """Whether nothing changed that a set looks at: how many pods there are and wait is the PodClique's own affair."""
+    """Whether nothing changed that the PodCliqueSet reads; some pod counts matter to the PodClique only."""
     old, new = change.old, change.new
     if old is None or new is None or old.metadata.generation != new.metadata.generation:
         return False
@@ -107,5 +107,5 @@ def _counts_alike(change: Change[PodClique]) -> bool:
 
 
 def _comes_or_goes(change: Change[Pod]) -> bool:
-    """Whether a gang has to list a pod, or to list it no longer."""
+    """Whether a PodGang has to add a pod to its references or to remove it."""
     return change.old is None or change.new is None or is_gone(change.old) != is_gone(change.new)

@@ -56,7 +56,7 @@ def _of_pod(change: Change[Pod]) -> Iterable[Key]:
 
 
 def _standing(pod: Pod | None) -> tuple[object, ...]:
-    """What counts of a pod in its gang; a pod that only waits is like none."""
+    """The part of a pod that its PodGang depends on; empty for a pod that is only pending, as for no pod."""
     if pod is None or is_gone(pod):
         return ()
     state = (is_scheduled(pod), is_ready(pod), is_disrupted(pod))
@@ -64,7 +64,7 @@ def _standing(pod: Pod | None) -> tuple[object, ...]:
 
 
 def _of_clique(change: Change[PodClique]) -> Iterable[Key]:
-    """How many pods a member is to have; how many it has, the pods tell."""
+    """Only the desired replicas and labels of a PodClique matter; the actual pods come from the pod source."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.spec.replicas == new.spec.replicas:
         return [] if old.metadata.labels == new.metadata.labels else _of_member(change)

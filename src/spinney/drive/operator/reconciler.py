@@ -1,4 +1,4 @@
-"""What all controllers of the operator share: views, settings, time, and the way from a key to changes made."""
+"""What all controllers of the operator share: caches, settings, clock, and the reconcile loop from key to writes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from spinney.drive.operator.caches import OperatorCaches
 from spinney.drive.operator.status_debounce import StatusDebouncer
 
 _GATHER_S = 0.05
-"""Changes that come by the thousand are waited for so long and then taken together."""
+"""Delay before keys from high-volume sources (pods, nodes) are enqueued, so that a burst is reconciled once."""
 
 Expand = Callable[[Key], ChangeSet]
 
@@ -53,9 +53,12 @@ class ReconcileContext:
         subject: Callable[[Key], InvolvedObject | None] = lambda key: None,
         read_inputs: ReadInputs = no_inputs,
     ) -> Controller[Key]:
-        """Changes in `sources` count at once, those in `gathered` a moment later. Users look at the `subject`.
+        """A controller that applies what `expand` returns for a key.
 
-        `read_inputs` lists what `expand` looks at. What is only to be told waits while there is something to be made.
+        Changes from `sources` are enqueued at once, those from `gathered` after `_GATHER_S`. `subject` is the object
+        whose events and `lastErrors` report failures. `read_inputs` lists what `expand` reads, so that an object
+        with unchanged inputs is not expanded again. An expansion with only status writes and events is debounced
+        while other keys still have objects to create, update or delete.
         """
         rest = ReconcileCache(read_inputs)
 
@@ -96,31 +99,31 @@ class ReconcileContext:
         return controller
 
     async def _tell(self, status: SetStatus | None) -> None:
-        """What cannot be told now is told when it happens again."""
+        """Write `lastErrors`; a failed write is dropped, because the next reconcile writes it again."""
         if status is not None:
             with suppress(ClientError):
                 await self.change_applier.carry_out([status])
 
     def sets_of_topology(self, change: Change[ClusterTopology]) -> list[Key]:
-        """The sets that a changed topology concerns; its status concerns nobody."""
+        """The PodCliqueSets that use a changed topology; a change of its status alone enqueues none."""
         if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
             return []
         return [key_of(each.metadata) for each in self.views.sets.by("topology", change.key[1])]
 
     def gang_of(self, above: PodCliqueSet, name: str) -> PodGang | None:
-        """The gang of a set by name, if it is really the set's."""
+        """The PodGang with this name, if the PodCliqueSet controls it."""
         found = self.views.gangs.get((above.metadata.namespace, name)) if name else None
         owner = found.metadata.controller if found is not None else None
         return found if owner is not None and owner.uid == above.metadata.uid else None
 
     def members_of(self, gang: PodGang) -> list[PodClique]:
-        """The PodCliques that a gang lists and that say so themselves."""
+        """The PodCliques that a PodGang lists and that carry its name in their label."""
         found = (self.views.cliques.get((gang.metadata.namespace, group.name)) for group in gang.spec.podgroups)
         name = gang.metadata.name
         return [each for each in found if each is not None and each.metadata.labels.get(PODGANG) == name]
 
     def claims_seen(self, above: PodCliqueSet | None, owner: ObjectMeta) -> Inputs:
-        """The claims of an owner in a set, and all templates where the set shares any."""
+        """Inputs for the reconcile cache: an owner's claims, and all templates if its set uses resource sharing."""
         template = above.spec.template if above is not None else None
         if template is None or self.views.claims is None or self.views.claim_templates is None:
             return ()
@@ -133,7 +136,7 @@ class ReconcileContext:
         return (*claims, *self.views.claim_templates) if shared else tuple(claims)
 
     def claim_sources(self, kind: str, owners: Cache[Any]) -> list[Source[Key]]:
-        """Claims wake their owners; a template that appears may be what owners in its namespace wait for."""
+        """A claim enqueues its owner; a template enqueues all owners in its namespace, which may wait for it."""
         claims, templates = self.views.claims, self.views.claim_templates
         if claims is None or templates is None:
             return []
@@ -145,7 +148,7 @@ class ReconcileContext:
 
 
 def subject_of(resource: Resource, cache: Cache[Any]) -> Callable[[Key], InvolvedObject | None]:
-    """From a key to the object that users look at."""
+    """A function from a key to the object that carries events and `lastErrors` for it."""
 
     def subject(key: Key) -> InvolvedObject | None:
         found = cache.get(key)
@@ -155,12 +158,12 @@ def subject_of(resource: Resource, cache: Cache[Any]) -> Callable[[Key], Involve
 
 
 def _only_tells(expansion: ChangeSet) -> bool:
-    """Whether there is something to be told, and nothing to be made first."""
+    """Whether the expansion holds status writes and events only, and at least one."""
     return bool(expansion.changes) and all(isinstance(change, SetStatus | EmitEvent) for change in expansion.changes)
 
 
 def _has_news(expansion: ChangeSet) -> bool:
-    """Whether it tells of a moment, which may have passed later on."""
+    """Whether it holds an event: an event describes a transition that a later expansion may no longer see."""
     return any(isinstance(change, EmitEvent) for change in expansion.changes)
 
 
@@ -183,13 +186,13 @@ def owner_keys(change: Change[Any], kind: str) -> list[Key]:
 
 
 def same_progress(change: Change[PodCliqueSet]) -> bool:
-    """The update of a set is as far as it was."""
+    """Whether the rolling update of a set has not progressed."""
     old, new = change.old, change.new
     return old is not None and new is not None and old.status.update_progress == new.status.update_progress
 
 
 def same_wish(change: Change[PodCliqueSet]) -> bool:
-    """Only the status of a set changed."""
+    """Whether only the status of a set changed, not its spec or labels."""
     old, new = change.old, change.new
     if old is None or new is None:
         return False

@@ -1,4 +1,4 @@
-"""From the configuration file to what the operator goes by; other backends are found by entry point (G10)."""
+"""The operator's settings, built from its configuration file; third-party backends are found by entry point (G10)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from spinney.drive.operator.operator import Concurrency
 from spinney.drive.operator.startup import NO_BACKEND, StartupFailed
 
 ENTRY_POINTS = "spinney.backends"
-"""A plug-in is a function from the `config` of its profile to a `Backend`, under the name of its scheduler."""
+"""A plug-in is a function from the `config` of its profile to a `Backend`, registered under its scheduler's name."""
 
 _OURS = (SCHEDULER_KAI, SCHEDULER_DEFAULT)
 
 
 def settings_of(configuration: OperatorConfiguration) -> Settings:
-    """Raises `StartupFailed` where a plug-in cannot be used."""
+    """Raises `StartupFailed` if a backend plug-in cannot be used."""
     tas = configuration.topology_aware_scheduling
     return Settings(
         topology_enabled=configuration.topology_enabled,
@@ -48,17 +48,17 @@ def concurrency_of(configuration: OperatorConfiguration) -> Concurrency:
 
 
 def capabilities_of(configuration: OperatorConfiguration) -> Mapping[str, Capabilities]:
-    """What the scheduler of each profile declares to honour (G10). Raises as `settings_of` does."""
+    """The capabilities that the scheduler of each profile declares (G10). Raises as `settings_of` does."""
     return {name: backend.capabilities for name, backend in _backends(configuration).items()}
 
 
 def third_party_backends() -> tuple[str, ...]:
-    """The schedulers that installed plug-ins bring; those that come with the operator stay its own."""
+    """Scheduler names added by installed plug-ins; a plug-in cannot replace a built-in backend."""
     return tuple(sorted({found.name for found in entry_points(group=ENTRY_POINTS)} - set(_OURS)))
 
 
 def init_image() -> str:
-    """The image of the init container; a name without a tag gets this version's."""
+    """The image of the init container; an image without a tag gets the tag of this version."""
     image = os.environ.get(ENV_INIT_CONTAINER_IMAGE, "spinney")
     return image if ":" in image.rsplit("/", 1)[-1] else f"{image}:{__version__}"
 
@@ -77,7 +77,7 @@ def _backend(profile: Profile) -> Backend:
 
 
 def _plugged(point: EntryPoint, profile: Profile) -> Backend:
-    """What somebody else wrote, looked at before it is relied on."""
+    """Load a third-party backend and check its name and capabilities before it is used."""
     title = f'scheduler back-end "{profile.name}" ({point.value})'
     try:
         made: Backend = point.load()(profile.config)

@@ -1,6 +1,6 @@
-"""Before the controllers start: the default topology is made to be what the configuration says (C3, C4, C6).
+"""Checks before the controllers start, and synchronisation of the default topology with the configuration (C3, C4, C6).
 
-Reads from the server, not from a view. What fails here ends the operator, but for a clean-up that fails.
+Reads from the server, not from a cache. A failure here ends the operator, except for a failed clean-up.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StartupFailed(Exception):
 
 
 async def served(client: ApiClient, settings: Settings) -> None:
-    """Until the server has our kinds, for a minute at most: they may be applied a moment after us."""
+    """Wait until the server serves our kinds, for a minute at most: the CRDs may be applied shortly after we start."""
     watched = {resource for backend in settings.backends.values() for resource in backend.watches}
     for resource in [*_KINDS, *sorted(watched, key=str)]:
         for _ in range(_PATIENCE_S):
@@ -59,7 +59,7 @@ async def served(client: ApiClient, settings: Settings) -> None:
 
 
 async def has_claims(client: ApiClient) -> bool:
-    """Whether the server knows resource claims; sets that share some need them, all others do not."""
+    """Whether the server serves ResourceClaims; only sets with resource sharing need them."""
     try:
         return await _is_served(client, CLAIMS)
     except StartupFailed as refused:
@@ -68,7 +68,7 @@ async def has_claims(client: ApiClient) -> bool:
 
 
 async def has_compute_domains(client: ApiClient, settings: Settings) -> bool:
-    """Whether the server knows compute domains. Where the configuration asks for them it has to."""
+    """Whether the server serves ComputeDomains; it has to if the configuration enables auto MNNVL."""
     try:
         found = await _is_served(client, COMPUTE_DOMAINS)
     except StartupFailed as refused:
@@ -96,7 +96,7 @@ async def _is_served(client: ApiClient, resource: Resource) -> bool:
 
 
 async def synchronise(client: ApiClient, change_applier: ChangeApplier, settings: Settings) -> None:
-    """Raises `StartupFailed`."""
+    """Create, update or delete the default topology as configured. Raises `StartupFailed`."""
     name = settings.default_topology
     if not settings.topology_enabled:
         await _clean_up(client, change_applier, name)
@@ -136,7 +136,7 @@ async def _write_twins(
 
 
 async def _clean_up(client: ApiClient, change_applier: ChangeApplier, name: str) -> None:
-    """The default topology that an earlier start made goes; nothing else does, and nothing here is fatal."""
+    """Delete the default topology if the operator created it on an earlier start; errors here are not fatal."""
     try:
         live = await _topology(client, name)
         if live is None or not is_managed(live):
@@ -152,7 +152,7 @@ async def _clean_up(client: ApiClient, change_applier: ChangeApplier, name: str)
 
 
 async def _repeated(attempt: Any) -> Any:
-    """A server that is out of reach, or somebody who was quicker, is given another chance."""
+    """Retry while the server is unreachable or another client has changed the object (conflict)."""
     for left in reversed(range(_TRIES)):
         try:
             return await attempt()

@@ -1,6 +1,7 @@
-"""Who has only something to tell lets those pass who have something to make: a status is written once, not in between.
+"""Debounces status writes: a key with only status or events to write waits while other keys create or patch objects.
 
-Never for long: nobody waits when the crowd has gone and nothing was made for a moment, and nobody for ever.
+So a status is written once with its final value, not after every intermediate step. Never delays a key for long: keys
+are released when the queues are short and nothing was written for `_QUIET_S`, and after `_LONGEST_S` in any case.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LONGEST_WITHOUT_CROWD_S = 2.0
 
 
 class StatusDebouncer:
-    """Shared by queues whose work is for one purpose."""
+    """Shared by the work queues of all controllers of the operator, because their writes trigger each other."""
 
     def __init__(self) -> None:
         self._queues: dict[str, WorkQueue[Key]] = {}
@@ -31,7 +32,11 @@ class StatusDebouncer:
         self._queues[name] = queue
 
     def defers(self, name: str, key: Key, *, passing: bool = False) -> bool:
-        """Whether a key is to be left alone for now; it is added to its queue again. `passing`: only for a crowd."""
+        """Whether to skip a key for now; it is added to its queue again later.
+
+        With `passing` (it has an event about a transition, which a later look may miss) it is skipped only while the
+        queues are crowded, not because something was written a moment ago.
+        """
         who = (name, key)
         if who in self._called or not (self._crowded() or (self._busy() and not passing)):
             self.done(name, key)
@@ -41,11 +46,11 @@ class StatusDebouncer:
         return True
 
     def made(self) -> None:
-        """Something has been made, and what follows from it may be on its way."""
+        """Objects have just been written: the reconciles that this triggers may still be on their way."""
         self._made_s = asyncio.get_running_loop().time()
 
     def done(self, name: str, key: Key) -> None:
-        """The key has been attended to."""
+        """The key is being reconciled: it no longer waits."""
         self._waiting.pop((name, key), None)
         self._called.discard((name, key))
 

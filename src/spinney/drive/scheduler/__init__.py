@@ -1,1 +1,1 @@
-"""The scheduler: caches, cycles whenever something changed, and the work that they hand out."""
+"""The scheduler: caches, cycles whenever something changed, and the execution of their actions."""

@@ -1,6 +1,6 @@
-"""What the scheduler looks at, and whether a view is new enough to decide on.
+"""The caches that the scheduler reads, and whether a cache already shows the scheduler's own writes.
 
-Every view has to be asked for before the caches run.
+All caches have to be requested before the informers run.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ TOPOLOGIES = path_of(Topology)
 CLUSTER_TOPOLOGIES = path_of(ClusterTopology)
 
 NEEDED = (PODGROUPS, QUEUES, TOPOLOGIES)
-"""Kinds without which there is nothing to schedule by."""
+"""Kinds without which nothing can be scheduled; the scheduler waits until they are served."""
 
 _SHOWN = 200
 _OTHERS = "~"  # no namespace begins with it
 
 
 class SchedulerCaches:
-    """The caches, by what they hold. `names`: whose pods are ours; pods of everybody are seen."""
+    """The caches by kind. `names`: the scheduler names that it serves; pods of other schedulers are cached too."""
 
     def __init__(self, caches: SharedCaches, names: frozenset[str], optional_caches: OptionalCaches) -> None:
         def groups(pod: Pod) -> tuple[str, ...]:
@@ -104,8 +104,8 @@ class SchedulerCaches:
         self.podgroups.subscribe(lambda change: _confirm_seen(self.podgroups, change))
         self.claims.subscribe(lambda change: _confirm_seen(self.claims, change))
         self.queues.subscribe(lambda change: _confirm_seen(self.queues, change))
-        self._unreadable: dict[Key, dict[Key, str]] = {}  # problems of pods, by group
-        self._named_by: dict[Key, Key] = {}  # the group of each of those pods
+        self._unreadable: dict[Key, dict[Key, str]] = {}  # decoding errors of pods, by PodGroup
+        self._named_by: dict[Key, Key] = {}  # the PodGroup of each of those pods
         self.pods.subscribe_broken(self._note_unreadable)
 
     @property
@@ -116,7 +116,7 @@ class SchedulerCaches:
 
     @property
     def written_by_leaders(self) -> list[Cache[Any]]:
-        """What a leader writes and the next one decides on."""
+        """What a leader writes and its successor bases decisions on."""
         return [self.pods, self.podgroups, self.claims]
 
     async def wait_synced(self) -> None:
@@ -128,20 +128,20 @@ class SchedulerCaches:
         return all(cache.synced for cache in self.all)
 
     def is_limited(self, namespace: str, priority_class: str) -> bool:
-        """Whether a quota says how many pods of the namespace may be of the class."""
+        """Whether a quota of the namespace limits pods of the priority class."""
         return any(limits_class(quota, priority_class) for quota in self.quotas.by("namespace", namespace))
 
     def pods_of(self, group: Key) -> list[Pod]:
-        """Our pods that name the group, in the order of their names."""
+        """This scheduler's pods in the PodGroup, sorted by name."""
         return self.pods.by("group", f"{group[0]}/{group[1]}")
 
     def is_of_others(self, group: Key) -> bool:
-        """Whether pods name the group, and none of them is ours."""
+        """Whether the PodGroup has pods, all of them of other schedulers."""
         value = f"{group[0]}/{group[1]}"
         return bool(self.pods.by("group", _OTHERS + value)) and not self.pods.by("group", value)
 
     def unreadable(self, namespace: str, name: str) -> str:
-        """What of a gang can not be read, as a sentence; "" if there is nothing."""
+        """What of a gang cannot be decoded, as a sentence; "" if nothing."""
         group = self.podgroups.broken.get((namespace, name))
         if group is not None:
             return f"PodGroup {name} can not be read: {group.problem[:_SHOWN]}"
@@ -153,7 +153,7 @@ class SchedulerCaches:
         return f"pod {'/'.join(key)} can not be read: {problem[:_SHOWN]}{more}"
 
     def group_of_unreadable(self, thing: Broken) -> Key:
-        """The group that a pod named when it could be read, or as far as that can be told."""
+        """The PodGroup that a pod named while it could be decoded, else the one in its raw annotations."""
         pod = self.pods.get(thing.key)
         annotations = pod.metadata.annotations if pod is not None else thing.annotations
         return (thing.key[0], annotations.get(POD_GROUP_NAME, ""))
@@ -169,11 +169,11 @@ class SchedulerCaches:
             self._unreadable.setdefault(group, {})[after.key] = after.problem
 
     def is_seen(self, cache: Cache[Any], key: Key) -> bool:
-        """Whether what we wrote to an object has been seen."""
+        """Whether the cache shows our last write to the object."""
         return _is_shown(cache, key)
 
     def is_fresh(self, group: Key) -> bool:
-        """Whether what we wrote to a group and its pods has been seen."""
+        """Whether the caches show our last writes to a PodGroup and its pods."""
         if not _is_shown(self.podgroups, group):
             return False
         if not self.pods.expectations.pending:
@@ -182,7 +182,7 @@ class SchedulerCaches:
 
 
 def group_of(pod: Pod) -> Key:
-    """The group a pod names; without one the name is empty."""
+    """The PodGroup that a pod names; the name is empty if it names none."""
     return (pod.metadata.namespace, pod.metadata.annotations.get(POD_GROUP_NAME, ""))
 
 
@@ -197,6 +197,6 @@ def _is_shown(cache: Cache[Any], key: Key) -> bool:
 
 
 def _confirm_seen(cache: Cache[Any], change: Change[Any]) -> None:
-    """Own writes that a change shows need not be remembered."""
+    """Forget the expectations that a change fulfils."""
     if cache.expectations.pending:
         _is_shown(cache, change.key)

@@ -1,6 +1,6 @@
-"""Changes in the views become the cluster's inventory, and keys of gangs to look at again.
+"""Event handlers of the caches: they update the cluster's inventory and put keys of gangs into the scheduling queue.
 
-Never reads a gang and never decides: it only says what has to be looked at.
+They never parse a gang and never decide.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from spinney.drive.scheduler.cycle.scheduling_queue import SchedulingQueue
 
 
 class EventHandlers:
-    """Subscribes to all views. `wake`: there may be something to do. `requeue_later`: there are pods without
-    a group.
+    """Subscribes to all caches.
+
+    `wake`: called when there may be something to do. `requeue_later`: called for pods without a PodGroup.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class EventHandlers:
         self._names = names
         self._wake = wake
         self._requeue_later = requeue_later
-        self._members: dict[str, Key] = {}  # groups of our pods that have a node, by uid
+        self._members: dict[str, Key] = {}  # the PodGroups of this scheduler's pods with a node, by pod uid
         views.nodes.subscribe(self._node)
         views.topologies.subscribe(self._topology)
         views.cluster_topologies.subscribe(self._cluster_topology)
@@ -75,7 +76,7 @@ class EventHandlers:
             self._wake()
 
     def _touch_members(self, node: str) -> None:
-        """A node came or went: those who have members there do not stand as they did."""
+        """A node appeared or disappeared: read the gangs that have members on it again."""
         for uid in self._cluster.inventory.pods_on(node):
             if uid in self._members:
                 self._touch(self._members[uid])
@@ -101,7 +102,7 @@ class EventHandlers:
                     self._requeue(group_of(pod))
 
     def _unreadable_pod(self, before: Broken | None, after: Broken | None) -> None:
-        """Nothing new goes to its node, and its gang is held, until it can be read or is gone."""
+        """While a pod cannot be decoded, its node takes no new pods and its gang is held."""
         if before is not None and (after is None or after.uid != before.uid):
             self._cluster.put_unreadable(before.uid, "")
         if after is not None:
@@ -118,7 +119,7 @@ class EventHandlers:
                 self._touch(thing.key)
 
     def _had_exclusive_claim(self, pod: Pod) -> bool:
-        """Whether others may have waited for a claim of it."""
+        """Whether other pods may have waited for one of its claims."""
         return bool(pod.spec.volumes) and any(
             is_for_one_pod(self._views.claims.get((pod.metadata.namespace, name))) for name in claims_of(pod)
         )
@@ -142,7 +143,7 @@ class EventHandlers:
         if waits or old is None or new is None or old.spec != new.spec or _metadata_of(old) != _metadata_of(new):
             self._touch(change.key)
         elif _conditions_of(old) != _conditions_of(new) and change.key not in self._scheduling_queue.pending:
-            self._touch(change.key)  # it may have been told what is not true any more
+            self._touch(change.key)  # its condition may no longer be true
 
     def _topology(self, change: Change[Topology]) -> None:
         self._cluster.put_kai_topology(change.key[1], change.new)
@@ -172,25 +173,25 @@ class EventHandlers:
         self._wake()
 
     def _budget(self, change: Change[PodDisruptionBudget]) -> None:
-        """Somebody who was protected may be a victim now."""
+        """A pod that was protected may be a victim now."""
         if self._scheduling_queue.pending and _is_laxer(change):
             self._cluster.touch()
             self._wake()
 
     def _quota(self, change: Change[ResourceQuota]) -> None:
-        """Which classes count in a namespace. What quotas say of their use is nothing to us."""
+        """A quota says which priority classes count in a namespace; changes of its usage are ignored."""
         if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
             return
         for key in [key for key in self._scheduling_queue.entries if key[0] == change.key[0]]:
             self._touch(key)
 
     def _queue(self, change: Change[Queue]) -> None:
-        """What a queue says of its use is our own word."""
+        """Only the spec counts: the status of a queue is written by this scheduler."""
         if change.old is None or change.new is None or change.old.spec != change.new.spec:
             self._lookup(change)
 
     def _lookup(self, change: Change[Any]) -> None:
-        """Something that pending gangs may be waiting for."""
+        """An object changed that pending gangs may be waiting for."""
         if self._scheduling_queue.pending or self._scheduling_queue.waits_for_volumes:
             self._scheduling_queue.retry_pending()
             self._wake()
@@ -201,7 +202,7 @@ class EventHandlers:
 
 
 def _is_alike(old: Pod | None, new: Pod | None) -> bool:
-    """Nothing that a gang is made of differs."""
+    """Whether nothing differs that parsing a gang depends on."""
     if old is None or new is None:
         return False
     before, after = old.metadata, new.metadata

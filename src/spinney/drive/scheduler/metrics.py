@@ -1,8 +1,8 @@
-"""What a monitoring system learns of the scheduler: upstream's names, and what only we can say.
+"""The scheduler's metrics: upstream's names where they exist, and our own for the rest.
 
-Cheap: whatever can be counted at a scrape is counted then, capacity by topology level included. Labels are bounded,
-but for the evicted group, whose name upstream has in a label. Has a registry of its own: two schedulers in one process
-do not mix.
+Cheap: what can be computed at a scrape is computed then, capacity by topology level included. Labels are bounded, but
+for the evicted group, whose name upstream has in a label. Each instance has its own registry: two schedulers in one
+process do not mix.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Counts(Collector):
 
 
 class Metrics:
-    """`inventory` and `pending` (gangs by the state they wait in) are asked at a scrape; None: not known yet."""
+    """`inventory` and `pending` (gangs by reported state) are read at a scrape; None: not known yet."""
 
     def __init__(
         self, inventory: Callable[[], Inventory | None], pending: Callable[[], Mapping[str, int]] = dict
@@ -100,7 +100,7 @@ class Metrics:
         self._decisions.labels(outcome).observe(took_s)
 
     def scheduled(self, score: float, action: str = "allocate") -> None:
-        """A gang has its places."""
+        """A gang was placed."""
         self._scheduled.add(1.0, action)
         self._scores.observe(score)
 
@@ -112,11 +112,11 @@ class Metrics:
         self._conflicts.inc()
 
     def refused(self, write: str, code: int) -> None:
-        """The API server did not take a bind, evict, release or record; `code` is that of HTTP."""
+        """The API server refused a bind, evict, release or record; `code` is the HTTP status code."""
         self._refused.labels(write, str(code)).inc()
 
     def record_rejected(self, reason: str) -> None:
-        """`reason` is one of a few words."""
+        """`reason` is one of a few fixed words."""
         self._rejected.labels(reason).inc()
 
     def preemption_attempt(self) -> None:
@@ -126,12 +126,12 @@ class Metrics:
         self._evicted.labels(podgroup, uid, node_pool, action).inc(pods)
 
     def page(self) -> str:
-        """Everything, in the text format of Prometheus."""
+        """All metrics in the Prometheus text format."""
         return generate_latest(self.registry).decode()
 
 
 class _Pending(Collector):
-    """Gangs that wait, by why."""
+    """Pending gangs by state."""
 
     def __init__(self, pending: Callable[[], Mapping[str, int]]) -> None:
         self._pending = pending
@@ -150,10 +150,10 @@ class _Pending(Collector):
 
 
 GPU_PODS = NodeFilter(tolerations=(Toleration(GPU_RESOURCE, "Exists"),))
-"""Which nodes count: those that pods use which tolerate the usual taint of GPU nodes, and no other."""
+"""The nodes that count: those open to pods that tolerate the usual taint of GPU nodes, and no other taint."""
 
 MOST_DOMAINS = 64
-"""A level with more domains is told as a whole only."""
+"""A level with more domains is reported in total only."""
 
 _FREE = "kai_topology_free", "Free GPUs on nodes that can be used, in all domains of a level", ["topology", "level"]
 _LARGEST_FREE = "kai_topology_largest_free", "Free GPUs of the domain that has most", ["topology", "level"]
@@ -168,7 +168,7 @@ _SCATTERED = "kai_gpu_fragmentation", "Share of free GPUs on nodes of which only
 
 
 class CapacityCollector(Collector):
-    """`inventory` is asked at each scrape; None: there is none yet."""
+    """`inventory` is read at each scrape; None: there is none yet."""
 
     def __init__(self, inventory: Callable[[], Inventory | None]) -> None:
         self._inventory = inventory
@@ -218,13 +218,13 @@ def _name_domains(family: GaugeMetricFamily, tree: Tree, depth: int, live: list[
 
 
 def _request(inventory: Inventory, gpu: int, gpus: int) -> tuple[int, ...]:
-    """A pod of so many GPUs that asks for nothing else but its slot."""
+    """The request of a pod with this many GPUs and nothing else but its pod slot."""
     wanted = {gpu: gpus} | ({inventory.resources.index("pods"): 1} if "pods" in inventory.resources else {})
     return tuple(wanted.get(resource, 0) for resource in range(len(inventory.resources)))
 
 
 def _nodes(inventory: Inventory) -> list[int]:
-    """Slots of nodes; those of their zones are parts of them."""
+    """Slots of nodes, without those of their zones."""
     return [slot for slot in inventory.slots() if inventory.home(slot) == slot]
 
 

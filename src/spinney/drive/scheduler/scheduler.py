@@ -1,6 +1,6 @@
-"""The scheduler: views, then cycles whenever something changed, and the work they hand out, until it is stopped.
+"""The scheduler: syncs its caches, runs a cycle whenever something changed, and executes the actions, until stopped.
 
-Never decides before all views are there, and never lets one gang's failure stop the others.
+Never decides before all caches are synced, and never lets the failure of one gang stop the others.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ FIELD_MANAGER = "spinney-scheduler"
 FindKeys = Callable[[], Awaitable[Sequence[bytes]]]
 _YIELD_EVERY = 16
 _YIELD_EVERY_S = 0.02
-"""So many steps, or so long, until others may run."""
+"""The event loop gets a turn after this many steps, or after this time."""
 _FORGET_S = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Scheduler:
-    """`run` it. `ready` is set once it decides; `may_write` is asked before each write.
+    """Start it with `run`. `ready` is set once it makes decisions; `may_write` is called before each write.
 
-    `record_keys`: what plans are signed with, the first one, and what may have signed those that are there; or how to
-    find them, when it leads. `elect`: asked once the views are synced (`prepared`); until it answers they are kept and
-    nothing is written. Without it `epoch` is that of its leadership, under the Lease with the uid `lease`; 0: nobody
-    else can be there, and it takes the next one after those it finds.
+    `record_keys`: the keys for plan records, of which the first signs and all verify; or a function that finds them
+    once it leads. `elect`: awaited when the caches are synced (`prepared`); until it returns the caches are kept up to
+    date and nothing is written. Without it `epoch` is the epoch of its leadership under the Lease with the uid `lease`;
+    0: there can be no other scheduler, and it takes the epoch after the highest one recorded.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class Scheduler:
         self._lease = lease
         self._wake = asyncio.Event()
         self._write_slots = WriteLimiter(settings.gangs_at_a_time)
-        self._patient: set[Key] = set()
+        self._ungrouped_timers: set[Key] = set()
         self.cluster = Cluster(settings.node_pool)
         self.scheduling_queue = SchedulingQueue()
         self.metrics = Metrics(lambda: self.cluster.inventory, lambda: self.scheduling_queue.states())
 
     async def run(self) -> None:
-        """Until cancelled. Raises `LeadershipLost` when somebody else has taken over."""
+        """Run until cancelled. Raises `LeadershipLost` when another scheduler has taken over."""
         await until_served(self._client, NEEDED)
         optional_caches = OptionalCaches(self._client, self._own_writes, self._dice, self.unreadable)
         views = SchedulerCaches(self.caches, self._settings.names, optional_caches)
@@ -154,10 +154,10 @@ class Scheduler:
             group.create_task(complaints.run(), name="scheduler-complaints")
             self.ready.set()
             self._wake.set()
-            await self._go_on(cycle, views, work, group)
+            await self._run_cycles(cycle, views, work, group)
 
     async def _be_elected(self, elect: Elect, views: SchedulerCaches) -> None:
-        """Stand by with views that are kept. What the leader before wrote is in them before they are decided on."""
+        """Stand by with synced caches; once elected, wait until they show everything that the old leader wrote."""
         forgetting = asyncio.create_task(self._forget_gone(views))
         try:
             self._leadership = await elect()
@@ -168,7 +168,7 @@ class Scheduler:
             await self.caches.confirm(views.written_by_leaders)
 
     async def _begin_term(self, views: SchedulerCaches) -> PlanRecords:
-        """With the keys as they are now."""
+        """Read the keys and set the epoch of this term of leadership."""
         found = self._record_keys
         keys = await found() if callable(found) else found
         epoch = self._epoch or next_epoch(keys, [each.metadata for each in views.podgroups])
@@ -188,7 +188,7 @@ class Scheduler:
         assert self._leadership is not None
         return self._leadership.confirmed_at
 
-    async def _go_on(
+    async def _run_cycles(
         self, cycle: Cycle, views: SchedulerCaches, work: ActionExecutor, group: asyncio.TaskGroup
     ) -> None:
         while True:
@@ -197,7 +197,7 @@ class Scheduler:
             await views.wait_synced()
             self._wake.clear()
             try:
-                await self._go_round(cycle, work, group)
+                await self._run_cycle(cycle, work, group)
             except LeadershipLost:
                 raise
             except Exception as error:
@@ -205,15 +205,15 @@ class Scheduler:
                 await asyncio.sleep(PAUSE_S)
                 self._wake.set()
 
-    async def _go_round(self, cycle: Cycle, work: ActionExecutor, group: asyncio.TaskGroup) -> None:
-        breathed_s = self._clock.monotonic()
+    async def _run_cycle(self, cycle: Cycle, work: ActionExecutor, group: asyncio.TaskGroup) -> None:
+        yielded_s = self._clock.monotonic()
         for number, act in enumerate(cycle.steps(), 1):
             if act is not None:
                 write_slot = await self._write_slots.take()
                 group.create_task(self._do(act, cycle, work, write_slot))
-            if (act is None and number % _YIELD_EVERY == 0) or self._clock.monotonic() - breathed_s > _YIELD_EVERY_S:
+            if (act is None and number % _YIELD_EVERY == 0) or self._clock.monotonic() - yielded_s > _YIELD_EVERY_S:
                 await asyncio.sleep(0)
-                breathed_s = self._clock.monotonic()
+                yielded_s = self._clock.monotonic()
 
     async def _do(self, act: Action, cycle: Cycle, work: ActionExecutor, write_slot: WriteSlot) -> None:
         try:
@@ -236,7 +236,7 @@ class Scheduler:
         return entry is not None and entry.busy
 
     def _requeue_unsettled(self) -> None:
-        """What became of an own write is known, perhaps by nothing that a watch would show."""
+        """The result of an own write is known, possibly without any watch event for it."""
         self.scheduling_queue.touch_unsettled()
         self._wake.set()
 
@@ -248,11 +248,11 @@ class Scheduler:
         asyncio.get_running_loop().call_later(delay_s, refresh)
 
     def _requeue_ungrouped(self, key: Key) -> None:
-        """Pods without a group: not at each of them, but when somebody has had the time to group them."""
-        if key not in self._patient:
-            self._patient.add(key)
+        """Look at pods without a PodGroup once after a grace period, not at each event: grouping takes time."""
+        if key not in self._ungrouped_timers:
+            self._ungrouped_timers.add(key)
             loop = asyncio.get_running_loop()
-            loop.call_later(self._settings.incomplete_grace_s, self._patient.discard, key)
+            loop.call_later(self._settings.incomplete_grace_s, self._ungrouped_timers.discard, key)
             self._requeue_after(key, self._settings.incomplete_grace_s)
 
     def _context(self, views: SchedulerCaches, folding: EventHandlers) -> Context:

@@ -1,4 +1,4 @@
-"""What the scheduler was told at its start."""
+"""The settings of the scheduler."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`names`: whose pods it takes. `node_pool`: whose nodes and PodGroups; empty: those without a pool.
+    """Durations (`_s`) are in seconds.
 
-    `gather_s`: changes of so short a time are taken together. `incomplete_grace_s`: so long a gang may be
-    incomplete, or a pod without its PodGroup, before that is told.
-    `volumes_s`: so long a gang keeps its places while its volumes are made.
-    `labels_before_bind`: ranks are labels also where the server takes none from a bind; costs a write for each pod.
-    `staleness_grace_s`: so long a gang may run below its minimum before what is left of it is ended; negative: for
-    ever. `consolidate`: how much may be moved for a gang that fits nowhere; None: nothing. `moves_on_request`: or as
-    much as its PodGroup asks for, by an annotation that admission lets nobody write but administrators.
+    - `names`: the scheduler names that it serves.
+    - `node_pool`: the pool of its nodes and PodGroups; empty: those without a pool.
+    - `gather_s`: changes within this time go into one cycle.
+    - `incomplete_grace_s`: how long a gang may be incomplete, or a pod without its PodGroup, before that is reported.
+    - `staleness_grace_s`: how long a gang may run below its minimum before the rest is evicted; negative: for ever.
+    - `consolidate`: how much may be moved for a gang that fits nowhere; None: nothing.
+    - `moves_on_request`: a PodGroup may ask for moves with an annotation that admission lets only administrators write.
+    - `volumes_s`: how long a gang keeps its assignments while its volumes are provisioned.
+    - `labels_before_bind`: write ranks as labels also where the API server takes none from a bind; one write per pod.
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_KAI})

@@ -1,1 +1,1 @@
-"""Properties that hold after every write, whatever goes wrong: read from the server's own record, by nobody's cache."""
+"""Invariants that hold after every write under any fault, checked on the server's recorded state, not on a cache."""

@@ -1,6 +1,6 @@
-"""Objects of the server read as facts that promises are about.
+"""API objects reduced to the facts that the invariants are about.
 
-Shares no code with the scheduler but the format of its plans.
+Shares no code with the scheduler except the format and signature of its plans.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A node of a gang's tree; `least` pods for a leaf, `some` children for a group (None: all)."""
+    """A node of a gang's tree: `least` pods for a leaf, `some` children for a group (None: all)."""
 
     name: str
     parent: str
@@ -70,8 +70,8 @@ class GangFacts:
     epoch: int
     lease: str  # under which the epoch was counted
     tied_to: tuple[Key, str] | None
-    is_broken: bool  # has a plan that nobody can read, or nobody of ours has written
-    is_stale: bool  # is marked to have run below its minimum
+    is_broken: bool  # has a plan that cannot be decoded, or is not signed with a known key
+    is_stale: bool  # is marked as running below its minimum
 
     @property
     def root(self) -> Part:
@@ -92,14 +92,17 @@ class GangFacts:
         yield self.root
 
     def topology_of(self, part: Part) -> str:
-        """Its own, or that of the nearest part above it."""
+        """The part's own topology, or that of its nearest ancestor."""
         return next((one.topology for one in self.around(part.name) if one.topology), "")
 
     def is_inside(self, pod: PodFacts, part: Part) -> bool:
         return part is self.root or any(one is part for one in self.around(pod.leaf or LONE_LEAF))
 
     def is_whole(self, part: Part, bound: Counter[str], *, strict: bool = True, lost: Counter[str] = NOBODY) -> bool:
-        """Enough of it is there, with those that were `lost`; strictly: and no child has begun that is not whole."""
+        """Whether enough of a part is bound, counting those that were `lost`.
+
+        With `strict`, every child that has bound pods must itself be whole.
+        """
         children = self.children(part)
         if not children:
             return bound[part.name] + lost[part.name] >= part.least
@@ -135,7 +138,7 @@ def read_pod(obj: Json) -> PodFacts:
 
 
 def read_gang(obj: Json, keys: Sequence[bytes] = ()) -> GangFacts:
-    """With keys, a plan that was not signed with one of them is none."""
+    """The facts of a PodGroup. With keys, a plan that was not signed with one of them is ignored."""
     metadata, spec = obj["metadata"], obj["spec"]
     annotations = metadata.get("annotations") or {}
     groups = spec.get("subGroups") or []

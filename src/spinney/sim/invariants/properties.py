@@ -1,6 +1,6 @@
-"""The promises themselves: each function answers with sentences about what is broken; nothing said, nothing broken.
+"""The invariants: each function yields a sentence for every violation; nothing yielded, nothing violated.
 
-`since_s` is how old a view may lawfully be: what was true then, or at any time after it, may have been decided on.
+`since_s` is the start of the allowed cache age: a decision may rest on any state that held then or later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spinney.sim.invariants.recorded_state import RecordedState, most
 
 @dataclass(slots=True)
 class Epochs:
-    """The newest epoch that wrote, under which Lease, and the Leases before it."""
+    """The newest epoch that wrote, the Lease that counts it, and the Leases before it."""
 
     lease: str = ""
     epoch: int = 0
@@ -34,52 +34,55 @@ class Epochs:
 _DEFAULT_PRIORITY, _PREEMPTIBLE_BELOW = 50, 100
 
 
-def inv1_no_overcommit(ground: RecordedState, node: str, since_s: float, *, reserved: bool = False) -> Iterator[str]:
-    """What is bound to a node (and what recorded plans seat there) is no more than the node had to give."""
-    offered = ground.offered(node, since_s)
+def inv1_no_overcommit(cluster: RecordedState, node: str, since_s: float, *, reserved: bool = False) -> Iterator[str]:
+    """The pods bound to a node (and those that recorded plans assign to it) do not exceed the node's allocatable."""
+    offered = cluster.offered(node, since_s)
     if not offered:
         yield f"INV1 node {node} is not there"
         return
-    for name, used in ground.usage(node, reserved=reserved).items():
+    for name, used in cluster.usage(node, reserved=reserved).items():
         limit = most(offered, name)
         if used > limit:
             what = "used and reserved" if reserved else "used"
             yield f"INV1 node {node}: {name} {what} {used / 1000:g} of {limit / 1000:g}"
 
 
-def inv1_open(ground: RecordedState, plan: Plan, since_s: float) -> Iterator[str]:
-    """A node that is cordoned or not ready gets no new pod."""
+def inv1_open(cluster: RecordedState, plan: Plan, since_s: float) -> Iterator[str]:
+    """A plan does not assign pods to a node that is cordoned or not ready."""
     for node in sorted({assignment.node for assignment in plan.assignments}):
-        versions = [facts for facts in ground.nodes[node].since(since_s) if facts is not None]
+        versions = [facts for facts in cluster.nodes[node].since(since_s) if facts is not None]
         if versions and not any(facts.is_open for facts in versions):
             yield f"INV1 node {node} takes no pods, and is in a plan"
 
 
-def inv2_all_or_nothing(ground: RecordedState, gang: GangFacts, lost: Counter[str] = NOBODY) -> Iterator[str]:
-    """Asked where no plan is being carried out; `lost`: members that had a node or a seat and lost it, by leaf."""
-    bound = _bound(ground, gang)
+def inv2_all_or_nothing(cluster: RecordedState, gang: GangFacts, lost: Counter[str] = NOBODY) -> Iterator[str]:
+    """A gang is bound completely or not at all, checked where no plan is being executed.
+
+    `lost`: members, by leaf, that were bound or assigned and then lost.
+    """
+    bound = _bound(cluster, gang)
     if bound and not gang.is_whole(gang.root, bound, lost=lost):
         yield f"INV2 {shown(gang.key)}: {dict(bound)} bound, which is neither nothing nor the minimum"
 
 
-def inv3_required_topology(ground: RecordedState, gang: GangFacts, pod: PodFacts, since_s: float) -> Iterator[str]:
-    """A pod that gets a node joins the domain that the others of each part are in.
+def inv3_required_topology(cluster: RecordedState, gang: GangFacts, pod: PodFacts, since_s: float) -> Iterator[str]:
+    """A pod that is bound joins the domain that the other members of each part are in.
 
-    Others whose node went away hold nobody; a gang that was torn apart by something else than a bind may be repaired
+    Members whose node was removed impose nothing; a gang that was split by something other than a bind may be repaired
     in any of its domains.
     """
     for part in gang.around(pod.leaf or LONE_LEAF):
         if not part.required:
             continue
         topology = gang.topology_of(part)
-        mine = ground.domains(topology, part.required, pod.node, since_s)
+        mine = cluster.domains(topology, part.required, pod.node, since_s)
         others = [
             one
-            for one in ground.members(gang.key)
+            for one in cluster.members(gang.key)
             if one.uid != pod.uid and one.node and one.is_live and gang.is_inside(one, part)
         ]
-        theirs = _all_domains(ground, topology, part.required, others, since_s)
-        held = any(ground.stays(one.node, since_s) for one in others)
+        theirs = _all_domains(cluster, topology, part.required, others, since_s)
+        held = any(cluster.stays(one.node, since_s) for one in others)
         if not mine or (held and not mine & theirs):
             yield f"INV3 {shown(pod.key)} is in {_paths(mine)} of {part.required}, others of {shown(gang.key)}/" + (
                 f"{part.name} in {_paths(theirs)}"
@@ -87,57 +90,58 @@ def inv3_required_topology(ground: RecordedState, gang: GangFacts, pod: PodFacts
 
 
 def inv3_ties(
-    ground: RecordedState,
+    cluster: RecordedState,
     gang: GangFacts,
     plan: Plan,
-    seated: Mapping[str, tuple[str, int, float]],
+    assigned: Mapping[str, tuple[str, int, float]],
     since_s: float,
     decided_s: float,
 ) -> Iterator[str]:
-    """A plan of a gang that is tied is in the domain of its base, as far as that has stood there long enough.
+    """A plan of a tied gang is in the domain of its base gang, as far as the base has been bound there long enough.
 
-    A member whose node was away a moment ago holds nobody, for it may have been taken for lost; but to be beside it is
-    to be beside the base. `seated`: by which term and when, by uid. Whom the maker of the plan had itself seated when
-    it decided, and who has its node, holds in any case: no view is older than what one wrote oneself. A plan that
-    waits is decided when it is recorded first: where others of the base go afterwards is theirs, if some stay.
+    A member whose node was absent a moment ago imposes nothing, because it may have been taken for lost; but being
+    beside it counts as being beside the base. `assigned`: by uid, the term that assigned a pod, and when. A bound pod
+    that the maker of the plan had itself assigned before it decided always counts: no cache is older than one's own
+    writes. A waiting plan is decided when it is first recorded: later assignments of base members are not its fault, as
+    long as some members stay.
     """
-    if gang.tied_to is None or gang.tied_to[0] not in ground.gangs:
+    if gang.tied_to is None or gang.tied_to[0] not in cluster.gangs:
         return
     base, level = gang.tied_to
-    topology = ground.gangs[base].root.topology or gang.root.topology
-    members = [one for one in ground.members(base) if one.node and one.is_live]
-    standing = any(ground.stays(one.node, since_s) for one in members)
-    theirs = _all_domains(ground, topology, level, members, since_s)
-    own = [one for one in members if _seated_before(seated.get(one.uid), (gang.lease, plan.epoch), decided_s)]
+    topology = cluster.gangs[base].root.topology or gang.root.topology
+    members = [one for one in cluster.members(base) if one.node and one.is_live]
+    has_stable_members = any(cluster.stays(one.node, since_s) for one in members)
+    theirs = _all_domains(cluster, topology, level, members, since_s)
+    own = [one for one in members if _assigned_before(assigned.get(one.uid), (gang.lease, plan.epoch), decided_s)]
     for node in sorted({assignment.node for assignment in plan.assignments}):
-        mine = ground.domains(topology, level, node, since_s)
+        mine = cluster.domains(topology, level, node, since_s)
         for one in own:
-            beside = ground.domains(topology, level, one.node, since_s)
-            if ground.stays(one.node, since_s) and not mine & beside:
+            beside = cluster.domains(topology, level, one.node, since_s)
+            if cluster.stays(one.node, since_s) and not mine & beside:
                 where = f"{shown(gang.key)} on {node} in {_paths(mine)} is tied to {shown(base)}"
                 yield f"INV3 {where}, of which the same leader seated {shown(one.key)} in {_paths(beside)}"
-        if standing and not mine & theirs:
+        if has_stable_members and not mine & theirs:
             yield f"INV3 {shown(gang.key)} on {node} in {_paths(mine)} is tied to {shown(base)} in {_paths(theirs)}"
 
 
-def _seated_before(seated: tuple[str, int, float] | None, term: tuple[str, int], decided_s: float) -> bool:
-    return seated is not None and seated[:2] == term and seated[2] <= decided_s
+def _assigned_before(assigned: tuple[str, int, float] | None, term: tuple[str, int], decided_s: float) -> bool:
+    return assigned is not None and assigned[:2] == term and assigned[2] <= decided_s
 
 
 def inv4_bound_as_recorded(
-    ground: RecordedState, pod: PodFacts, was: PodFacts, lost: Mapping[str, str]
+    cluster: RecordedState, pod: PodFacts, was: PodFacts, lost: Mapping[str, str]
 ) -> Iterator[str]:
-    """A pod that gets a node gets the one that the record of its gang says, and keeps it.
+    """A pod is bound to the node that the plan of its gang records, and never changes its node.
 
-    `lost`: nodes by uid in records that went a moment ago because somebody deleted their PodGroup. A bind names one
-    object, the pod, by uid and version: there is no bind that fails because another object was deleted while it was on
-    its way. Whoever sent it had the record; a record that a scheduler dropped is no excuse.
+    `lost`: nodes by uid in plans that were deleted a moment ago with their PodGroup. A bind names one object, the pod,
+    by uid and version, so it cannot fail because another object was deleted while it was in flight. Its sender had the
+    record; a plan that a scheduler dropped is no excuse.
     """
     if was.node and was.node != pod.node:
         yield f"INV4 pod {shown(pod.key)} moved from {was.node} to {pod.node}"
     if was.node:
         return
-    gang = ground.gangs.get(pod.group) if pod.group is not None else None
+    gang = cluster.gangs.get(pod.group) if pod.group is not None else None
     assignments = (
         {assignment.uid: assignment.node for assignment in gang.plan.assignments}
         if gang is not None and gang.plan is not None
@@ -151,10 +155,10 @@ def inv4_bound_as_recorded(
 
 
 def inv4_seats_are_taken_by_members(
-    ground: RecordedState, gang: GangFacts, plan: Plan, left: Mapping[str, float], since_s: float
+    cluster: RecordedState, gang: GangFacts, plan: Plan, left: Mapping[str, float], since_s: float
 ) -> Iterator[str]:
-    """A plan is for pods of the gang that wait, or did so a moment ago. `left`: when others ended, by uid."""
-    waiting = {pod.uid for pod in ground.members(gang.key) if pod.is_live and not pod.node}
+    """A plan assigns pods of the gang that are pending, or were a moment ago. `left`: when other pods ended, by uid."""
+    waiting = {pod.uid for pod in cluster.members(gang.key) if pod.is_live and not pod.node}
     for assignment in plan.assignments:
         if assignment.uid not in waiting and left.get(assignment.uid, since_s - 1) < since_s:
             yield (
@@ -162,50 +166,50 @@ def inv4_seats_are_taken_by_members(
             )
 
 
-def inv7_lawful_plan(ground: RecordedState, gang: GangFacts, plan: Plan) -> Iterator[str]:
-    """Victims are less important (those who are moved: not more) and may be preempted.
+def inv7_lawful_plan(cluster: RecordedState, gang: GangFacts, plan: Plan) -> Iterator[str]:
+    """Victims have lower priority (moved pods: not higher) and are preemptible.
 
-    No gang is left below its minimum but whole.
+    No gang that had its minimum is left with some pods but below it.
     """
-    leaving = [pod for pod in ground.pods.values() if pod.uid in plan.leaving]
+    leaving = [pod for pod in cluster.pods.values() if pod.uid in plan.leaving]
     for key in sorted({pod.group for pod in leaving if pod.group is not None}):
-        mine = ground.gangs.get(key)
+        mine = cluster.gangs.get(key)
         if mine is None:
             continue
         is_victim = any(pod.uid in plan.victims for pod in leaving if pod.group == key)
-        if priority(ground, mine) - (not is_victim) >= priority(ground, gang):
+        if priority(cluster, mine) - (not is_victim) >= priority(cluster, gang):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not less important"
-        if not _is_preemptible(ground, mine):
+        if not _is_preemptible(cluster, mine):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not preemptible"
-        before = _bound(ground, mine, there=True)
+        before = _bound(cluster, mine, there=True)
         after = before - Counter(pod.leaf or LONE_LEAF for pod in leaving if pod.group == key and pod.is_live)
         had, has = (mine.is_whole(mine.root, bound, strict=False) for bound in (before, after))
         if is_victim and after and had and not has:
             yield f"INV7 {shown(gang.key)} leaves {shown(key)} with {dict(after)}, below its minimum"
 
 
-def inv7_lawful_eviction(ground: RecordedState, victim: PodFacts) -> Iterator[str]:
-    """Somebody's plan needs the room, or too little is left of the victim's gang for too long.
+def inv7_lawful_eviction(cluster: RecordedState, victim: PodFacts) -> Iterator[str]:
+    """An evicted pod is required by a plan, or its gang has been below its minimum for too long.
 
-    The mark of that is the scheduler's own word: what the server has of the gang has to bear it out.
+    The stale mark is set by the scheduler itself, so the recorded state must confirm it.
     """
-    if any(victim.uid in gang.plan.leaving for gang in ground.gangs.values() if gang.plan is not None):
+    if any(victim.uid in gang.plan.leaving for gang in cluster.gangs.values() if gang.plan is not None):
         return
-    mine = ground.gangs.get(victim.group) if victim.group is not None else None
-    if mine is None or not is_ended_as_stale(ground, mine):
+    mine = cluster.gangs.get(victim.group) if victim.group is not None else None
+    if mine is None or not is_ended_as_stale(cluster, mine):
         yield f"INV7 pod {shown(victim.key)} was evicted, and no plan needs it"
 
 
-def is_ended_as_stale(ground: RecordedState, gang: GangFacts) -> bool:
-    """Whether what is left of a gang may be evicted: it is marked as stale, and is below its minimum."""
-    return gang.is_stale and not gang.is_whole(gang.root, _bound(ground, gang, there=True))
+def is_ended_as_stale(cluster: RecordedState, gang: GangFacts) -> bool:
+    """Whether the rest of a gang may be evicted: it is marked as stale and is below its minimum."""
+    return gang.is_stale and not gang.is_whole(gang.root, _bound(cluster, gang, there=True))
 
 
 def inv10_fenced(gang: GangFacts, was: GangFacts | None, newest: Epochs) -> Iterator[str]:
     """Plans come from the newest epoch that ever wrote, and the epoch of a PodGroup never decreases.
 
-    A Lease that was deleted and made anew counts from the beginning: the newest is that of the Lease that wrote last,
-    and nothing comes of one that was followed by another.
+    A Lease that was deleted and recreated counts from the beginning: the newest epoch is that of the Lease that wrote
+    last, and nothing may be written under a Lease that was followed by another one.
     """
     if gang.plan is not None and (was is None or was.plan != gang.plan):
         if gang.lease in newest.over:
@@ -216,48 +220,48 @@ def inv10_fenced(gang: GangFacts, was: GangFacts | None, newest: Epochs) -> Iter
         yield f"INV10 {shown(gang.key)}: epoch {gang.epoch} after {was.epoch}"
 
 
-def inv5_nobody_is_forgotten(ground: RecordedState, schedulers: frozenset[str]) -> Iterator[str]:
-    """Once nothing changes any more, whoever waits has been told why."""
-    for pod in ground.pods.values():
+def inv5_nobody_is_forgotten(cluster: RecordedState, schedulers: frozenset[str]) -> Iterator[str]:
+    """Once nothing changes any more, every pending pod has a condition that says why."""
+    for pod in cluster.pods.values():
         waits = pod.scheduler in schedulers and not pod.node and pod.is_live and not pod.is_gated
         if waits and not pod.is_told:
             yield f"INV5 pod {shown(pod.key)} waits and nobody says why"
 
 
-def inv6_nothing_is_reserved_for_nothing(ground: RecordedState) -> Iterator[str]:
-    """Once nothing changes any more, no plan is half done, and a plan that waits waits for somebody who leaves."""
-    there = {pod.uid for pod in ground.pods.values() if pod.holds_room}
-    for gang in ground.gangs.values():
+def inv6_nothing_is_reserved_for_nothing(cluster: RecordedState) -> Iterator[str]:
+    """Once nothing changes any more, no plan is half executed, and a waiting plan has a victim that is still there."""
+    there = {pod.uid for pod in cluster.pods.values() if pod.holds_room}
+    for gang in cluster.gangs.values():
         if gang.is_broken or (gang.plan is not None and gang.plan.state == "bind"):
             yield f"INV6 {shown(gang.key)} has a plan that nobody carries out"
         elif gang.plan is not None and gang.plan.victims and not there & set(gang.plan.victims):
             yield f"INV6 {shown(gang.key)} waits for victims that are gone"
 
 
-def priority(ground: RecordedState, gang: GangFacts) -> int:
-    return ground.priorities.get(gang.priority_class, _DEFAULT_PRIORITY)
+def priority(cluster: RecordedState, gang: GangFacts) -> int:
+    return cluster.priorities.get(gang.priority_class, _DEFAULT_PRIORITY)
 
 
 def shown(key: Key) -> str:
     return "/".join(key)
 
 
-def _is_preemptible(ground: RecordedState, gang: GangFacts) -> bool:
+def _is_preemptible(cluster: RecordedState, gang: GangFacts) -> bool:
     if gang.preemptibility:
         return gang.preemptibility == "preemptible"
-    return priority(ground, gang) < _PREEMPTIBLE_BELOW
+    return priority(cluster, gang) < _PREEMPTIBLE_BELOW
 
 
-def _bound(ground: RecordedState, gang: GangFacts, *, there: bool = False) -> Counter[str]:
-    """Members that have a node (that is there), by leaf; whoever succeeded has done its part."""
-    members = [pod for pod in ground.members(gang.key) if pod.node and not pod.is_leaving]
-    return Counter(pod.leaf or LONE_LEAF for pod in members if not there or ground.nodes[pod.node].now is not None)
+def _bound(cluster: RecordedState, gang: GangFacts, *, there: bool = False) -> Counter[str]:
+    """Members that are bound (with `there`: to an existing node), by leaf; succeeded pods count."""
+    members = [pod for pod in cluster.members(gang.key) if pod.node and not pod.is_leaving]
+    return Counter(pod.leaf or LONE_LEAF for pod in members if not there or cluster.nodes[pod.node].now is not None)
 
 
 def _all_domains(
-    ground: RecordedState, topology: str, level: str, pods: Iterable[PodFacts], since_s: float
+    cluster: RecordedState, topology: str, level: str, pods: Iterable[PodFacts], since_s: float
 ) -> set[tuple[str, ...]]:
-    return {path for pod in pods for path in ground.domains(topology, level, pod.node, since_s)}
+    return {path for pod in pods for path in cluster.domains(topology, level, pod.node, since_s)}
 
 
 def _paths(paths: Iterable[tuple[str, ...]]) -> str:

@@ -1,7 +1,7 @@
-"""What the server holds, folded write by write: nodes, pods, gangs and topologies as far as promises are about them.
+"""The state of the server, updated write by write: nodes, pods, gangs and topologies as the invariants need them.
 
-What a plan was made on is a little older than its record: nodes and topologies keep what they were. Shares no code with
-the scheduler but the format of its plans.
+A plan is based on a state slightly older than its record, so nodes and topologies keep their history. Shares no code
+with the scheduler except the format of its plans.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class History(Generic[T]):
-    """What was, since when; the newest last. None: it was not there."""
+    """Values and since when each held, newest last. None: the object did not exist."""
 
     versions: list[tuple[float, T | None]] = field(default_factory=list)
 
@@ -31,7 +31,7 @@ class History(Generic[T]):
         return self.versions[-1][1] if self.versions else None
 
     def since(self, moment_s: float) -> Iterator[T | None]:
-        """Everything it was at that moment or later."""
+        """Every value that held at that moment or later."""
         for (_, value), (end_s, _) in zip(self.versions, [*self.versions[1:], (float("inf"), None)], strict=True):
             if end_s >= moment_s:
                 yield value
@@ -56,21 +56,21 @@ class RecordedState:
         return [pod for pod in self.pods.values() if pod.group == gang]
 
     def usage(self, node: str, *, reserved: bool = False) -> dict[str, int]:
-        """What bound pods hold, in thousandths; with those that recorded plans seat there."""
+        """What bound pods request, in thousandths; with `reserved` also the pods that recorded plans assign there."""
         total: dict[str, int] = defaultdict(int)
-        seated = self._seated(node) if reserved else frozenset()
+        assigned = self._assigned(node) if reserved else frozenset()
         for pod in self.pods.values():
-            if (pod.node == node and pod.holds_room) or (pod.uid in seated and pod.is_live and not pod.node):
+            if (pod.node == node and pod.holds_room) or (pod.uid in assigned and pod.is_live and not pod.node):
                 for name, amount in pod.asks.items():
                     total[name] += amount
         return total
 
     def offered(self, node: str, since_s: float) -> list[Amounts]:
-        """What the node had to give, now or since that moment; nothing if it was not there."""
+        """The node's allocatable now and at any time since that moment; empty if it did not exist."""
         return [facts.amounts for facts in self.nodes[node].since(since_s) if facts is not None]
 
     def domains(self, topology: str, level: str, node: str, since_s: float) -> set[tuple[str, ...]]:
-        """The domains that the node is in, or was in since that moment."""
+        """The domains that the node is in, or has been in since that moment."""
         return {
             path
             for keys in self.levels[topology].since(since_s)
@@ -79,10 +79,10 @@ class RecordedState:
         }
 
     def stays(self, node: str, since_s: float) -> bool:
-        """Whether the node is there and has been all the time."""
+        """Whether the node exists and has existed all the time since that moment."""
         return bool(self.nodes[node].versions) and None not in self.nodes[node].since(since_s)
 
-    def _seated(self, node: str) -> frozenset[str]:
+    def _assigned(self, node: str) -> frozenset[str]:
         plans = [gang.plan for gang in self.gangs.values() if gang.plan is not None and gang.plan.state == "bind"]
         return frozenset(assignment.uid for plan in plans for assignment in plan.assignments if assignment.node == node)
 

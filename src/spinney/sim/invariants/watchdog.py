@@ -1,4 +1,4 @@
-"""Looks at every write and remembers what was broken. It never writes, and never stops the world."""
+"""Checks the invariants after every write and records violations. It never writes and never stops the simulation."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from spinney.sim.world import World
 PODS, NODES, CLASSES = "/pods", "/nodes", "scheduling.k8s.io/priorityclasses"
 PODGROUPS, TOPOLOGIES = "scheduling.run.ai/podgroups", "kai.scheduler/topologies"
 WATCHED_RESOURCES = (CLASSES, TOPOLOGIES, NODES, PODGROUPS, PODS)
-"""In an order in which what is there can be shown."""
+"""In the order in which existing objects are processed first: those that others refer to come first."""
 
 LATE_S = 120.0
-"""So old a view may be where watches break and are late."""
+"""Allowed age of a cache where watches break and are late."""
 
 
 class Watchdog:
-    """`violations` are sentences, each with the number of the write that it was found after.
+    """`violations` are sentences, each with the number of the write after which it was found.
 
-    `late_s`: how old a view may lawfully be. `records_come_late`: a plan may be recorded after its maker has given it
-    up, so what plans reserve may be more than there is; what they bind may not. `elects`: a Lease counts the epochs.
-    A scheduler that was told not to elect takes the next epoch after those it finds on PodGroups: an epoch goes with
-    the last PodGroup that has it, and whoever begins then takes the one after those that are left. `record_keys`: what
-    plans are signed with; without them every plan is believed.
+    `late_s`: the allowed age of a scheduler's cache. `records_come_late`: a plan may be recorded after its scheduler
+    has given it up, so the reservations of plans may exceed capacity; binds may not. `elects`: the epochs are counted
+    by a Lease. A scheduler without leader election takes the next epoch after those it finds on PodGroups: an epoch is
+    lost with the last PodGroup that carries it, and the next scheduler continues from those that are left.
+    `record_keys`: the keys that plans are signed with; without keys every plan is accepted.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class Watchdog:
         self._record_keys = record_keys
         self._since: dict[Key, float] = {}
         self._leaf_of: dict[str, str] = {}  # by uid
-        self._left: dict[str, float] = {}  # when pods ended or were told to, by uid
-        self._needed: dict[str, float] = {}  # until when somebody had to leave, by uid
-        self._deleted: dict[str, tuple[GangFacts, float]] = {}  # whose PodGroup went with its record, and when, by uid
-        self._asked: dict[Key, tuple[Part, ...]] = {}  # what a gang asked when its plan was recorded
-        self._seated: dict[str, tuple[str, int, float]] = {}  # the term whose plan seated a pod last, and when, by uid
-        self._decided: dict[Key, tuple[frozenset[tuple[str, str]], float]] = {}  # the seats of a plan, and since when
-        self._lost: dict[Key, Counter[str]] = defaultdict(Counter)  # members that had a node or a seat, by leaf
-        self._repaired: set[Key] = set()  # gangs of which a part was found: whoever completes them begins in between
+        self._left: dict[str, float] = {}  # when pods ended or began to terminate, by uid
+        self._needed: dict[str, float] = {}  # when an eviction of a pod was last justified, by uid
+        self._deleted: dict[str, tuple[GangFacts, float]] = {}  # gang and time of a deleted plan, by pod uid
+        self._planned_parts: dict[Key, tuple[Part, ...]] = {}  # the parts of a gang when its plan was recorded
+        self._assigned_by: dict[str, tuple[str, int, float]] = {}  # the last plan that assigned a pod, by uid
+        self._decided: dict[Key, tuple[frozenset[tuple[str, str]], float]] = {}  # assignments of a plan and their time
+        self._lost: dict[Key, Counter[str]] = defaultdict(Counter)  # lost bound or assigned members, by leaf
+        self._repaired: set[Key] = set()  # partly bound gangs: completing them may pass through partial states
         self._whole: set[Key] = set()
-        self._fell: dict[Key, float] = {}  # when the last of a gang that stood was lost
-        self._looks: dict[str, Callable[[Key, Json | None], None]] = {
+        self._last_loss_s: dict[Key, float] = {}  # when the last bound member of a gang was lost
+        self._handlers: dict[str, Callable[[Key, Json | None], None]] = {
             PODS: self._check_pod,
             PODGROUPS: self._check_gang,
             NODES: self._check_node,
@@ -80,45 +80,45 @@ class Watchdog:
 
     @classmethod
     def over(cls, world: World, **told: float | bool) -> Watchdog:
-        """Over a world: what is there is believed, what comes is judged."""
-        dog = cls(world.clock.monotonic, record_keys=world.record_keys, **told)  # type: ignore[arg-type]
+        """A watchdog over a world: the current state is accepted, later writes are checked."""
+        watchdog = cls(world.clock.monotonic, record_keys=world.record_keys, **told)  # type: ignore[arg-type]
         collections = world.server.kernel.store.collections
         for name in WATCHED_RESOURCES:
             for key, record in collections[name].records.items() if name in collections else ():
-                dog.see(name, key, msgspec.json.decode(record.body))
-        dog.violations.clear()
-        dog.writes = 0
+                watchdog.see(name, key, msgspec.json.decode(record.body))
+        watchdog.violations.clear()
+        watchdog.writes = 0
 
-        def look(collection: str, event: Event) -> None:
+        def handler(collection: str, event: Event) -> None:
             record = event.new or event.last or event.old
             assert record is not None
-            dog.see(collection, record.key, _decoded(event.new))
+            watchdog.see(collection, record.key, _decoded(event.new))
 
-        world.on_write(look)
-        return dog
+        world.on_write(handler)
+        return watchdog
 
     def see(self, collection: str, key: Key, obj: Json | None) -> None:
-        """One write: the object as it is now, None if it is gone."""
+        """Process one write: the object as it is now, None if it was deleted."""
         self.writes += 1
-        look = self._looks.get(collection)
-        if look is not None:
-            look(key, obj)
+        handler = self._handlers.get(collection)
+        if handler is not None:
+            handler(key, obj)
 
     def evicts(self, victim: Key) -> None:
-        """To be told of pods that the scheduler evicts, when it does."""
+        """Must be called for every pod that the scheduler evicts, at the time of the eviction."""
         pod = self.ground.pods.get(victim)
         needed_s = self._needed.get(pod.uid, -self._late_s) if pod is not None else 0.0
         if pod is not None and pod.is_live and needed_s + self._late_s < self._now():
-            self._note(properties.inv7_lawful_eviction(self.ground, pod))
+            self._report(properties.inv7_lawful_eviction(self.ground, pod))
 
     def check_at_rest(self) -> list[str]:
-        """Everything that was broken on the way, and what is broken now that nothing changes."""
+        """All violations so far, and those of the state in which nothing changes any more."""
         found = [
             *properties.inv5_nobody_is_forgotten(self.ground, self._schedulers),
             *properties.inv6_nothing_is_reserved_for_nothing(self.ground),
         ]
         for gang in self.ground.gangs.values():
-            found += self._half_bound(gang)
+            found += self._check_all_or_nothing(gang)
         return [*self.violations, *(f"at rest: {text}" for text in found)]
 
     def _check_pod(self, key: Key, obj: Json | None) -> None:
@@ -126,7 +126,7 @@ class Watchdog:
         pod = read_pod(obj) if obj is not None else None
         if was is not None and (pod is None or was.uid != pod.uid):
             self._left.setdefault(was.uid, self._now())
-            self._miss(was, None)
+            self._record_loss(was, None)
             was = None
         if pod is None:
             return
@@ -135,20 +135,20 @@ class Watchdog:
         if not pod.is_live:
             self._left.setdefault(pod.uid, self._now())
         if was is not None:
-            self._miss(was, pod)
+            self._record_loss(was, pod)
         if was is not None and pod.node != was.node and pod.scheduler in self._schedulers:
-            self._bound(pod, was)
+            self._check_bind(pod, was)
 
-    def _miss(self, was: PodFacts, pod: PodFacts | None) -> None:
-        """A member that had its node, or was about to get it, is gone, going or has failed."""
-        if was.group is None or not was.is_live or not (was.node or self._is_seated(was)):
+    def _record_loss(self, was: PodFacts, pod: PodFacts | None) -> None:
+        """Count a member that was bound or had an assignment and is deleted, terminating or failed."""
+        if was.group is None or not was.is_live or not (was.node or self._is_assigned(was)):
             return
         if pod is None or not pod.is_live:
             self._lost[was.group][was.leaf or LONE_LEAF] += 1
         if was.node and not any(one.node and one.is_live for one in self.ground.members(was.group)):
-            self._begin_anew(was.group)
+            self._reset_losses(was.group)
 
-    def _is_seated(self, pod: PodFacts) -> bool:
+    def _is_assigned(self, pod: PodFacts) -> bool:
         gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
         return (
             gang is not None
@@ -156,33 +156,33 @@ class Watchdog:
             and any(assignment.uid == pod.uid for assignment in gang.plan.assignments)
         )
 
-    def _begin_anew(self, key: Key) -> None:
-        """Nothing of it stands any more: it is judged like one that never did, after the plan that is carried out."""
+    def _reset_losses(self, key: Key) -> None:
+        """No bound member is left: once the current plan is over, the gang is checked like one that was never bound."""
         gang = self.ground.gangs.get(key)
         self._whole.discard(key)
-        self._fell[key] = self._now()
+        self._last_loss_s[key] = self._now()
         if gang is None or gang.plan is None:
-            self._excuse_no_more(key)
+            self._forget_losses(key)
 
-    def _excuse_no_more(self, key: Key) -> None:
+    def _forget_losses(self, key: Key) -> None:
         self._lost.pop(key, None)
         self._repaired.discard(key)
 
-    def _bound(self, pod: PodFacts, was: PodFacts) -> None:
+    def _check_bind(self, pod: PodFacts, was: PodFacts) -> None:
         self.binds += 1
         gang = self.ground.gangs.get(pod.group) if pod.group is not None else None
         lost = self._lost_records()
         if gang is None and pod.group is not None:
             gang = lost.get(pod.uid)
-            self._repaired.add(pod.group)  # whoever makes the PodGroup anew finds a part of a gang
+            self._repaired.add(pod.group)  # a recreated PodGroup finds its gang partly bound
         since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
-        self._note(properties.inv4_bound_as_recorded(self.ground, pod, was, _seats(lost)))
-        self._note(properties.inv1_no_overcommit(self.ground, pod.node, since_s))
+        self._report(properties.inv4_bound_as_recorded(self.ground, pod, was, _assigned_nodes(lost)))
+        self._report(properties.inv1_no_overcommit(self.ground, pod.node, since_s))
         if gang is not None:
-            self._note(properties.inv3_required_topology(self.ground, gang, pod, since_s))
+            self._report(properties.inv3_required_topology(self.ground, gang, pod, since_s))
 
     def _lost_records(self) -> dict[str, GangFacts]:
-        """Gangs by uid of pods, whose records went with their PodGroups a moment ago."""
+        """Gangs, by pod uid, whose plan was deleted with their PodGroup within the last `late_s` seconds."""
         since_s = self._now() - self._late_s
         return {uid: gang for uid, (gang, gone_s) in self._deleted.items() if gone_s >= since_s}
 
@@ -196,87 +196,88 @@ class Watchdog:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
         if was is not None and properties.is_ended_as_stale(self.ground, was):
             self._needed.update((pod.uid, self._now()) for pod in self.ground.members(key))
-        self._note(properties.inv10_fenced(gang, was, self._newest))
+        self._report(properties.inv10_fenced(gang, was, self._newest))
         self._newest.note(gang.lease, gang.epoch)
         if gang.plan is not None and (was is None or was.plan != gang.plan):
-            self._recorded(gang)
+            self._check_new_plan(gang)
         if gang.plan is None and was is not None and was.plan is not None:
-            self._dropped(gang, was.plan)
+            self._check_ended_plan(gang, was.plan)
 
     def _forget(self, key: Key) -> None:
-        """A PodGroup was deleted: its record counts while a bind may be on its way, one of its name begins anew."""
+        """A PodGroup was deleted: its plan counts while binds may be in flight; a new one of its name starts afresh."""
         gang = self.ground.gangs.pop(key, None)
         if gang is not None and gang.plan is not None and gang.plan.state == "bind":
             self._deleted.update({assignment.uid: (gang, self._now()) for assignment in gang.plan.assignments})
         if not any(pod.node and pod.is_live for pod in self.ground.members(key)):
-            self._excuse_no_more(key)
+            self._forget_losses(key)
             self._whole.discard(key)
-            self._fell.pop(key, None)
-        if not self._elects:  # who begins now takes the epoch after those that it finds
+            self._last_loss_s.pop(key, None)
+        if not self._elects:  # a scheduler that starts now takes the epoch after those that it finds
             found = max((each.epoch for each in self.ground.gangs.values()), default=0)
             self._newest.epoch = min(self._newest.epoch, found + 1)
 
-    def _recorded(self, gang: GangFacts) -> None:
+    def _check_new_plan(self, gang: GangFacts) -> None:
         plan = gang.plan
         assert plan is not None
         self.plans += 1
         self._since[gang.key] = self._now()
-        self._asked[gang.key] = gang.parts
+        self._planned_parts[gang.key] = gang.parts
         since_s = self._now() - self._late_s
-        self._note(properties.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
+        self._report(properties.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
         self._lost[gang.key].update(
             self._leaf_of[assignment.uid] for assignment in plan.assignments if assignment.uid in self._left
         )
-        if self._fell.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
+        if self._last_loss_s.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
             self._repaired.add(gang.key)
-        self._note(properties.inv7_lawful_plan(self.ground, gang, plan))
+        self._report(properties.inv7_lawful_plan(self.ground, gang, plan))
         decided_s = self._decided_at(gang.key, plan)
         if plan.state != "bind":
             return
-        self._note(properties.inv3_ties(self.ground, gang, plan, self._seated, since_s, decided_s))
+        self._report(properties.inv3_ties(self.ground, gang, plan, self._assigned_by, since_s, decided_s))
         term = (gang.lease, plan.epoch, self._now())
-        self._seated.update(dict.fromkeys((assignment.uid for assignment in plan.assignments), term))
-        self._note(properties.inv1_open(self.ground, plan, since_s))
+        self._assigned_by.update(dict.fromkeys((assignment.uid for assignment in plan.assignments), term))
+        self._report(properties.inv1_open(self.ground, plan, since_s))
         if not self._records_come_late:
             for node in sorted({assignment.node for assignment in plan.assignments}):
-                self._note(properties.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
+                self._report(properties.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
 
     def _decided_at(self, key: Key, plan: Plan) -> float:
-        """When a plan with these seats was recorded first."""
+        """When a plan with these assignments was recorded first."""
         assignments = frozenset((assignment.uid, assignment.node) for assignment in plan.assignments)
         if key not in self._decided or self._decided[key][0] != assignments:
             self._decided[key] = (assignments, self._now())
         return self._decided[key][1]
 
     def _repairs(self, gang: GangFacts, plan: Plan) -> bool:
-        """Whether the seats are too few for a gang of which nothing stands: its maker still saw others standing."""
+        """Whether a plan assigns too few pods for a gang without bound members: its maker still saw others bound."""
         uids = {assignment.uid for assignment in plan.assignments}
-        seated = Counter(pod.leaf or LONE_LEAF for pod in self.ground.members(gang.key) if pod.uid in uids)
-        return not gang.is_whole(gang.root, seated)
+        assigned = Counter(pod.leaf or LONE_LEAF for pod in self.ground.members(gang.key) if pod.uid in uids)
+        return not gang.is_whole(gang.root, assigned)
 
-    def _dropped(self, gang: GangFacts, plan: Plan) -> None:
-        """A plan is over. Seats on nodes that changed meanwhile were lost, not forgotten.
+    def _check_ended_plan(self, gang: GangFacts, plan: Plan) -> None:
+        """A plan is over. Assignments to nodes that changed meanwhile count as lost members, not as forgotten ones.
 
-        It was made for what the gang asked when it was recorded: who has that, and asks for more now, is repaired.
+        The plan was made for what the gang asked when it was recorded: a gang that has that, and asks for more now, is
+        repaired.
         """
         since_s = self._since[gang.key] - self._late_s
         waiting = {pod.uid: pod for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
         left = [
             assignment
             for assignment in plan.assignments
-            if assignment.uid in waiting and not self._is_as_it_was(assignment.node, since_s)
+            if assignment.uid in waiting and not self._is_unchanged(assignment.node, since_s)
         ]
         self._lost[gang.key].update(waiting[assignment.uid].leaf or LONE_LEAF for assignment in left)
         self._decided.pop(gang.key, None)
         for assignment in plan.assignments:
             self._deleted.pop(assignment.uid, None)
-        self._half_bound(replace(gang, parts=self._asked[gang.key]))
-        self._note(self._half_bound(gang))
+        self._check_all_or_nothing(replace(gang, parts=self._planned_parts[gang.key]))
+        self._report(self._check_all_or_nothing(gang))
         if not any(pod.node and pod.is_live for pod in self.ground.members(gang.key)):
-            self._excuse_no_more(gang.key)
+            self._forget_losses(gang.key)
 
-    def _is_as_it_was(self, node: str, since_s: float) -> bool:
-        """Whether nothing about a node changed that could cost a seat there: what only grows takes nothing away."""
+    def _is_unchanged(self, node: str, since_s: float) -> bool:
+        """Whether nothing changed on a node that could invalidate an assignment there; growing capacity does not."""
         versions = list(self.ground.nodes[node].since(since_s))
         first = versions[0] if versions else None
         return first is not None and all(
@@ -286,14 +287,14 @@ class Watchdog:
             for one in versions
         )
 
-    def _half_bound(self, gang: GangFacts) -> list[str]:
-        """Asked when no plan is open. A gang that lost members, or was whole when it asked for less, is repaired."""
+    def _check_all_or_nothing(self, gang: GangFacts) -> list[str]:
+        """INV2, checked when no plan is open. A gang that lost members, or was whole and now asks more, is repaired."""
         if gang.plan is not None or gang.key in self._whole:
             return []
         has_begun = any(pod.node for pod in self.ground.members(gang.key))
         if has_begun and not any(properties.inv2_all_or_nothing(self.ground, gang)):
             self._whole.add(gang.key)
-            self._excuse_no_more(gang.key)
+            self._forget_losses(gang.key)
         if gang.key in self._repaired:
             return []
         return list(properties.inv2_all_or_nothing(self.ground, gang, self._lost[gang.key]))
@@ -322,12 +323,12 @@ class Watchdog:
         else:
             self.ground.priorities[key[1]] = obj.get("value", 0)
 
-    def _note(self, texts: Iterable[str]) -> None:
+    def _report(self, texts: Iterable[str]) -> None:
         self.violations += [f"write {self.writes}: {text}" for text in texts]
 
 
-def _seats(records: Mapping[str, GangFacts]) -> dict[str, str]:
-    """Nodes by uid, of those whom the records seat."""
+def _assigned_nodes(records: Mapping[str, GangFacts]) -> dict[str, str]:
+    """The assigned node per pod uid, according to the plans of the given records."""
     plans = {uid: gang.plan for uid, gang in records.items() if gang.plan is not None}
     return {
         uid: assignment.node for uid, plan in plans.items() for assignment in plan.assignments if assignment.uid == uid

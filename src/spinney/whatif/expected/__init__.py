@@ -1,1 +1,1 @@
-"""What manifests would become: the pods and PodGroups that controllers would make of them, without any server."""
+"""The pods and PodGroups that controllers would create from manifests, computed without a server."""

@@ -1,6 +1,6 @@
-"""Pods that would come together, and who would write their PodGroup.
+"""Expected pods that would be created together, and the origin of their PodGroup.
 
-Never has a node or a gate of ours: where pods go is the scheduler's to say, and when follows from `wave`.
+They never have a node or one of our gates: the scheduler chooses nodes, and `wave` gives the order.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from itertools import count
 from spinney.api.changes import Json
 
 PLANNED = "planned"
-"""What stands for the uid of an object that does not exist."""
+"""Prefix of the uid of an object that does not exist."""
 MOST_PODS = 50_000
-"""Of all manifests and copies of a question: nobody waits for an answer about more."""
+"""Limit of pods over all manifests and copies of one run, so that it ends in reasonable time."""
 _MADE_FOR_EACH_POD = 4
 
 
 class BadTemplate(ValueError):
-    """An owner that no pods can be made of; the text names the field and what was found."""
+    """An owner that pods cannot be created from; the text names the field and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPods:
-    """`podgroup`: as an operator writes it; None: the pod-grouper finds it by `owners`, nearest first, and `gang`.
+    """`podgroup`: as an operator writes it; None: the pod-grouper derives it from `owners`, nearest first, and `gang`.
 
-    `wave`: pods of a later one come when those before have their nodes; `after`: they keep their gate until this
-    PodGroup has (G12). `claims`: ResourceClaims that are made for the pods; `volume_claims`: PersistentVolumeClaims.
+    `wave`: pods of a later wave are created when earlier ones have nodes; `after`: they keep their gate until this
+    PodGroup has its minimum scheduled (G12). `claims`: ResourceClaims created for the pods; `volume_claims`:
+    PersistentVolumeClaims.
     """
 
     pods: tuple[Json, ...]
@@ -42,7 +43,7 @@ class ExpectedPods:
 
 @dataclass(slots=True)
 class Registry:
-    """Uids for what does not exist, each once; no more pods than are planned."""
+    """Issues unique uids for planned objects and enforces the limit of planned pods."""
 
     most_pods: int = MOST_PODS
     pods: int = 0
@@ -53,14 +54,14 @@ class Registry:
         return f"{PLANNED}-{next(self._numbers)}"
 
     def uid_below(self, owner: Json) -> str:
-        """For a pod or another object that an owner makes: also those without pods take time, and there may be many."""
+        """A uid for a pod or another object created by an owner; objects without pods are limited as well."""
         self._below += 1
         if self._below > _MADE_FOR_EACH_POD * self.most_pods:
             self.require(owner, self._below)
         return self.uid()
 
     def require(self, owner: Json, pods: int) -> None:
-        """Raises BadTemplate where so many more are too many; asked before they are made."""
+        """Raises BadTemplate if that many more pods exceed the limit; called before they are created."""
         if self.pods + pods <= self.most_pods:
             return
         beside = f" beside {self.pods} of other manifests or copies" if self.pods else ""
@@ -70,7 +71,7 @@ class Registry:
         )
 
     def adopt(self, body: Json) -> Json:
-        """The object with a uid; one that exists keeps its own."""
+        """The object with a uid; an existing object keeps its own."""
         metadata = body["metadata"]
         return {**body, "metadata": {**metadata, "uid": metadata.get("uid") or self.uid()}}
 

@@ -1,6 +1,6 @@
-"""A PodCliqueSet as the gangs and pods that its operator would make: those it does not have yet.
+"""The gangs and pods that the operator would create for a PodCliqueSet and that do not exist yet.
 
-Asks the operator's own functions; a set that exists keeps what it has.
+Uses the operator's own functions; an existing set keeps its objects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from spinney.whatif.expected.expected_pods import ExpectedPods, Registry
 
 @dataclass(frozen=True, slots=True)
 class ExistingSet:
-    """What there is of a set: pods by the name of their clique; replicas of its cliques and groups by name.
+    """The existing objects of a set: number of pods by clique name; replicas of its cliques and groups by name.
 
     `is_scheduled`: some of its pods have nodes.
     """
@@ -59,7 +59,7 @@ def expected_pods_of(
     registry: Registry,
     there: ExistingSet = NOTHING,
 ) -> list[ExpectedPods]:
-    """Base gangs first, then the scaled ones, as they get their nodes. Raises BadTemplate where there are too many."""
+    """Base gangs first, then scaled gangs, in scheduling order. Raises BadTemplate if there are too many pods."""
     found = _Set(registry.adopt(body), topology, settings, registry, there)
     expected_pods = [expected for gang in found.gangs() if (expected := found.expected(gang)).pods]
     registry.pods += sum(len(expected.pods) for expected in expected_pods)
@@ -67,7 +67,7 @@ def expected_pods_of(
 
 
 class _Set:
-    """One set and how its constraints are to be read."""
+    """One set with its resolved topology."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Set:
         return self._registry.adopt(created.body)
 
     def _pods(self, member: Member) -> Iterator[tuple[str, Json]]:
-        """Those that are missing, after those that are there."""
+        """The missing pods, with indices after the existing ones."""
         wanted = self._there.replicas.get(member.name, pod_count(member.template))
         have = self._there.pods.get(member.name, 0)
         if have >= wanted:
@@ -144,25 +144,25 @@ class _Set:
 
 
 def _pods_of(podcliqueset: PodCliqueSet) -> int:
-    """Counted before anything is made."""
+    """The number of pods of a set, computed before anything is created."""
     template = podcliqueset.spec.template
     times = {name: group.replicas for group in template.pod_clique_scaling_groups for name in group.clique_names}
     return podcliqueset.spec.replicas * sum(pod_count(one) * times.get(one.name, 1) for one in template.cliques)
 
 
 def _nothing(*_: object) -> None:
-    """No server has anything."""
+    """A lookup that finds nothing."""
 
 
 def _ungated(body: Json) -> Json:
-    """Without the gate that its operator takes away; those of the user stay."""
+    """The pod without the operator's scheduling gate; gates of the user stay."""
     spec = dict(body["spec"])
     spec["schedulingGates"] = [gate for gate in spec["schedulingGates"] if gate["name"] != GATE_PODGANG_PENDING]
     return {**body, "spec": spec}
 
 
 def _referring(gang: Json, pods: list[tuple[str, str]]) -> Json:
-    """The gang with references to its pods, which the pod-grouper knows them by."""
+    """The PodGang with references to its pods, by which the pod-grouper identifies them."""
     namespace = gang["metadata"]["namespace"]
     listed: dict[str, list[Json]] = {}
     for clique, name in pods:

@@ -1,4 +1,4 @@
-"""The PodGroup that the pod-grouper would put a planned pod into: the same rules over the same look-ups."""
+"""The PodGroup that the pod-grouper would put a planned pod into: the same rules with the same lookups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def group_of(
 
 
 def as_grouped(pod: ScheduledPod) -> Pod:
-    """A pod of the scheduler's view as the pod-grouper sees it."""
+    """Convert a pod of the scheduler's cache to the pod-grouper's type."""
     spec = pod.spec
     gates = tuple(Gate(gate.name) for gate in spec.scheduling_gates)
     seen = PodSpec(spec.scheduler_name, spec.node_name, spec.priority_class_name, gates)

@@ -1,6 +1,6 @@
-"""Pods that controllers of others would make of their kinds: as many, with the names and labels that grouping reads.
+"""Pods that third-party controllers would create from their kinds: the same number, names and labels for grouping.
 
-Only what decides on places: no volumes of services, no environment, no submitters. Never makes a pod that runs already.
+Contains only what affects placement: no service volumes, no environment, no submitters. Never creates a running pod.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Make = Callable[[Json, Registry], Iterator[ExpectedPods]]
 
 
 def expected_pods_of(body: Json, registry: Registry) -> list[ExpectedPods] | None:
-    """None: a kind that is not known to make pods."""
+    """The expected pods of an owner; None if its kind is not known to create pods."""
     group = str(body["apiVersion"]).rpartition("/")[0]
     make = KINDS.get((group, str(body["kind"])))
     if make is None:
@@ -47,7 +47,7 @@ def expected_pods_of(body: Json, registry: Registry) -> list[ExpectedPods] | Non
 
 
 def _pods(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
-    """Bare pods: nobody stands above them."""
+    """Bare pods, without an owner."""
     yield ExpectedPods((owner,))
 
 
@@ -69,7 +69,7 @@ def _job(owner: Json, registry: Registry, above: tuple[Json, ...] = ()) -> Itera
 
 
 def _cron_job(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
-    """One run of it."""
+    """One run of a CronJob."""
     template = _part(owner, "spec", "jobTemplate")
     run = _child(owner, "batch/v1", "Job", f"{owner['metadata']['name']}-run", template, registry)
     yield from _job(run, registry, (owner,))
@@ -89,7 +89,7 @@ def _replicas(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
 
 
 PLANNED_REVISION = "new"
-"""What stands for the hash of a ReplicaSet that does not exist."""
+"""Placeholder for the hash of a ReplicaSet that does not exist."""
 
 
 def _stateful_set(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
@@ -222,7 +222,7 @@ KINDS: Mapping[tuple[str, str], Make] = {
     **{("kubeflow.org", kind): _kubeflow for kind in _KUBEFLOW},
     **{("ray.io", kind): _ray for kind in _RAY},
 }
-"""Kinds of others by API group and kind, whatever the version."""
+"""Third-party kinds by API group and kind, in any version."""
 
 
 def _pod(
@@ -247,7 +247,7 @@ def _pod_of(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Json:
-    """A pod of the template under a key, which stands at `where` in the owner."""
+    """A pod from the template under `key`; `where` is its path in the owner, for error messages."""
     template = _inner(owner, holder, key, where)
     spec = _inner(owner, template, "spec", f"{where}.{key}")
     metadata = _metadata(owner, template, f"{where}.{key}.")
@@ -272,7 +272,7 @@ def _labelled(pod: Json, labels: Mapping[str, str]) -> Json:
 
 
 def _child(owner: Json, api_version: str, kind: str, name: str, template: Json, registry: Registry) -> Json:
-    """An object that the owner would make of a template."""
+    """An object that the owner would create from a template."""
     own = _metadata(owner, template, "template.") if template is not owner else {}
     metadata = {
         "name": name,
@@ -286,7 +286,7 @@ def _child(owner: Json, api_version: str, kind: str, name: str, template: Json, 
 
 
 def _metadata(owner: Json, holder: Json, where: str) -> Json:
-    """Labels and annotations are read by others: they have to be texts."""
+    """The metadata of a template; labels and annotations must be strings because grouping rules read them."""
     found = holder.get("metadata") or {}
     if not isinstance(found, dict):
         raise _wrong(owner, f"{where}metadata", found, "an object")
@@ -337,7 +337,9 @@ def _count(owner: Json, holder: Json, key: str, otherwise: int | None) -> int | 
 
 
 _NUMBERS_OF_PODS = ("replicas", "size", "minReplicas", "numOfHosts")
-"""Others may be larger: completions and the first ordinal make no pods, and parallelism no more than completions."""
+"""Fields that are limited by the number of pods. Other numbers may be larger: completions and the first ordinal create
+no pods, and parallelism no more than completions.
+"""
 
 
 def _least(wanted: int | None, completions: int | None) -> int:

@@ -1,1 +1,1 @@
-"""What a what-if is asked about: manifests, described nodes, and a cluster read once."""
+"""Inputs of a what-if: manifests, described nodes, and a snapshot of a cluster."""

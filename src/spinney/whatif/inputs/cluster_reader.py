@@ -1,4 +1,4 @@
-"""A cluster as admission rules read it: live, through the client; nothing is cached and nothing is written."""
+"""Reads a live cluster for admission rules through the client; nothing is cached and nothing is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PATHS = {
 
 
 class ClusterReader:
-    """Our kinds and pods. A kind that the server does not serve has no objects, a name that no server takes nobody."""
+    """Reads our kinds and pods. A kind that is not served, or a name that no server accepts, has no objects."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client

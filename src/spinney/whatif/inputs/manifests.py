@@ -1,4 +1,4 @@
-"""Manifests from files to a server: read, find where they belong, apply in order.
+"""Reads manifests from files, resolves their resources and applies them in order.
 
 Never applies anything before every file has been read.
 """
@@ -33,7 +33,7 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object, and where it was written."""
+    """One object and the place in its file."""
 
     where: str
     content: dict[str, Any]
@@ -94,7 +94,7 @@ def _content(file: Path) -> bytes:
 
 
 def standard_input(limits: Limits = FILE) -> bytes:
-    """What is there until its end, if that is not too much."""
+    """Standard input until its end, within the limits."""
     if sys.stdin is None:
         raise ManifestError("standard input: cannot be read: it is closed")
     try:
@@ -139,7 +139,7 @@ def _require_text(part: dict[str, Any], field: str, where: str, path: str = "") 
 
 
 async def apply_all(client: ApiClient, door: Door, manifests: Sequence[Manifest]) -> int:
-    """Server-side apply, one after the other, what others refer to first; how many there were."""
+    """Server-side apply in order, referenced kinds first; returns the number of objects."""
     for manifest in sorted(manifests, key=lambda manifest: manifest.kind not in _REFERRED_TO):
         ref = await _where(client, manifest)
         try:
@@ -152,7 +152,7 @@ async def apply_all(client: ApiClient, door: Door, manifests: Sequence[Manifest]
 
 
 async def _where(client: ApiClient, manifest: Manifest) -> Ref:
-    """The path of a manifest, by asking the server what its kind is called."""
+    """The reference of a manifest's object, through the server's discovery of its kind."""
     deadline = asyncio.get_running_loop().time() + _SERVED_WITHIN_S
     while True:
         path = await _path(client, manifest)
@@ -180,7 +180,7 @@ async def _path(client: ApiClient, manifest: Manifest) -> ResourcePath | None:
 
 
 async def _is_defined(client: ApiClient, manifest: Manifest) -> bool:
-    """Whether a definition says that this kind is served: a server takes a moment to follow it."""
+    """Whether a CustomResourceDefinition declares this kind as served: the server serves it a moment later."""
     group, version = _group_version(manifest)
     for one in read_json(await client.read(_DEFINITIONS), limits=INVENTORY)["items"]:
         spec = one["spec"]

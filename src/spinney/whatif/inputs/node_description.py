@@ -66,7 +66,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A place in the tree: the domain of every level down to here."""
+    """A domain of the topology tree, as the path of domains from the broadest level."""
 
     path: tuple[str, ...]
 
@@ -76,7 +76,7 @@ class Domain:
 
 
 def spell(path: Path) -> str:
-    """A path as people write it: `levels[1].count`."""
+    """A field path in the usual notation: `levels[1].count`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -272,7 +272,7 @@ def _templates(document: Mapping[str, Any], field: str, levels: tuple[Level, ...
 def _check_labels(
     document: Mapping[str, Any], labels: Mapping[str, str], levels: tuple[Level, ...], domains: list[Domain]
 ) -> None:
-    """The longest names are at the last node, so that one stands for all."""
+    """Check the names and labels of the last node only: it has the longest ones."""
     for domain in domains[-1:]:
         check_name(domain.name, ("name",) if "name" in document else ("levels",))
         places = _places(domain, levels)
@@ -284,7 +284,7 @@ def _check_labels(
 
 
 def _check_size(parts: Iterable[Mapping[str, str]], levels: tuple[Level, ...], domains: list[Domain]) -> None:
-    """What a few lines describe may be no larger than a file that says it all; the last node stands for all."""
+    """The expanded nodes may be no larger than a file that lists them; the size is estimated from the last node."""
     for domain in domains[-1:]:
         places = _places(domain, levels)
         size = sum(len(key) + len(_fill(text, places)) for part in parts for key, text in part.items())

@@ -30,7 +30,7 @@ levels:
   - {name: node, count: 4}
 capacity: {cpu: 64, memory: 512Gi, pods: 110, nvidia.com/gpu: 8}
 """
-"""The cluster that there is when none is described; also examples/nodes/laptop.yaml."""
+"""The default cluster if none is described; also examples/nodes/laptop.yaml."""
 
 
 class NodesError(ValueError):
@@ -108,7 +108,7 @@ def _items(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _node(document: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A v1 Node as it was written, with what every node has put in where it was left out."""
+    """A v1 Node with the defaults of every node filled in."""
     if document.get("apiVersion", "v1") != "v1":
         raise DescriptionError((*path, "apiVersion"), document["apiVersion"], "v1")
     metadata = _part(document, "metadata", path)
@@ -137,7 +137,7 @@ def _part(document: dict[str, Any], field: str, path: Path) -> dict[str, Any]:
 
 
 def _place(text: bytes | str, where: str, index: int, path: Path) -> str:
-    """The file with the line of a field, or of the innermost thing around it that exists."""
+    """The file with the line of a field, or of its innermost existing parent."""
     body = text.encode() if isinstance(text, str) else text
     line = line_of(body, path, index)
     return where if line is None else f"{where}:{line}"

@@ -1,4 +1,4 @@
-"""What a what-if looks at: a cluster as it is now, read once, or one that a file describes.
+"""The snapshot of a what-if: a live cluster, read once, or one that a file describes.
 
 Only lists; never watches and never writes.
 """
@@ -40,11 +40,10 @@ _NONE_KNOWN = "a described cluster has no topologies but those that -f gives"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All objects by kind. `against`: what was looked at, in words. `notes`: what may not be read.
+    """All objects by kind. `against`: a description of the source. `notes`: kinds that we may not read.
 
-    `broken`: objects that can not be read, by the same names as those that can.
-
-    `if_refused`: what to say where admission or a controller would not have something.
+    `broken`: undecodable objects, under the same field names.
+    `if_refused`: the hint to show when admission or a controller refuses an object.
     """
 
     nodes: Sequence[Node] = ()
@@ -95,11 +94,11 @@ _HELPFUL = (
     "node_zones",
     "limit_ranges",
 )
-"""What can be done without where it may not be read; the answer says so."""
+"""Optional kinds: left out where we may not read them, with a note in the result."""
 
 
 async def read_snapshot(client: ApiClient, against: str = "the cluster") -> Snapshot:
-    """Everything at once. Raises ClientError where what is needed cannot be read."""
+    """Read all kinds concurrently. Raises ClientError if a required kind cannot be read."""
     reader = ApiClient(client.transport, system_dice(), page_limit=_PAGE, unreadable=client.unreadable)
     found: dict[str, Any] = {}
     broken: dict[str, Sequence[Broken]] = {}
@@ -126,7 +125,7 @@ async def read_snapshot(client: ApiClient, against: str = "the cluster") -> Snap
 
 
 def described(nodes: Sequence[dict[str, Any]], configuration: OperatorConfiguration, against: str) -> Snapshot:
-    """A cluster with nothing on it: nodes, the default queues, and the topology that the operator writes."""
+    """An empty cluster: nodes, the default queues, and the topology that the operator writes."""
     queues = [change.body for change in missing_queues(lambda name: False)]
     classes = [{"metadata": {"name": name}, "value": value} for name, value in _KUBERNETES_CLASSES.items()]
     topologies: list[dict[str, Any]] = []

@@ -1,6 +1,6 @@
-"""Scheduler backends: what a gang, its pods and a topology become for one scheduler (G10).
+"""Scheduler backends: translate a gang, its pods and a topology to the objects of one scheduler (G10).
 
-A backend only decides; it is given what it asked to see, and answers with changes.
+A backend is pure: it reads objects through a lookup and returns changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What a scheduler wants to read on a pod or on a gang."""
+    """The labels and annotations that a scheduler needs on a pod or on a gang."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The state of a scheduler's own form of a topology; `changes` would put it right."""
+    """The state of a scheduler's own topology object; `changes` would correct it."""
 
     reference: str
     in_sync: bool
@@ -58,24 +58,24 @@ class Backend(Protocol):
 
     @property
     def manages_topologies(self) -> bool:
-        """Whether topologies of this scheduler are ours to make."""
+        """Whether the operator creates the topologies of this scheduler."""
         ...
 
     @property
     def watches(self) -> tuple[Resource, ...]: ...
 
     def mark_gang(self, podcliqueset: PodCliqueSet) -> Marks:
-        """What the gangs of a set carry beside what they mirror of it."""
+        """The marks of the set's gangs, in addition to what they mirror from the set."""
         ...
 
     def mark_pod(self, gang: str, clique: str) -> Marks:
-        """What its pods carry."""
+        """The marks of the gang's pods."""
         ...
 
     def sync_gang(self, gang: PodGang, find: Find) -> tuple[Change, ...]:
-        """What a gang becomes."""
+        """The changes that create or correct the scheduler's objects for a gang."""
         ...
 
     def twin_of(self, topology: ClusterTopology, find: Find) -> Twin | None:
-        """What a topology becomes; None if this scheduler has no such thing."""
+        """The scheduler's counterpart of a topology; None if this scheduler has no topologies."""
         ...

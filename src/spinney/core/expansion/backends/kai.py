@@ -108,7 +108,7 @@ def foreign_topology(name: str) -> str:
 
 
 def _unfit(keys: list[str]) -> str:
-    """What KAI refuses about these levels; empty where they are good."""
+    """Why KAI would refuse these levels; empty if they are valid."""
     if not keys:
         return "none of its levels is a node label"
     if HOSTNAME in keys[:-1]:
@@ -117,7 +117,7 @@ def _unfit(keys: list[str]) -> str:
 
 
 def topology_keys(topology: ClusterTopology) -> list[str]:
-    """The node labels from coarse to fine; what is below the host is no matter of node labels."""
+    """The node labels from coarse to fine; levels below the host have no node label."""
     levels = sorted(topology.spec.levels, key=lambda level: rank(level.domain))
     return [level.key for level in levels if level.domain != NUMA]
 
@@ -172,7 +172,7 @@ def _podgroup(gang: PodGang, name: str) -> Create:
 
 
 def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec) -> tuple[Change, ...]:
-    """Minima, constraints and priority are ours; queue, marking and backoff stay as they are found."""
+    """Correct minima, constraints and priority, which we own; queue, marking and backoff are kept."""
     wanted = msgspec.structs.replace(
         podgroup_spec(gang),
         queue=live.queue,
@@ -194,7 +194,7 @@ def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec) -> tuple
 
 
 def _annotations(gang: PodGang) -> Json:
-    """Of what is reserved the tie alone is the operator's to pass on."""
+    """The annotations to pass on; of the reserved ones only the tie to the base gang."""
     found = gang.metadata.annotations
     passed = {key: value for key, value in without_reserved(found).items() if key != KAI_TOPOLOGY}
     tie = {TIED_TO: found[TIED_TO]} if TIED_TO in found else {}

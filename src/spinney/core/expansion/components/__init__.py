@@ -1,1 +1,1 @@
-"""What the operator makes beside pods: services, autoscalers, access of init containers, claims, compute domains."""
+"""Objects the operator creates besides pods: services, autoscalers, init container RBAC, claims, compute domains."""

@@ -67,7 +67,7 @@ def _create(podcliqueset: PodCliqueSet, replica: int, target: str, spec: Json) -
 
 
 def _put_right(live: HorizontalPodAutoscaler, spec: Json) -> tuple[Change, ...]:
-    """The server writes metrics in its own way: whether they are ours is told by the label of what was written."""
+    """The server normalises metrics: a label with the hash of the written spec shows whether they are still ours."""
     if live.metadata.deletion_timestamp is not None:
         return ()
     label = {POD_TEMPLATE_HASH: short_hash(spec)}

@@ -1,6 +1,6 @@
 """Multi-node NVLink: a ComputeDomain for each group of GPU cliques in a set replica, and the claim of its pods (2.11).
 
-A domain that its set still needs is never let go; one that nobody needs loses its finalizer before it is deleted.
+A domain that its set needs is never released; an unneeded one loses its finalizer before it is deleted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LABEL_LIMIT = 63
 
 
 def expand(podcliqueset: PodCliqueSet, live: Sequence[PartialObject], enabled: bool) -> list[Change]:
-    """What is missing is made while the operator may; what belongs to no replica or group any more goes."""
+    """Create missing domains while enabled; delete those that belong to no replica or group any more."""
     if not enabled and not live:
         return []
     wanted = {
@@ -61,7 +61,7 @@ def expand(podcliqueset: PodCliqueSet, live: Sequence[PartialObject], enabled: b
 
 
 def finalize(owner: ObjectMeta, live: Sequence[PartialObject]) -> list[Change]:
-    """The end of a set: its domains end with it, unless they are to be left behind or have been."""
+    """Finish the deletion of a set: its domains are deleted with it, unless they are orphaned."""
     left_behind = "orphan" in owner.finalizers
     changes: list[Change] = []
     for each in live:
@@ -70,7 +70,7 @@ def finalize(owner: ObjectMeta, live: Sequence[PartialObject]) -> list[Change]:
 
 
 def release(domain: PartialObject) -> tuple[Change, ...]:
-    """Nobody needs it: without our finalizer it can go, and it goes."""
+    """Delete an unneeded domain and remove our finalizer."""
     return (
         *without_finalizer(COMPUTE_DOMAINS, domain.metadata, FINALIZER_COMPUTE_DOMAIN),
         *delete(COMPUTE_DOMAINS, domain.metadata),
@@ -78,7 +78,7 @@ def release(domain: PartialObject) -> tuple[Change, ...]:
 
 
 def drop_finalizer(domain: PartialObject) -> tuple[Change, ...]:
-    """Nobody's of ours: it is not deleted by us, and nobody is kept from it."""
+    """A domain that we do not own: not deleted by us, but our finalizer must not block its deletion."""
     if domain.metadata.deletion_timestamp is None:
         return ()
     return without_finalizer(COMPUTE_DOMAINS, domain.metadata, FINALIZER_COMPUTE_DOMAIN)

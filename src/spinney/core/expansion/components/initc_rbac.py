@@ -46,7 +46,7 @@ _RULES = (Rule(("",), ("pods", "pods/status"), ("get", "list", "watch")),)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What there is of it."""
+    """The existing objects."""
 
     account: PartialObject | None = None
     role: Role | None = None
@@ -80,7 +80,7 @@ def _rules() -> list[Json]:
 
 
 def token(podcliqueset: PodCliqueSet) -> Create:
-    """The token of the account, unless it is there."""
+    """The creation of the account's token Secret; it may exist already."""
     name = podcliqueset.metadata.name
     annotations = {_ACCOUNT_ANNOTATION: generated_names.service_account(name)}
     secret = generated_names.token_secret(name)

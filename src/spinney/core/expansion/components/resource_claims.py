@@ -49,7 +49,7 @@ def claims_of(podcliqueset: PodCliqueSet, member: Member, index: int) -> list[Js
 
 
 def _in_pod(name: str) -> str:
-    """What a pod calls a claim: a label, where the claim itself may have a longer name with dots in it."""
+    """The name of a claim inside a pod: a DNS label, while the claim itself may have a longer name with dots."""
     label = name.replace(".", "-")
     if len(label) <= LABEL_LIMIT:
         return label
@@ -65,8 +65,8 @@ def expand(
     live: Sequence[PartialObject],
     template: FindTemplate,
 ) -> list[Change]:
-    """The claims of one owner, by the indices of its replicas: what is missing is made, labels are put right, what
-    belongs to no replica any more goes."""
+    """The claims of one owner, by the indices of its replicas: create missing claims, correct labels, delete claims
+    that belong to no replica any more."""
     known = {each.metadata.name: each for each in live}
     changes: list[Change] = []
     for name, entry in _wanted(owner[1].name, entries, replicas):
@@ -104,7 +104,7 @@ def _is_for(entry: ResourceSharing, member: Member) -> bool:
 def _template(
     podcliqueset: PodCliqueSet, owner: ObjectMeta, entry: ResourceSharing, template: FindTemplate
 ) -> Json | None:
-    """Of the set itself, else of an object."""
+    """The claim template's spec: from the set itself, else from a ResourceClaimTemplate object."""
     inner = podcliqueset.spec.template.resource_claim_templates
     found = next((each.template_spec for each in inner if each.name == entry.name), None)
     return found if found is not None else template(entry.namespace or owner.namespace, entry.name)

@@ -28,7 +28,7 @@ from spinney.core.expansion.resource_kinds import PODCLIQUESETS, SERVICES
 
 
 def expand(podcliqueset: PodCliqueSet, services: Sequence[Service]) -> list[Change]:
-    """One for each replica, none for any other."""
+    """One Service for each replica; Services of other replicas are deleted."""
     metadata = podcliqueset.metadata
     by_name = {service.metadata.name: service for service in services}
     changes: list[Change] = []

@@ -1,1 +1,1 @@
-"""DynamoGraphDeployments: what a graph of components implies, behind one interface per framework (D4)."""
+"""DynamoGraphDeployments: the objects generated for a graph of components, behind one framework interface (D4)."""

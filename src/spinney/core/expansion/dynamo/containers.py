@@ -83,7 +83,7 @@ def shared_memory_size(component: Json) -> str:
 
 
 def cache_path(component: Json) -> str:
-    """Where compiled artifacts are kept; empty if nowhere."""
+    """The mount path of the compilation cache; empty if there is none."""
     cache = component.get("compilationCache")
     return str(cache.get("mountPath") or "/root/.cache") if cache else ""
 
@@ -102,7 +102,7 @@ def storage_of(component: Json) -> list[tuple[Json, Json]]:
 
 
 def volumes_of(component: Json, own: list[Json]) -> list[Json]:
-    """Ours, the user's own, and a claim for each mount of the main container that nothing stands behind."""
+    """Generated volumes, the user's own, and a PVC volume for each mount of the main container without a volume."""
     named = {one.get("name") for one in own}
     found = [*(volume for volume, _ in storage_of(component) if volume["name"] not in named), *own]
     known_names = {one.get("name") for one in found}
@@ -122,7 +122,7 @@ def gpus_of(container: Mapping[str, Any]) -> int:
 
 
 def _whole(amount: Any) -> int:
-    """What cannot be read counts as nothing: the set is refused for it."""
+    """The quantity as a whole number; an invalid one counts as 0, because the PodCliqueSet is refused for it anyway."""
     try:
         return quantity.base_units(amount, False)
     except quantity.QuantityError:
@@ -173,7 +173,7 @@ def _probe(path: str, port: str, period: int, timeout: int, failures: int) -> Js
 
 
 def _environment(deployment: Json, component: Json, settings: DynamoSettings, own: Mapping[str, Any]) -> list[Json]:
-    """By name, the more special one wins, sorted."""
+    """Environment variables sorted by name; the more specific source takes precedence."""
     found: dict[str, Json] = {}
     given: Iterable[Json] = (*(deployment["spec"].get("env") or ()), *(own.get("env") or ()))
     for entry in (*_common(deployment, component, settings), *_of_type(deployment, component), *given):

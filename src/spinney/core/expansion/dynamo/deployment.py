@@ -1,4 +1,4 @@
-"""What a DynamoGraphDeployment implies: its workload, what pods need beside it, scale, restart, and status."""
+"""Expands a DynamoGraphDeployment: its workload, auxiliary objects of pods, scale, restart, and status."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def restart_of(deployment: Json, carried: Mapping[str, str], busy: Collection[st
 
 
 def _one_of(open_: list[str], order: list[str], carried: Mapping[str, str], name: str, settled: bool) -> list[str]:
-    """The one whose turn it is: the last that was begun while pods change, else the next."""
+    """The component to restart now: the last one begun while its pods change, else the next."""
     begun = [one for one in order if carried.get(one) == name]
     return begun[-1:] if begun and not settled else open_[:1]
 
 
 def _order(deployment: Json, first: Collection[str]) -> list[str]:
-    """Those that are named come first, the others in the order of the deployment."""
+    """Named components first, the others in the order of the deployment."""
     known = [one["name"] for one in deployment["spec"].get("components") or ()]
     named = [one for one in first if one in known]
     return [*named, *(one for one in known if one not in named)]
@@ -74,7 +74,7 @@ DEPLOYMENTS = resource_of(DynamoGraphDeployment)
 GROVE: Framework = Grove()
 _UNSUPPORTED = "unsupported_workload_provider"
 _MISSHAPEN = (AttributeError, TypeError, KeyError, ValueError, IndexError)
-"""What templates come to that admission has not seen; templates are opaque."""
+"""Errors from malformed templates that bypassed admission; templates are opaque."""
 _TWO_SCHEDULERS = "kai-scheduler and volcano scheduler integrations cannot both be enabled for Grove"
 
 
@@ -124,7 +124,7 @@ def _failure(deployment: Json, observed: Observed) -> Failure | None:
 
 
 def _missing(deployment: Json, owner: ObjectMeta, observed: Observed) -> list[Change]:
-    """What pods need beside the workload and is not there."""
+    """The missing auxiliary objects that pods need besides the workload."""
     found: list[Change] = []
     for target, content in services_of(deployment, observed.settings).items():
         if target not in observed.present:
@@ -159,7 +159,7 @@ def _hash(wanted: Json) -> str:
 
 
 def covers(live: Any, wanted: Any) -> bool:
-    """Whether everything wanted is there; what others filled in does not matter."""
+    """Whether the live object contains everything wanted; fields set by others do not matter."""
     if isinstance(wanted, Mapping):
         return isinstance(live, Mapping) and all(key in live and covers(live[key], wanted[key]) for key in wanted)
     if isinstance(wanted, list):

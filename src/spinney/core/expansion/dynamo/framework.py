@@ -21,7 +21,7 @@ ConditionText = tuple[str, str, str]
 
 
 class BadDeployment(ValueError):
-    """Something only the generator can find out about."""
+    """An invalid deployment that only the generator can detect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Framework(Protocol):
         ...
 
     def scale(self, deployment: Json, observed: Observed) -> list[Change]:
-        """Replicas that change without the object."""
+        """The changes that scale components without changing the workload object."""
         ...
 
     def progress(self, deployment: Json, observed: Observed) -> list[Progress]:
-        """How far each component is."""
+        """The progress of each component."""
         ...
 
     def restarted(self, observed: Observed) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Framework(Protocol):
         ...
 
     def is_settled(self, observed: Observed) -> bool:
-        """Whether pods are as the object wants them, as far as the framework has told."""
+        """Whether the framework reports that all pods match the workload object."""
         ...
 
     def topology(self, observed: Observed) -> ConditionText:

@@ -27,7 +27,7 @@ def words_of(container: Json) -> str:
 
 
 def backend_of(container: Json) -> str:
-    """The framework that the command runs; empty if it cannot be told."""
+    """The framework that the command runs; empty if it cannot be determined."""
     text = words_of(container)
     for name in ("vllm", "sglang", "trtllm"):
         if re.search(rf"python[0-9.]*\s.*-m\s.*dynamo\.{name}\b", text, re.DOTALL):

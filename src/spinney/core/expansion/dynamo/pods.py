@@ -14,7 +14,7 @@ ACCOUNTS = {"planner": "planner-serviceaccount", "epp": "epp-serviceaccount"}
 
 
 def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSettings) -> Json:
-    """What the pods of a clique are made of."""
+    """The pod spec of a clique."""
     template = ((component.get("podTemplate") or {}).get("spec")) or {}
     own = {key: value for key, value in template.items() if key not in ("containers", "volumes")}
     pod = containers.merged(_base(deployment, component, settings), own)
@@ -32,7 +32,7 @@ def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSett
 
 
 def _scheduler(settings: DynamoSettings) -> str:
-    """Who schedules pods for which the user chose nobody; empty leaves it to the set."""
+    """The scheduler of pods for which the user named none; empty leaves it to the set."""
     return SCHEDULER_KAI if settings.kai else _VOLCANO if settings.volcano else ""
 
 

@@ -1,4 +1,4 @@
-"""What the Dynamo part was told when it started."""
+"""Settings of the Dynamo controller, read at start-up."""
 
 from __future__ import annotations
 

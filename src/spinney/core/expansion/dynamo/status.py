@@ -73,7 +73,7 @@ def progress_of(
 
 
 def _failed(judged: Progress, wanted: int, *behind: PodClique | PodCliqueScalingGroup) -> Progress:
-    """What could not be made is no matter of capacity: the first failure that is told of the objects behind."""
+    """Replace a capacity reason by the first `lastErrors` entry of the underlying objects, if creating them failed."""
     failures = [error.description for one in behind for error in one.status.last_errors]
     if judged.reason != CAPACITY or behind[0].status.scheduled_replicas >= wanted or not failures:
         return judged
@@ -182,7 +182,7 @@ def placement_of(gangs: Sequence[PodGang]) -> Json | None:
 
 @dataclass(frozen=True, slots=True)
 class ObservedStatus:
-    """What the status is made of. `topology`: status, reason and message, None without constraints."""
+    """The inputs of the status. `topology`: status, reason and message, None without constraints."""
 
     workload: str
     progress: Sequence[Progress]

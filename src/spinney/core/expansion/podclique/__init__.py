@@ -1,1 +1,1 @@
-"""What a PodClique implies: its pods, their start-up order and their replacement. Pure."""
+"""Expands a PodClique: its pods, their start-up order and their replacement. Pure."""

@@ -34,7 +34,7 @@ from spinney.core.expansion.resource_kinds import PODCLIQUES
 
 
 def clique(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, owner: Json) -> Create:
-    """A PodClique that is not there yet."""
+    """The creation of a PodClique."""
     metadata = podcliqueset.metadata
     return new_object(
         PODCLIQUES.at(member.name, metadata.namespace),
@@ -49,7 +49,7 @@ def clique(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, own
 def refresh(
     podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, live: PodClique, may_update: bool
 ) -> tuple[Change, ...]:
-    """What the template says by now. The number of pods is its own; a new revision waits for its turn."""
+    """The patch that follows the template. Replicas are kept; a new revision is applied only if `may_update`."""
     if live.metadata.deletion_timestamp is not None or not (may_update or is_current(live, member, revisions)):
         return ()
     spec = _spec(podcliqueset, member) | {"replicas": live.spec.replicas}
@@ -64,7 +64,7 @@ def is_current(live: PodClique, member: Member, revisions: Revisions) -> bool:
 
 
 def is_updated(live: PodClique, member: Member, revisions: Revisions) -> bool:
-    """Whether its pods are, too."""
+    """Whether the PodClique and its pods are of the current revision."""
     return (
         is_current(live, member, revisions)
         and live.status.current_pod_template_hash == revisions.cliques[member.template.name]

@@ -24,7 +24,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the status says about the update, and whether one is under way."""
+    """The update's status fields, and whether an update is running."""
 
     running: bool = False
     status: Json = field(default_factory=dict)
@@ -44,7 +44,7 @@ def waits_for_user(podcliqueset: PodCliqueSet) -> bool:
 
 
 def is_updating(podcliqueset: PodCliqueSet, replica: int) -> bool:
-    """Whether it is this replica's turn."""
+    """Whether the rolling update has selected this replica."""
     progress = podcliqueset.status.update_progress
     if progress is None or progress.update_ended_at is not None:
         return False
@@ -80,7 +80,7 @@ def pods_to_replace(
 
 
 def _due(old: Sequence[Pod], may_spare: bool) -> frozenset[str]:
-    """Everything old that is not ready; else the oldest ready one, if a ready one can be spared."""
+    """All outdated pods that are not ready; else the oldest ready one, if a ready pod can be spared."""
     idle = [each.metadata.name for each in old if not is_ready(each)]
     if idle:
         return frozenset(idle)
@@ -102,7 +102,7 @@ def _replaced(clique: PodClique, target: str, pods: Sequence[Pod]) -> int:
 
 
 def _chosen(clique: PodClique, target: str) -> str:
-    """The ready pod that the status says is next: it is told before it goes."""
+    """The ready pod that the status names as next: the status is written before the pod is deleted."""
     known = clique.status.update_progress
     if known is None or not _goes_on(known, target) or known.ready_pods_selected_to_update is None:
         return ""
@@ -133,7 +133,7 @@ def _current(clique: PodClique, target: str, whole: str) -> Json:
 
 
 def _progress(clique: PodClique, target: str, whole: str, serving: str, done: bool, now_s: float) -> Progress:
-    """`serving`: the ready pod whose turn it is."""
+    """`serving`: the ready pod selected to be replaced next."""
     current = _current(clique, target, whole)
     known = clique.status.update_progress
     begun = known is not None and _goes_on(known, target)

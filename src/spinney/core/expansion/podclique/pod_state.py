@@ -1,4 +1,4 @@
-"""A pod as the operator sees it, and how it is in the few words that decisions are made of.
+"""The operator's projection of a pod, and the predicates that decisions use.
 
 Never written back, and never wider than what is read: there is one for each pod of every set.
 """
@@ -77,7 +77,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def is_disrupted(pod: Pod) -> bool:
-    """Somebody has said that the pod is about to be taken away."""
+    """The pod has the DisruptionTarget condition: it is about to be evicted."""
     return _holds(pod, "DisruptionTarget")
 
 

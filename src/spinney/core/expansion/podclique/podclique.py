@@ -1,4 +1,4 @@
-"""PodClique: as many pods as it says, their gates taken away when their gang is known, and its status.
+"""PodClique: creates its number of pods, removes their gates when their gang lists them, and writes its status.
 
 Pure. Bound pods are never removed for the sake of a changed topology.
 """
@@ -57,7 +57,7 @@ NewName = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What counts for one PodClique. `base_scheduled`: whether the base gang of a scaled one has its nodes."""
+    """The observed state of one PodClique. `base_scheduled`: whether the base gang of a scaled gang is scheduled."""
 
     podcliqueset: PodCliqueSet
     member: Member
@@ -97,7 +97,7 @@ def expand(clique: PodClique, observed: Observed) -> ChangeSet:
 
 
 def finalize(clique: PodClique, pods: Sequence[Pod]) -> tuple[Change, ...]:
-    """The end of a PodClique: its pods first, unless they are to be left behind."""
+    """Finish the deletion of a PodClique: its pods first, unless they are orphaned."""
     orphaned = "orphan" in clique.metadata.finalizers
     gone = () if orphaned else _remove(pods)
     return (*gone, *without_finalizer(PODCLIQUES, clique.metadata, FINALIZER_PODCLIQUE))
@@ -134,8 +134,8 @@ def _scale(clique: PodClique, pods: Sequence[Pod], observed: Observed, keys: tup
 
 
 def _parents(observed: Observed) -> tuple[startup_order.Parent, ...]:
-    """Those of them that the gang counts: nobody waits for what was scaled away. A gang that does not count the member
-    itself yet tells nothing."""
+    """The parents that the gang lists, so that pods do not wait for a clique scaled to zero. A gang that does not list
+    the member itself yet is not used."""
     parents = startup_order.parents_of(observed.podcliqueset, observed.member)
     counted = {group.name for group in observed.gang.spec.podgroups} if observed.gang is not None else set()
     return tuple(each for each in parents if each.clique in counted or observed.member.name not in counted)

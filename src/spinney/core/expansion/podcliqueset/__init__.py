@@ -1,1 +1,1 @@
-"""What a PodCliqueSet implies: its layout, topology, revisions and update. Pure."""
+"""Expands a PodCliqueSet: its layout, topology, revisions and rolling update. Pure."""

@@ -78,7 +78,7 @@ Child = TypeVar("Child", PodClique, PodCliqueScalingGroup)
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What counts for one set: all that belongs to it. `cliques` are its own and those of its groups.
+    """The observed state of one set. `cliques` are its own and those of its groups.
 
     `pods` are listed under the uid of their PodClique, `topology` finds a ClusterTopology by name.
     """
@@ -131,7 +131,7 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> ChangeSet:
 
 
 def _refuse_size(podcliqueset: PodCliqueSet, excess: str) -> EmitEvent:
-    """Nothing of it is made or changed: whatever runs goes on."""
+    """The event for a set that is too large: nothing of it is created or changed, existing pods continue."""
     metadata = podcliqueset.metadata
     message = f"PodCliqueSet {metadata.namespace}/{metadata.name} would have {excess}: nothing is done for it"
     return EmitEvent(
@@ -140,9 +140,9 @@ def _refuse_size(podcliqueset: PodCliqueSet, excess: str) -> EmitEvent:
 
 
 def _leave(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[Change, ...]:
-    """The end of a set: what it owns follows by itself, but for what has a finalizer of ours that nobody else takes.
+    """Finish the deletion of a set: owned objects are garbage-collected, except those with a finalizer of ours.
 
-    What is to be left behind keeps what it runs with.
+    Orphaned objects keep what they depend on.
     """
     metadata = podcliqueset.metadata
     released = compute_domains.finalize(metadata, observed.compute_domains)
@@ -199,7 +199,7 @@ def live_groups(
 
 
 def size_now(podcliqueset: PodCliqueSet, groups: Sequence[PodCliqueScalingGroup]) -> Size:
-    """With what groups have grown by since they were made; nobody asks us before they are scaled."""
+    """The size including replicas that groups have gained since creation; scaling them bypasses admission."""
     grown: Counter[str] = Counter()
     for each in groups:
         if (group := group_of(podcliqueset, each)) is not None:
@@ -217,7 +217,7 @@ def group_of(podcliqueset: PodCliqueSet, group: PodCliqueScalingGroup) -> Group 
 
 
 def _cliques(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
-    """Standalone PodCliques: what is missing is made, what is there refreshed, what is too much deleted."""
+    """Standalone PodCliques: create missing ones, refresh existing ones, delete surplus ones."""
     owner = owner_reference(PODCLIQUESETS, podcliqueset.metadata)
     own = {each.metadata.name: each for each in observed.cliques if is_owned_by(each.metadata, podcliqueset.metadata)}
     by_hand = waits_for_user(podcliqueset)
@@ -272,7 +272,7 @@ def _put_group_right(
 
 
 def _gangs(podcliqueset: PodCliqueSet, observed: Observed, resolved_topology: ResolvedTopology) -> list[Change]:
-    """Gangs that nobody expects go first; then all base gangs, then the scaled ones."""
+    """Delete unexpected gangs first; then write all base gangs, then the scaled ones."""
     own = {each.metadata.name: each for each in observed.gangs}
     by_name = {each.metadata.name: each for each in observed.cliques}
     backend = observed.settings.backend_of(podcliqueset)
@@ -330,7 +330,7 @@ def _announce(group: PodCliqueScalingGroup, now_s: float) -> SetStatus:
 
 
 def _go_on(groups: Sequence[PodCliqueScalingGroup], within: Sequence[PodClique]) -> list[Change]:
-    """A termination that was announced and not carried through."""
+    """Resume a termination that was announced but not completed."""
     found = [condition(each.status.conditions, gang_termination.TERMINATING) for each in groups]
     times = [seconds(each.last_transition_time) for each in found if each is not None]
     return _take_down(within, max(times)) if times else []

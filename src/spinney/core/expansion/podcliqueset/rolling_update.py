@@ -44,7 +44,7 @@ def update_state(
     live_groups: Sequence[PodCliqueScalingGroup],
     revisions: Revisions,
 ) -> UpdateState:
-    """Compare what there is with the revision the set has now; what is missing is not updated."""
+    """Compare existing PodCliques with the current revision of the set; missing ones count as not updated."""
     by_name = {each.metadata.name: each for each in cliques}
     through = {each.metadata.name for each in live_groups if _is_through(each, revisions)}
 
@@ -77,7 +77,7 @@ def update_state(
 
 
 def _is_through(group: PodCliqueScalingGroup, revisions: Revisions) -> bool:
-    """Whether no replica of the group is left to be replaced, and those that were serve again."""
+    """Whether no replica of the group is left to be replaced, and the replaced ones serve again."""
     progress = group.status.update_progress
     ended = progress is None or progress.update_ended_at is not None
     return ended and group.status.current_pod_clique_set_generation_hash == revisions.whole
@@ -86,9 +86,9 @@ def _is_through(group: PodCliqueScalingGroup, revisions: Revisions) -> bool:
 def update_status(
     podcliqueset: PodCliqueSet, revisions: Revisions, now: UpdateState, cliques: Sequence[PodClique], now_s: float
 ) -> Json:
-    """The fields of the status that tell of the update; a new revision on the way begins it anew.
+    """The status fields of the update; a new revision during an update restarts it.
 
-    A set may be changed before its first revision has been told: its PodCliques show that there was one.
+    A set may be changed before its first revision was written to the status: its PodCliques show that there was one.
     """
     before, time = podcliqueset.status, format_time(now_s)
     if not before.current_generation_hash and not now.behind:
@@ -121,7 +121,7 @@ def _was_left_to_users(podcliqueset: PodCliqueSet, now: UpdateState) -> bool:
 
 
 def _step(podcliqueset: PodCliqueSet, now: UpdateState, cliques: Sequence[PodClique], started: str, time: str) -> Json:
-    """The replica whose turn it is, or the end."""
+    """The replica to update next, or the end of the update."""
     if waits_for_user(podcliqueset):
         return {"updateEndedAt": started}
     left = [replica for replica in range(podcliqueset.spec.replicas) if replica not in now.updated]

@@ -1,4 +1,4 @@
-"""What a set consists of: its members, groups and gangs by replica, as its template says (G2).
+"""The layout of a set: its members, groups and gangs by replica, from its template (G2).
 
 Names are made here and compared, never taken apart.
 """
@@ -74,7 +74,7 @@ class Size:
 
     @property
     def excess(self) -> str:
-        """What there is too much of; empty where it is within the limits."""
+        """Which limit is exceeded; empty if the size is within the limits."""
         if self.cliques > MOST_PODCLIQUES:
             return f"{self.cliques} PodCliques, at most {MOST_PODCLIQUES} are allowed"
         return f"{self.pods} pods, at most {MOST_PODS} are allowed" if self.pods > MOST_PODS else ""
@@ -95,7 +95,7 @@ def size_of(podcliqueset: PodCliqueSet, grown: Mapping[str, int] | None = None) 
 
 
 def without_empty_members(gang: Gang, replicas: Mapping[str, int]) -> Gang:
-    """The gang without members that were scaled to no pods, as long as others are left: nobody waits for them.
+    """The gang without members that were scaled to zero, as long as others are left: the gang need not wait for them.
 
     `replicas`: of those PodCliques that exist, by name.
     """

@@ -1,4 +1,4 @@
-"""From domains to node-label keys: which topology counts for a set, and what its constraints become (G3-G9, S1, T6)."""
+"""Resolves topology domains to node-label keys: the effective topology of a set and its constraints (G3-G9, S1, T6)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def effective_name(podcliqueset: PodCliqueSet, settings: Settings, scheduled: bo
 
 @dataclass(frozen=True, slots=True)
 class ResolvedTopology:
-    """What the constraints of a set mean at present. Without levels they mean nothing."""
+    """The current meaning of a set's constraints. Without levels they have no effect."""
 
     name: str = ""
     levels: tuple[TopologyLevel, ...] = ()
@@ -58,7 +58,7 @@ class ResolvedTopology:
         return next((level.key for level in self.levels if level.domain == domain), "")
 
     def pack(self, constraint: TopologyConstraint | None) -> GangTopologyConstraint | None:
-        """A constraint as the gang carries it; None where nothing of it can be said."""
+        """The constraint for the PodGang; None if none of its levels can be resolved."""
         required = self.key_of(constraint.required) if constraint is not None else ""
         preferred = self.key_of(constraint.preferred) if constraint is not None else ""
         if not preferred:

@@ -1,1 +1,1 @@
-"""The owner kinds: one small module each, and the register of all."""
+"""The owner kinds: one small module each, and the registry of all."""

@@ -1,4 +1,4 @@
-"""Grove with an operator that writes no PodGroups: the PodGang is the group, its pod groups are the parts."""
+"""Grove with an operator that writes no PodGroups: a group for each PodGang, its pod groups are the sub-groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MISSING = PodGroupTopologyConstraint()
 
 
 def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
-    """Raises a mistake where the pod belongs to no PodGang, or the gang does not know the pod."""
+    """The group of a Grove pod. Raises InvalidFieldError if it has no PodGang, or the PodGang does not list it."""
     gang = gang_of(chain)
     parts = _parts(gang, topology_named(gang), lookups)
     part = _part_of(chain, gang)
@@ -45,7 +45,7 @@ def topology_named(gang: Owner) -> str:
 
 
 def root_constraint(chain: OwnerChain, lookups: Lookups) -> PodGroupTopologyConstraint:
-    """What the gang says; what it does not say is filled in from annotations."""
+    """The constraint in the gang's spec; missing fields are taken from its annotations."""
     gang = gang_of(chain)
     topology = topology_named(gang)
     pack = _pack(gang, gang.part("spec"), "spec")
@@ -55,7 +55,7 @@ def root_constraint(chain: OwnerChain, lookups: Lookups) -> PodGroupTopologyCons
 
 
 def _parts(gang: Owner, topology: str, lookups: Lookups) -> tuple[SubGroup, ...]:
-    """Groups of pod groups first, then the pod groups, each below the first group that lists it."""
+    """Sub-groups: group configs first, then the pod groups, each below the first config that lists it."""
     groups = gang.items("spec", "podgroups")
     known = {str(group.get("name")) for group in groups}
     parents: dict[str, str] = {}
@@ -120,7 +120,7 @@ def _pack(gang: Owner, part: Json, path: str) -> Json:
 
 
 def _constraint(gang: Owner, pack: Json, topology: str, lookups: Lookups) -> PodGroupTopologyConstraint | None:
-    """A constraint that is there but empty asks for nothing."""
+    """The constraint; None if it is missing or empty."""
     asked = {key: pack[key] for key in ("required", "preferred") if pack.get(key)}
     if not asked:
         return None

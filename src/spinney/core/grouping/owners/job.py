@@ -22,7 +22,7 @@ def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
 
 
 def of_cron_job(chain: OwnerChain, lookups: Lookups) -> GroupShape:
-    """One group for each run. A pod that is not of a run stands for itself."""
+    """One group for each run. A pod that belongs to no run gets its own group."""
     job = chain.of_kind("batch", "Job")
     if job is None:
         return one_per_pod(chain)
@@ -36,7 +36,7 @@ def is_gang(chain: OwnerChain) -> bool:
 
 
 def gang_size(job: Owner) -> int:
-    """As many pods as can run at the same time from now on: what has succeeded or was given up stays away."""
+    """The number of pods that can still run at the same time: succeeded and failed indexes do not count."""
     parallelism = job.count("spec", "parallelism")
     completions = job.count("spec", "completions")
     wanted = 1 if parallelism is None else parallelism
@@ -46,6 +46,6 @@ def gang_size(job: Owner) -> int:
 
 
 def _given_up(job: Owner) -> int:
-    """How many indexes have failed for good, written as in `1,3-5`."""
+    """The number of permanently failed indexes; the field has the form `1,3-5`."""
     ranges = _RANGE.findall(job.word("status", "failedIndexes"))
     return sum(int(last or first) - int(first) + 1 for first, last in ranges)

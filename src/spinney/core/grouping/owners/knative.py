@@ -1,4 +1,4 @@
-"""Knative Services: one group for each revision, as large as the revision never gets smaller than."""
+"""Knative Services: one group for each revision; its minimum is the revision's min-scale annotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubeflow's training jobs: a gang of all replicas, or of as many as its policy says."""
+"""Kubeflow training jobs: a gang of all replicas, or of the minimum in its policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def jax(chain: OwnerChain, lookups: Lookups) -> GroupShape:
 
 
 def mpi(chain: OwnerChain, lookups: Lookups) -> GroupShape:
-    """A launcher that waits for its workers is not waited for until it is there."""
+    """A launcher that starts after its workers does not count for the minimum until its pod exists."""
     top = chain.top
     replicas = _replicas(top, "mpiReplicaSpecs", (LAUNCHER, WORKER))
     needed = _minimum(top, replicas)
@@ -41,7 +41,7 @@ def mpi(chain: OwnerChain, lookups: Lookups) -> GroupShape:
 
 
 def pytorch(chain: OwnerChain, lookups: Lookups) -> GroupShape:
-    """Master and workers are parts of their own: segments are cut out of the workers."""
+    """Master and workers are sub-groups: segments are formed from the workers."""
     top = chain.top
     replicas = _replicas(top, "pytorchReplicaSpecs")
     elastic = top.count("spec", "elasticPolicy", "minReplicas")
@@ -61,7 +61,7 @@ def pytorch(chain: OwnerChain, lookups: Lookups) -> GroupShape:
 
 
 def _replicas(top: Owner, field: str, mandatory: Sequence[str] = ()) -> dict[str, int]:
-    """How many pods of each role, by its name in lower case."""
+    """The number of pods of each role, by its name in lower case."""
     found: dict[str, int] = {}
     for role in top.part("spec", field):
         count = whole(top, top.part("spec", field, role), "replicas", f"spec.{field}.{role}.replicas")

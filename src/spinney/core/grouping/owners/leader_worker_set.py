@@ -35,14 +35,14 @@ def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
 
 
 def _segments(top: Owner) -> dict[str, str]:
-    """What the set says about segments; they are as large as its sub-groups are where it has some."""
+    """The segment annotations of the set; its sub-group size, if any, is the segment size."""
     said = segments_said(top.annotations, top.part(*_TEMPLATE, "workerTemplate"))
     size = top.count(*_TEMPLATE, "subGroupPolicy", "subGroupSize")
     return {**said, KAI_SEGMENT_SIZE: str(size)} if said and size else said
 
 
 def _awaits_leader(top: Owner, index: str, lookups: Lookups) -> bool:
-    """Workers that start once the leader is ready cannot be waited for before the leader has a node."""
+    """Whether the gang must not wait for workers yet: they are created only once the leader is ready."""
     if top.word("spec", "startupPolicy") != "LeaderReady":
         return False
     leader = lookups.pod(top.namespace, f"{top.name}-{index}")

@@ -1,5 +1,5 @@
-"""Kinds without parts: bare pods, Spark, Deployments, ReplicaSets, StatefulSets, Notebooks, and kinds that nobody
-knows.
+"""Kinds without sub-groups: bare pods, Spark, Deployments, ReplicaSets, StatefulSets, Notebooks, and unknown
+kinds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def deployment(chain: OwnerChain, lookups: Lookups) -> GroupShape:
 
 
 def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
-    """One group, elastic from its first pod on."""
+    """One group with a minimum of one pod; all others are elastic."""
     return whole_owner(chain)
 
 

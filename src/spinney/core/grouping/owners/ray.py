@@ -1,4 +1,4 @@
-"""Ray: one gang for each RayCluster, whoever made it; the head and each worker group are parts of their own."""
+"""Ray: one gang for each RayCluster, whatever its owner; the head and each worker group are sub-groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLUSTER_SPEC = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService": 
 
 
 def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
-    """A pod of no Ray node, such as the one that submits a RayJob, is placed alone."""
+    """The group of a Ray pod; a pod that is no Ray node, such as the submitter of a RayJob, gets its own group."""
     if RAY_NODE_TYPE not in chain.pod.metadata.labels:
         return one_per_pod(chain)
     cluster = chain.of_kind(GROUP, "RayCluster")
@@ -51,7 +51,7 @@ def _worker_part(owner: Owner, group: Json, path: str, lookups: Lookups) -> SubG
 
 
 def _constraint(owner: Owner, group: Json, path: str, lookups: Lookups) -> PodGroupTopologyConstraint | None:
-    """What the pod template of a Ray group asks for itself."""
+    """The constraint in the pod template of a Ray worker group."""
     template = group.get("template")
     metadata = template.get("metadata") if isinstance(template, dict) else None
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None

@@ -1,4 +1,4 @@
-"""Which owner kind is grouped how, by API group and kind, whatever the version."""
+"""The grouping function of each owner kind, by API group and kind, in any version."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("ray.io", "RayService"): ray.shape,
     ("serving.knative.dev", "Service"): knative.shape,
 }
-"""All other kinds are one group each, elastic from the first pod on."""
+"""All other kinds form one group with a minimum of one pod."""
 
 PASSED_OVER = frozenset(
     {
@@ -44,11 +44,11 @@ PASSED_OVER = frozenset(
         ("trainer.kubeflow.org", "TrainJob"),
     }
 )
-"""Kinds that only wrap another one: the group is that of the owner below, with their labels and annotations."""
+"""Kinds that only wrap another one: the owner below defines the group and inherits their labels and annotations."""
 
 
 def effective(chain: OwnerChain) -> OwnerChain:
-    """The chain up to the owner that decides."""
+    """The chain up to the owner that defines the group."""
     while chain.top.group_kind in PASSED_OVER and not chain.is_bare:
         chain = chain.without_top()
     return chain

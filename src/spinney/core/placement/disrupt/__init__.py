@@ -1,1 +1,1 @@
-"""Room at the cost of others: cheapest victims, fewest moves, and the trials that prove them."""
+"""Preemption and consolidation: the cheapest victims, the fewest moves, and the what-if trials that prove them."""

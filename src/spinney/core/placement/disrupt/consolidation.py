@@ -1,8 +1,8 @@
 """Consolidation: the fewest moves of running pods after which a gang fits that otherwise fits nowhere.
 
-Every moved pod finds idle room at once, and its gang keeps its requirements, its ties and, but for the configured
-loss, its locality. Where the exact search takes too long, clearing lightly used nodes gives a small set. Never moves a
-pod unless the gang fits afterwards.
+Every moved pod finds idle capacity at once, and its gang keeps its required levels, its ties and, except for the
+configured loss, its topology score. If the exact search exceeds its budget, clearing lightly used nodes yields a small
+set of moves instead. Never moves a pod unless the gang fits afterwards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class NodeClearing:
-    """Lifts pods from a ground; whoever uses it puts them back."""
+    """Heuristic choice of pods to move: clears lightly used nodes of a domain, then keeps every pod that may stay.
+
+    Removes pods from the trial; the caller must restore them with `put_back`.
+    """
 
     def __init__(self, trial: EvictionTrial, budget: StepBudget) -> None:
         self.trial = trial
@@ -45,9 +48,10 @@ class NodeClearing:
             self.on_slot.setdefault(moving_pod.held.slot, []).append(at)
 
     def moving_pods(self) -> list[MovingPod]:
-        """Pods without which the gang fits, lifted, none of which can be put back; nobody if it never fits."""
+        """Pods without which the gang fits and none of which can stay, left removed; empty if it never fits."""
         name = self.trial.inventory.name
         slots = sorted(self.on_slot, key=lambda slot: (self._pods_on(slot), name(slot)))
+        # Binary search for the smallest number of nodes, lightly used ones first, that must be cleared.
         low, high = 1, len(slots)
         while low < high:
             middle = (low + high) // 2
@@ -80,7 +84,7 @@ class NodeClearing:
             self.lifted[at] = count
 
     def _keep_nodes(self, slots: Sequence[int]) -> None:
-        """Put back what stands on many nodes at once where that does no harm, the fullest first."""
+        """Restore the pods of many nodes at once where the gang still fits, the fullest first (recursive bisection)."""
         if not self._lift_on(slots, 0) or self.trial.fits(self.budget):
             return
         self._lift_on(slots, 1)
@@ -90,7 +94,7 @@ class NodeClearing:
             self._keep_nodes(slots[half:])
 
     def _lift_on(self, slots: Sequence[int], times: int) -> bool:
-        """Lift everything on these nodes, or put it back with 0; whether anything changed."""
+        """Remove all pods from these nodes (`times` 1) or restore them (`times` 0); whether anything changed."""
         before = self.lifted.total()
         for slot in slots:
             for at in self.on_slot[slot]:
@@ -107,12 +111,12 @@ class NodeClearing:
 
 
 Relocation = tuple[list[MovingPod], list[int]]
-"""Who moves, and to which slots."""
+"""The pods that move, and for each of them its target slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveSet:
-    """Moves, sorted, what the moved gangs lose of their scores together, and whether fewer moves would not do."""
+    """Moves, sorted; the sum of the gangs' score losses; and whether it is proved that fewer moves do not suffice."""
 
     moves: tuple[Move, ...]
     loss: float
@@ -121,7 +125,7 @@ class MoveSet:
 
 @dataclass(frozen=True, slots=True)
 class Consolidation:
-    """A placement on the room that moves leave, which are made in inventory and standings."""
+    """A placement on the capacity that moves free up; inventory and placed gangs already reflect the moves."""
 
     attempt: SearchResult
     moves: tuple[Move, ...]
@@ -131,9 +135,9 @@ class Consolidation:
 def consolidate(
     engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | None, limits: Consolidate
 ) -> Consolidation | None:
-    """Make the fewest moves and find the placement; None: it is proved that no allowed moves help.
+    """Apply the fewest moves and find the placement; None: it is proved that no allowed moves help.
 
-    Raises Exhausted, everything as it was, when the budget ends before that is known.
+    Raises Exhausted, with nothing changed, when the budget ends before that is known.
     """
     move_set = fewest_moves(engine, parts, scope, limits)
     if move_set is None:
@@ -145,6 +149,7 @@ def consolidate(
         release(inventory, inventory.seat(move.source, move.source_zone), pods)
         inventory.take(inventory.seat(move.target, move.target_zone), pods.request, pods.host_ports)
     attempt = engine.attempt(parts, asked, scope, waiting=True)
+    # The trial found a placement after these moves, so this search can only have run out of budget.
     if attempt.found is None:
         inventory.rollback(mark)
         raise Exhausted
@@ -155,7 +160,7 @@ def consolidate(
 
 
 def _record_move(engine: Engine, move: Move) -> None:
-    """A member runs elsewhere from now on."""
+    """Record that a member now runs on the target node."""
     placed_gang = engine.placed_gangs[move.gang]
     forget(engine.inventory, placed_gang, Running(move.pods, move.source, move.source_zone))
     place = move.pods, engine.inventory.seat(move.target, move.target_zone)
@@ -166,7 +171,7 @@ def _record_move(engine: Engine, move: Move) -> None:
 
 
 def fewest_moves(engine: Engine, parts: GangTree, scope: Sequence[int] | None, limits: Consolidate) -> MoveSet | None:
-    """Which pods would have to move where; nothing is changed. None and Exhausted as for `consolidate`."""
+    """Which pods would have to move where, without moving them. None and Exhausted as for `consolidate`."""
     targets = RelocationTargets(engine, parts, limits.max_loss)
     placed_gangs = [placed_gang for name, placed_gang in engine.placed_gangs.items() if name != parts.gang.name]
     movable = [
@@ -182,22 +187,22 @@ def fewest_moves(engine: Engine, parts: GangTree, scope: Sequence[int] | None, l
 
 
 class _MoveSearch:
-    """The search over all domains, one more move at a time; where it takes too long, a guess."""
+    """The exact search over all domains, one more move per round; a heuristic where it exceeds its budget."""
 
     def __init__(self, all_: list[EvictionTrial], targets: RelocationTargets, budget: int) -> None:
         self.eviction_trials = all_
         self.targets = targets
         self.budget = StepBudget(budget)
-        self.guessing = StepBudget(budget)
+        self.heuristic_budget = StepBudget(budget)
 
     def run(self, most: int) -> MoveSet | None:
-        hopeful = [trial for trial in self.eviction_trials if trial.fits_without(trial.running_gangs, self.budget)]
+        promising = [trial for trial in self.eviction_trials if trial.fits_without(trial.running_gangs, self.budget)]
         found, proved = None, True
         try:
-            found = self._fewest(hopeful, most)
+            found = self._fewest(promising, most)
         except Exhausted:
             proved = False
-            found = self._guessed(hopeful, most)
+            found = self._heuristic(promising, most)
         proved = proved and all(trial.sure for trial in self.eviction_trials)
         if found is not None:
             return self._move_set(*found, proved)
@@ -205,8 +210,8 @@ class _MoveSearch:
             raise Exhausted
         return None
 
-    def _fewest(self, hopeful: list[EvictionTrial], most: int) -> Relocation | None:
-        walks = [_DomainWalk(trial, self.targets, self.budget) for trial in hopeful]
+    def _fewest(self, promising: list[EvictionTrial], most: int) -> Relocation | None:
+        walks = [_DomainWalk(trial, self.targets, self.budget) for trial in promising]
         for count in range(1, most + 1):
             for walk in walks:
                 found = walk.search(count)
@@ -214,13 +219,17 @@ class _MoveSearch:
                     return found
         return None
 
-    def _guessed(self, hopeful: list[EvictionTrial], most: int) -> Relocation | None:
-        """The nodes that few pods stand on are cleared, and whoever can stay there is put back."""
-        for trial in hopeful:
-            node_clearing = NodeClearing(trial, self.guessing)
+    def _heuristic(self, promising: list[EvictionTrial], most: int) -> Relocation | None:
+        """Clear the nodes with the fewest pods and keep every pod that can stay."""
+        for trial in promising:
+            node_clearing = NodeClearing(trial, self.heuristic_budget)
             try:
                 moving_pods = node_clearing.moving_pods()
-                slots = self.targets.find(moving_pods, trial, self.guessing) if 0 < len(moving_pods) <= most else None
+                slots = (
+                    self.targets.find(moving_pods, trial, self.heuristic_budget)
+                    if 0 < len(moving_pods) <= most
+                    else None
+                )
             finally:
                 node_clearing.put_back()
             if slots is not None:
@@ -240,7 +249,7 @@ class _MoveSearch:
 
 
 class _DomainWalk:
-    """Sets of pods in one ground in the order of their names."""
+    """Enumerates sets of pods to move in one trial domain, in the order of their names."""
 
     def __init__(self, trial: EvictionTrial, targets: RelocationTargets, budget: StepBudget) -> None:
         self.trial = trial
@@ -253,7 +262,7 @@ class _DomainWalk:
         self.moving_pods: list[MovingPod] = []
 
     def search(self, count: int) -> Relocation | None:
-        """So many moves, if they help."""
+        """The first set of exactly `count` moves after which the gang fits."""
         return self._extend(0, count)
 
     def _extend(self, start: int, left: int) -> Relocation | None:
@@ -283,7 +292,7 @@ class _DomainWalk:
             del self.moving_pods[-count:]
 
     def _complete(self) -> Relocation | None:
-        """The set is complete: is it enough, and does everybody find a place?"""
+        """Check a complete set: does the gang fit, and does every moved pod have a target node?"""
         if not self.trial.fits(self.budget):
             return None
         slots = self.targets.find(self.moving_pods, self.trial, self.budget)

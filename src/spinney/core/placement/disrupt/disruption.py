@@ -1,6 +1,6 @@
-"""Room for a gang that fits nowhere, at the cost of others: moves if they are allowed, then evictions if they are.
+"""Capacity for a gang that fits nowhere: consolidation where it is allowed, then preemption where it is allowed.
 
-Never disturbs anybody unless the gang fits afterwards.
+Never moves or evicts a pod unless the gang fits afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """A placement on room that others leave; their moves and evictions are made in inventory and standings."""
+    """A placement on capacity freed by others; inventory and placed gangs already reflect the moves and evictions."""
 
     attempt: SearchResult
     victims: tuple[Victim, ...] = ()

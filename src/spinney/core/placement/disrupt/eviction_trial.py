@@ -1,7 +1,7 @@
-"""A candidate domain as a place for trials: pods are lifted from its nodes and put back, and the gang asks if it fits.
+"""What-if evictions in one domain: pods are removed from its nodes and restored, and the gang's fit is tested.
 
-Counts what the gang lacks, resource by resource, so that most questions need no search. Never changes the inventory for
-longer than pods are lifted, and every lift must be put back.
+Counts what the gang lacks, resource by resource, so that most tests need no search. Never changes the inventory beyond
+the time for which pods are removed; every removal (`lift`) must be undone by the caller.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from spinney.core.placement.search.search_space import SearchSpace, Solution, bi
 
 EVERY_TYPE = -1
 ONE_QUESTION = 10
-"""A single question may use this part of the budget, one in so many."""
+"""A single test of fit may use at most 1/ONE_QUESTION of the budget that is left."""
 
 
 @dataclass(slots=True)
 class CapacityRow:
     """A necessary condition: the nodes together have `want` of a resource in pieces of `piece` (pods of one type).
 
-    `most` is what a node gives at best and `base` what it gives as it is. `hope` is `have` with broken pieces counted
-    in proportion, so that what pods add to it can be summed up.
+    `most` is what a node provides at best and `base` what it provides as it is. `hope` is an upper bound on `have` that
+    counts broken pieces in proportion, so that the gains of single pods can be summed up.
     """
 
     kind: int
@@ -45,13 +45,13 @@ class CapacityRow:
         return min(self.most[node], amount - amount % self.piece) if amount > 0 else 0
 
     def gain(self, amount: int, node: int) -> int:
-        """At most so much more once an amount is lifted from a node as it was; gains of several pods add up."""
+        """An upper bound on what a node adds once `amount` is freed on it; the gains of several pods add up."""
         shared_node = -(-amount * self.piece // self.short[node])
         return min(shared_node, self.most[node] - self.base[node])
 
 
 class EvictionTrial:
-    """One domain, the gang that wants to go there, and the gangs that hold room in it."""
+    """One domain, the gang that is to be placed there, and the running gangs that occupy capacity in it."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class EvictionTrial:
         self.rows: list[CapacityRow] = []
         self.start = [tuple(free) for free in self.space.free]
         useful = [self.space.slots[node] for node in bits(self.mask & self.space.useful)]
-        matter = {kin for slot in useful for kin in inventory.family(slot)}
+        matter = {siblings for slot in useful for siblings in inventory.family(slot)}
         self.held = {
             id(running_gang): [held for held in running_gang.held if held.slot in matter] for running_gang in all_
         }
@@ -85,7 +85,7 @@ class EvictionTrial:
     # --- trials ---
 
     def lift(self, slot: int, pods: PodSet, count: int) -> None:
-        """Take running pods off a node, or put them back with a negative count."""
+        """Remove running pods from a node, or restore them with a negative count."""
         node = self.place[slot]
         free = self.space.free[node]
         for row in self.rows:
@@ -107,11 +107,11 @@ class EvictionTrial:
                 self.lift(held.slot, held.pods, sign * held.count)
 
     def lacks(self) -> bool:
-        """Counting says that it cannot fit."""
+        """Whether counting alone proves that the gang does not fit."""
         return any(row.have < row.want for row in self.rows)
 
     def fits(self, budget: StepBudget) -> bool:
-        """Whether the minimum fits now. Where a question takes too long the answer is no, and `sure` falls."""
+        """Whether the minimum fits now. A test that exceeds its budget says no and sets `sure` to False."""
         if self.lacks():
             return False
         budget.spend(1 + len(self.space.slots))
@@ -123,10 +123,11 @@ class EvictionTrial:
             self.sure = False
             return False
         finally:
+            # Charge the steps to the caller's budget, also when this test exceeded its share.
             budget.left -= most - max(0, part.left)
 
     def fits_without(self, running_gangs: Sequence[RunningGang], budget: StepBudget) -> bool:
-        """Whether it fits when everything these gangs hold is gone."""
+        """Whether the minimum fits after all pods of these gangs are evicted."""
         self.lift_all(running_gangs)
         try:
             return self.fits(budget)
@@ -134,11 +135,11 @@ class EvictionTrial:
             self.lift_all(running_gangs, -1)
 
     def crowded(self) -> set[int]:
-        """The slots on which the solution found last needs pods to be gone."""
+        """The slots on which the last solution needs pods to be evicted."""
         space = self.space
         if space.shared_nodes:
             used = {space.slots[node] for where in self.solution.values() for node in where}
-            return {kin for slot in used for kin in self.inventory.family(slot)}
+            return {siblings for slot in used for siblings in self.inventory.family(slot)}
         asked: dict[int, list[int]] = {}
         crowded = set()
         for leaf, where in self.solution.items():
@@ -163,10 +164,10 @@ class EvictionTrial:
                 return True
         return False
 
-    # --- what is lacking ---
+    # --- counting the shortage ---
 
     def _count(self) -> None:
-        """Conditions that do not hold yet; those that do will hold with more room as well."""
+        """Keep only the conditions that do not hold yet; those that hold also hold with more free capacity."""
         rows = list(self._conditions())
         for row, most in zip(rows, self._at_best(rows), strict=True):
             row.most = most
@@ -189,7 +190,7 @@ class EvictionTrial:
                 yield CapacityRow(EVERY_TYPE, resource, 1, amount)
 
     def _at_best(self, rows: list[CapacityRow]) -> list[dict[int, int]]:
-        """What every node gives when all that may go is gone."""
+        """What every node provides when everything that may be evicted is evicted."""
         self.lift_all(self.running_gangs)
         space = self.space
         found: list[dict[int, int]] = []
@@ -204,7 +205,7 @@ class EvictionTrial:
         return found
 
     def gain(self, row: CapacityRow, held: Iterable[RunningPods]) -> int:
-        """The most that lifting these pods adds to a condition."""
+        """An upper bound on what evicting these pods adds to a condition."""
         amounts: dict[int, int] = {}
         for at in held:
             node = self.place[at.slot]
@@ -220,7 +221,7 @@ class EvictionTrial:
 def eviction_trials(
     inventory: Inventory, parts: GangTree, scope: Sequence[int] | None, all_: Sequence[RunningGang]
 ) -> Iterator[EvictionTrial]:
-    """The domains that the gang as a whole may go to, by path; the cluster or the scope if it may go anywhere."""
+    """The domains that the gang as a whole may be placed in, by path; without a requirement the cluster or scope."""
     part = _outermost(parts)
     own = {inventory.seat(member.node, member.zone) for member in parts.gang.running}
     allowed = set(scope) if scope is not None else None
@@ -234,14 +235,14 @@ def eviction_trials(
         members = tree.members(depth, domain)
         inside = set(members) if allowed is None else allowed & set(members)
         if inside and own <= set(members):
-            kin = {one for slot in inside for one in inventory.family(slot)} if inventory.divided else inside
-            slots = sorted(kin | own)
+            siblings = {one for slot in inside for one in inventory.family(slot)} if inventory.divided else inside
+            slots = sorted(siblings | own)
             here = sorted({at for slot in slots for kin_slot in inventory.family(slot) for at in on.get(kin_slot, ())})
             yield EvictionTrial(inventory, parts, slots, inside, [all_[at] for at in here])
 
 
 def _by_slot(all_: Sequence[RunningGang]) -> dict[int, list[int]]:
-    """Positions of the holders that have pods in a slot."""
+    """Positions of the running gangs that have pods in a slot."""
     found: dict[int, list[int]] = {}
     for at, running_gang in enumerate(all_):
         for held in running_gang.held:
@@ -258,7 +259,7 @@ def _outermost(parts: GangTree) -> Part:
 
 
 def _is_plain(parts: GangTree) -> bool:
-    """One pod set that asks for no more than the domain and its own room: then counting says nearly everything."""
+    """Whether the gang is one pod set constrained by its domain and requests only: then counting is nearly exact."""
     if len(parts.leaves) != 1:
         return False
     leaf, outermost = parts.leaves[0], _outermost(parts)

@@ -1,6 +1,6 @@
-"""The largest gang of one kind of pod that a domain can take, and the moves that would raise it, with what they cost.
+"""The largest gang of one kind of pod that fits into a domain, and the moves that would allow more pods.
 
-A plan to be shown: changes nothing.
+For display only: changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LargerGang:
-    """So many pods would fit into one domain after these moves, which cost their gangs so much of their scores."""
+    """After these moves `count` pods fit into one domain; `loss` is the sum of the score losses of the moved gangs."""
 
     count: int
     moves: tuple[Move, ...]
@@ -32,7 +32,7 @@ class LargerGang:
 
 @dataclass(frozen=True, slots=True)
 class LargestPlaceable:
-    """How many pods fit into one domain now, and what more would cost, step by step; `proved`: there is no more."""
+    """How many pods fit into one domain now, and the moves for more; `proved`: no further count is possible."""
 
     count: int
     raises: tuple[LargerGang, ...]
@@ -40,9 +40,9 @@ class LargestPlaceable:
 
 
 def largest_placeable(engine: Engine, pods: PodSet, topology: str, level: str, limits: Consolidate) -> LargestPlaceable:
-    """The largest count of a pod that one domain of a level takes, and the cheapest moves for every larger one.
+    """The largest number of equal pods that fits into one domain of a level, and the cheapest moves for larger numbers.
 
-    Counts idle and releasing room. A step that costs no more moves than the one before replaces it.
+    Counts idle and releasing capacity. A step that needs no more moves than the one before replaces it.
     """
     tree = engine.inventory.trees[topology]
     depth = tree.depth(level)

@@ -1,7 +1,8 @@
-"""Preemption, domain first: the cheapest lawful victims that let a gang in which otherwise fits nowhere.
+"""Preemption, domain by domain: the cheapest eligible victims without which a gang fits that otherwise fits nowhere.
 
-Cheapest is the lowest highest priority of a victim, then the fewest gangs evicted whole, then the fewest pods, then
-names. Never evicts a pod unless the gang fits afterwards, never one of equal or higher priority, never below a minimum.
+Cost is compared by the highest priority among the victims, then the number of gangs evicted completely, then the number
+of pods, then names. Never evicts a pod unless the gang fits afterwards, never one of equal or higher priority, and
+never leaves a gang with pods but below its minimum.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     from spinney.core.placement.fit.counting import Profile
 
 GUESSES = 3
-"""So many domains are asked for a first set before the exact search."""
+"""Number of domains in which a first victim set is looked for before the exact search."""
 
 
 @dataclass(frozen=True, slots=True)
 class VictimSet:
-    """Victims, sorted, and whether nothing cheaper would do."""
+    """Victims, sorted, and whether it is proved that no cheaper set suffices."""
 
     victims: tuple[Victim, ...]
     proved: bool
@@ -38,7 +39,7 @@ class VictimSet:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A placement on the room of victims, which are gone from inventory and standings."""
+    """A placement on the capacity of victims, which are already removed from the inventory and placed gangs."""
 
     attempt: SearchResult
     victims: tuple[Victim, ...]
@@ -46,9 +47,9 @@ class Preemption:
 
 
 def preempt(engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | None) -> Preemption | None:
-    """Evict the cheapest victims and find the placement; None: it is proved that no lawful eviction helps.
+    """Evict the cheapest victims and find the placement; None: it is proved that no eligible eviction helps.
 
-    Raises Exhausted, everything as it was, when the budget ends before that is known.
+    Raises Exhausted, with nothing changed, when the budget ends before that is known.
     """
     victim_set = cheapest_victims(engine, parts, scope)
     if victim_set is None:
@@ -59,6 +60,7 @@ def preempt(engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | 
         pods = pod_sets(engine.placed_gangs[victim.gang].gang)[victim.pods]
         release(inventory, inventory.seat(victim.node, victim.zone), pods)
     attempt = engine.attempt(parts, asked, scope, waiting=True)
+    # The trial found a placement for these victims, so this search can only have run out of budget.
     if attempt.found is None:
         inventory.rollback(mark)
         raise Exhausted
@@ -71,7 +73,7 @@ def preempt(engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | 
 def cheapest_victims(
     engine: Engine, parts: GangTree, scope: Sequence[int] | None, budget: int | None = None
 ) -> VictimSet | None:
-    """Who would have to go; nothing is changed. None and Exhausted as for `preempt`."""
+    """The cheapest victims; nothing is changed. Returns None and raises Exhausted as `preempt` does."""
     gang = parts.gang
     placed_gangs = [placed_gang for name, placed_gang in engine.placed_gangs.items() if name != gang.name]
     weaker = [one for one in running_gangs(engine.inventory, placed_gangs) if one.gang.priority < gang.priority]
@@ -86,7 +88,7 @@ def cheapest_victims(
 
 
 class _VictimSelection:
-    """The search over all domains: first the priority, then the price."""
+    """The search over all domains: first the lowest sufficient priority, then the lowest cost."""
 
     def __init__(self, all_: list[EvictionTrial], weaker: list[RunningGang], kept: frozenset[str], budget: int) -> None:
         self.eviction_trials = all_
@@ -111,7 +113,11 @@ class _VictimSelection:
         return None
 
     def _select(self) -> None:
-        """Some gangs cannot go whole: everybody up to a priority may be more than is lawful, then the next is tried."""
+        """Raise the priority limit until a set of victims is found.
+
+        The lowest limit at which evicting everything helps may still have no eligible set, because some gangs cannot be
+        evicted completely; then the next priority is tried.
+        """
         helped = self._helped(self.eviction_trials, self.priorities[-1])
         for priority in self.priorities[self._lowest(helped) :]:
             victim_searches = [
@@ -125,7 +131,7 @@ class _VictimSelection:
                 return
 
     def _lowest(self, helped: list[EvictionTrial]) -> int:
-        """The position of the lowest priority up to which evicting everybody would help."""
+        """The position of the lowest priority such that the gang fits once every pod up to it is evicted."""
         if not helped:
             return len(self.priorities)
         low, high = 0, len(self.priorities) - 1
@@ -138,12 +144,12 @@ class _VictimSelection:
         return low
 
     def _helped(self, some: list[EvictionTrial], priority: int, enough: int | None = None) -> list[EvictionTrial]:
-        """The domains, or enough of them, in which the gang would fit without everybody up to a priority."""
+        """The domains (at most `enough`) in which the gang fits once every pod up to a priority is evicted."""
         fitting = (trial for trial in some if trial.fits_without(_up_to(trial, priority), self.asking))
         return list(islice(fitting, enough))
 
     def _guess(self, victim_searches: list[VictimSearch]) -> None:
-        """A good set to start from; what comes of it need not be the cheapest."""
+        """Find good first victim sets as a bound for the exact search; they need not be the cheapest."""
         for victim_search in victim_searches:
             try:
                 for lost in guesses(victim_search.trial, victim_search.running_gangs, self.kept, self.asking):
@@ -154,7 +160,7 @@ class _VictimSelection:
                 return
 
     def _prove(self, victim_searches: list[VictimSearch]) -> None:
-        """More and more whole gangs, until what is found cannot be beaten."""
+        """Allow one more completely evicted gang per round until the best set found cannot be improved."""
         most = max((len(victim_search.running_gangs) for victim_search in victim_searches), default=-1)
         for wholes in range(min((victim_search.least()[0] for victim_search in victim_searches), default=0), most + 1):
             for victim_search in victim_searches:

@@ -1,6 +1,6 @@
-"""New places for running pods that have to move: idle room where their gang keeps its requirements, ties and locality.
+"""Target nodes for running pods that are moved: idle capacity where their gang keeps required levels, ties and score.
 
-Never gives a pod room that is still releasing, and never lets a gang lose more of its score than allowed.
+Never uses capacity that is still releasing, and never lets a gang lose more of its score than allowed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-9
 NODES_PER_STEP = 16
-"""Looking through the nodes for idle room costs a step for so many of them."""
+"""Scanning the nodes for idle capacity costs one step per this number of nodes."""
 
 
 class MovingPod(NamedTuple):
-    """One pod that has to go somewhere else."""
+    """One running pod that is to be moved."""
 
     running_gang: RunningGang
     held: RunningPods
@@ -35,7 +35,7 @@ class MovingPod(NamedTuple):
 
 @dataclass(slots=True)
 class _MovedGang:
-    """A gang that is moved: its parts, its members that stay, and what it scored."""
+    """A gang of which pods are moved: its parts, the members that stay, and its score before the moves."""
 
     parts: GangTree
     stay: list[tuple[Part, int]]
@@ -43,7 +43,7 @@ class _MovedGang:
 
 
 class RelocationTargets:
-    """Finds places for movers; `wanting` is the gang for whose sake they move."""
+    """Finds target nodes for moved pods; `wanting` is the gang for which capacity is made."""
 
     def __init__(self, engine: Engine, wanting: GangTree, max_loss: float) -> None:
         self.engine = engine
@@ -54,14 +54,15 @@ class RelocationTargets:
         self._wanted: set[int] = set()
 
     def may_move(self, running_gang: RunningGang) -> bool:
-        """A gang that contradicts itself, or already breaks its requirements, is left alone."""
+        """Whether pods of a gang may be moved: not if it is invalid or already violates its required levels."""
         parts = self._parts(running_gang)
         return parts is not None and self._keeps_levels(parts, self._live(running_gang, parts))
 
     def find(self, moving_pods: Sequence[MovingPod], trial: EvictionTrial, budget: StepBudget) -> list[int] | None:
-        """A slot for every mover such that the wanting gang still fits.
+        """A target slot for every moved pod such that the pending gang still fits.
 
-        They are lifted from the ground already, and the ground has just found its solution without them.
+        The pods are already removed from the trial, and `trial.solution` is a placement of the pending gang without
+        them.
         """
         self._wanted = {trial.space.slots[node] for where in trial.solution.values() for node in where}
         gangs = {
@@ -71,7 +72,7 @@ class RelocationTargets:
         return self._assign(moving_pods, gangs, trial, [], budget)
 
     def loss(self, moving_pods: Sequence[MovingPod], slots: Sequence[int]) -> float:
-        """What all moved gangs lose of their scores together."""
+        """The sum of the score losses of all moved gangs."""
         gangs = {
             moving_pod.running_gang.gang.name: self._without(moving_pod.running_gang, moving_pods)
             for moving_pod in moving_pods
@@ -99,6 +100,7 @@ class RelocationTargets:
         for slot in self._candidates(moving_pod, gang, moving_pods, slots, trial):
             budget.spend()
             slots.append(slot)
+            # The constraints of a gang are checked once all its moved pods have a target.
             if not is_last or self._is_kept(moving_pod.running_gang.gang.name, gang, moving_pods, slots):
                 with self.inventory.trial():
                     self.inventory.take(slot, pods.request, pods.host_ports)
@@ -115,7 +117,7 @@ class RelocationTargets:
             slots.pop()
         return None
 
-    # --- where a pod could go ---
+    # --- candidate nodes ---
 
     def _candidates(
         self,
@@ -125,7 +127,10 @@ class RelocationTargets:
         slots: Sequence[int],
         trial: EvictionTrial,
     ) -> Iterator[int]:
-        """Nodes with idle room, those nobody waits for first, then tight ones; of nodes that look alike the first."""
+        """Target nodes with idle capacity: those the pending gang does not use first, then by best fit.
+
+        Of nodes in the same symmetry class only the first is tried.
+        """
         live = [*gang.stay, *self._moved(gang, moving_pods, slots)]
         leaf = gang.parts.leaf(moving_pod.held.path)
         inventory, pods = self.inventory, moving_pod.held.pods
@@ -154,7 +159,7 @@ class RelocationTargets:
 
     def _symmetry_class(self, slot: int, trial: EvictionTrial, homes: set[int], keys: Sequence[str]) -> object:
         inventory, node = self.inventory, trial.place.get(slot)
-        seats = [
+        domain_ids = [
             (name, depth, domain if tree.size(depth, domain) > 1 else -2)
             for name, tree in inventory.trees.items()
             for depth in range(1, len(tree.levels) + 1)
@@ -166,10 +171,10 @@ class RelocationTargets:
         ports = frozenset(inventory.ports(slot, waiting=True))
         free = tuple(inventory.free(slot, True))
         alone = slot in homes or slot in inventory.divided
-        return tuple(seats), usable, values, ports, free, slot in self._wanted, slot if alone else -1
+        return tuple(domain_ids), usable, values, ports, free, slot in self._wanted, slot if alone else -1
 
     def _may_join(self, parts: GangTree, leaf: Part, live: Sequence[tuple[Part, int]], slot: int) -> bool:
-        """Beside the members that are placed for certain: every required domain, and nobody who wants to be apart."""
+        """Whether a slot respects required domains and anti-affinity, given the members with fixed nodes."""
         for part in parts.above(leaf):
             if part.required is None:
                 continue
@@ -188,7 +193,7 @@ class RelocationTargets:
             for other in near
         )
 
-    # --- what a gang keeps ---
+    # --- constraints that must still hold ---
 
     def _is_kept(self, name: str, gang: _MovedGang, moving_pods: Sequence[MovingPod], slots: Sequence[int]) -> bool:
         live = [*gang.stay, *self._moved(gang, moving_pods, slots)]
@@ -208,7 +213,7 @@ class RelocationTargets:
         return True
 
     def _keeps_ties(self, name: str, gang: _MovedGang, slots: list[int]) -> bool:
-        """Its own tie, and the ties of others to it, the wanting gang's included."""
+        """Whether the gang's own tie and the ties of other gangs to it hold, including that of the pending gang."""
         placed_gangs = self.engine.placed_gangs
         tie = gang.parts.gang.tied_to
         if tie is not None and tie.gang in placed_gangs:

@@ -1,6 +1,6 @@
-"""Sparing victims: from a set that is enough to one of which nobody can be spared.
+"""Reprieving victims: from a sufficient set of victims to one from which no victim can be removed.
 
-Never lets a gang stay below its minimum, and never spares a pod without having asked whether the rest is enough.
+Never leaves a gang with pods but below its minimum, and never reprieves a pod without testing that the rest suffices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spinney.core.placement.gang.running_gangs import RunningGang, RunningPods
 
 @dataclass(slots=True, eq=False)
 class GangLoss:
-    """What one gang loses: everything, or so many of what it holds in the ground (by position)."""
+    """What one gang loses: all its pods, or a number of each of its running pods in the trial domain (by position)."""
 
     running_gang: RunningGang
     whole: bool
@@ -28,7 +28,7 @@ class GangLoss:
 def guesses(
     trial: EvictionTrial, running_gangs: Sequence[RunningGang], kept: frozenset[str], budget: StepBudget
 ) -> Iterator[list[GangLoss]]:
-    """Sets that are likely to be enough: everybody; the gangs that give most, and elastic pods of all others."""
+    """Victim sets that are likely to suffice: every eligible pod; the gangs that free most, plus all elastic pods."""
     wholes = [GangLoss(one, True) for one in running_gangs if one.can_be_evicted and one.gang.name not in kept]
     elastic = [GangLoss(one, False, _elastic(trial, one)) for one in running_gangs]
     elastic = [loss for loss in elastic if any(loss.counts)]
@@ -67,14 +67,14 @@ def _is_enough(trial: EvictionTrial, lost: Sequence[GangLoss], budget: StepBudge
 
 
 def _weight(trial: EvictionTrial, loss: GangLoss) -> tuple[int, int]:
-    """How much of what is lacking a gang gives; of equal ones the smaller gang is worth more."""
+    """How much of the shortage a gang's pods cover; of equal gangs the smaller one weighs more."""
     held = trial.held[id(loss.running_gang)]
     shares = (min(row.want - row.have, trial.gain(row, held)) * 1000 // row.want for row in trial.rows)
     return sum(shares), -loss.running_gang.size
 
 
 def losses(trial: EvictionTrial, victims: Sequence[Victim]) -> list[GangLoss]:
-    """A set of victims, gang by gang."""
+    """A set of victims, grouped by gang."""
     by_gang: dict[str, Counter[Victim]] = {}
     for victim in victims:
         by_gang.setdefault(victim.gang, Counter())[victim] += 1
@@ -89,7 +89,7 @@ def losses(trial: EvictionTrial, victims: Sequence[Victim]) -> list[GangLoss]:
 
 
 def minimize_victims(trial: EvictionTrial, lost: Sequence[GangLoss], budget: StepBudget) -> VictimCost | None:
-    """A lawful set within the given one of which nobody can be spared; None if even that is not enough."""
+    """An eligible subset of the given victims of which none can be reprieved; None if even all do not suffice."""
     minimization = _Minimization(trial, budget)
     try:
         return minimization.run(sorted(lost, key=lambda loss: (not loss.whole, _weight(trial, loss))))
@@ -98,7 +98,10 @@ def minimize_victims(trial: EvictionTrial, lost: Sequence[GangLoss], budget: Ste
 
 
 class _Minimization:
-    """What is lifted and still needed, by id. Whole gangs are spared first, and of these the ones that give little."""
+    """The victims that are still needed, by id, removed from the trial.
+
+    Completely evicted gangs are reprieved first, beginning with those that free least.
+    """
 
     def __init__(self, trial: EvictionTrial, budget: StepBudget) -> None:
         self.trial = trial
@@ -119,7 +122,7 @@ class _Minimization:
         return self._cost()
 
     def _is_enough(self) -> bool:
-        """Ask, and put back at once whatever the solution does not need."""
+        """Test whether the gang fits, and reprieve at once every victim that the found placement does not need."""
         if not self.trial.fits(self.budget):
             return False
         crowded = self.trial.crowded()
@@ -134,7 +137,7 @@ class _Minimization:
         return True
 
     def _keep_gang(self, loss: GangLoss) -> None:
-        """Perhaps it is enough when the gang loses nothing, or what is above its minimum."""
+        """Try to reprieve the whole gang, then all but its elastic pods."""
         self._put_back(loss)
         if self._is_enough():
             return
@@ -193,7 +196,7 @@ def _lifted(trial: EvictionTrial, loss: GangLoss) -> list[tuple[RunningPods, int
 
 
 def _elastic(trial: EvictionTrial, running_gang: RunningGang) -> list[int]:
-    """As many pods as a gang can spare in the ground, taken in order."""
+    """Per position, as many pods as a gang can lose in the trial domain above its minimum, taken in order."""
     gone: Counter[str] = Counter()
     counts = []
     for held in trial.held[id(running_gang)]:

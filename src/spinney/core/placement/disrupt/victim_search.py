@@ -1,8 +1,8 @@
-"""The cheapest victims in one domain: an exact search over gangs and pods in the order of their names.
+"""The cheapest victims in one domain: an exact branch-and-bound search over gangs and pods in the order of their names.
 
-Sets are compared by gangs evicted whole, then pods, then names. Walking in the order of names, the first set found at a
-price is the smallest of that price, so whatever comes later must be cheaper. Never proposes a set that leaves a gang
-below its minimum.
+Sets are compared by the number of gangs evicted completely, then pods, then names. Because the search goes in the order
+of names, the first set found at a cost has the smallest names at that cost, so any later set must be cheaper. Never
+proposes a set that leaves a gang with pods but below its minimum.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from spinney.core.placement.gang.running_gangs import RunningGang, RunningPods
 
 UNLIMITED = 1 << 30
 STRIDE = 16
-"""Bounds are kept for every so many gangs; those in between use the one before."""
+"""Bounds are kept for every STRIDE-th gang; those in between use the bound of the gang before."""
 LONGEST = 512
-"""Sums of single pods are kept up to so many."""
+"""Largest number of pods for which sums of single-pod gains are kept."""
 
 
 class VictimCost(NamedTuple):
-    """What a lawful set of victims costs; smaller is better."""
+    """The cost of an eligible victim set; smaller is better."""
 
     wholes: int
     pods: int
@@ -47,16 +47,16 @@ class CheapestVictims:
             self.cost, self.trial = cost, trial
 
 
-class _Stop(NamedTuple):
-    """One thing to decide on the walk: all of a gang (no `held`), or its pods above the minimum on one node."""
+class _Choice(NamedTuple):
+    """One decision of the search: evict a whole gang (no `held`), or its pods above the minimum on one node."""
 
-    at: int  # position of the holder
+    at: int  # position of the running gang
     held: RunningPods | None
     first: Victim
 
 
-class _Tops(NamedTuple):
-    """Per condition, for the gangs from a position on: the largest gains added up, and what elastic pods give."""
+class _GainBounds(NamedTuple):
+    """Per condition, for the gangs from a position on: sums of the largest gains, and the gain of elastic pods."""
 
     wholes: list[list[int]]
     pods: list[list[int]]
@@ -65,7 +65,7 @@ class _Tops(NamedTuple):
 
 @dataclass(slots=True)
 class _Chosen:
-    """The victims so far, in the order of names; of gangs that lose only some pods, how many of what."""
+    """The victims so far, in the order of names; for partly evicted gangs the number of victims per pod set."""
 
     victims: list[Victim] = field(default_factory=list)
     wholes: int = 0
@@ -74,7 +74,7 @@ class _Chosen:
 
 
 class VictimSearch:
-    """The search in one ground among some of its holders; of gangs in `kept` something must stay."""
+    """The search in one trial domain among some of its running gangs; gangs in `kept` are never evicted completely."""
 
     def __init__(
         self, trial: EvictionTrial, running_gangs: Sequence[RunningGang], kept: frozenset[str], best: CheapestVictims
@@ -87,17 +87,17 @@ class VictimSearch:
         for stop in self.stops:
             self.starts[stop.at + 1] += 1
         self.starts = list(accumulate(self.starts))
-        self._tops: dict[int, _Tops] = {}
+        self._tops: dict[int, _GainBounds] = {}
         self._chosen = _Chosen()
         self._most = 0
 
     def search(self, wholes: int, budget: StepBudget) -> None:
-        """Offer everything better than the best so far that evicts at most so many gangs whole."""
+        """Offer every set better than the best so far that evicts at most `wholes` gangs completely."""
         self._most = wholes
         self._walk(0, budget)
 
     def least(self) -> tuple[int, int]:
-        """By counting: at least so many gangs evicted whole, and at least so many pods."""
+        """Lower bounds by counting: the number of gangs evicted completely, and the number of pods."""
         tops, wholes, pods = self._tops_from(0), 0, 1
         for at, row in enumerate(self.trial.rows):
             lack = row.want - row.hope
@@ -105,21 +105,22 @@ class VictimSearch:
             pods = max(pods, bisect_left(tops.pods[at], lack) + 1)
         return wholes, pods
 
-    def _stops(self, kept: frozenset[str]) -> Iterator[_Stop]:
+    def _stops(self, kept: frozenset[str]) -> Iterator[_Choice]:
         for at, running_gang in enumerate(self.running_gangs):
             if running_gang.can_be_evicted and running_gang.gang.name not in kept:
-                yield _Stop(at, None, running_gang.victims[0])
+                yield _Choice(at, None, running_gang.victims[0])
             for held in self.trial.held[id(running_gang)]:
                 if running_gang.can_lose({held.path: 1}):
-                    yield _Stop(at, held, running_gang.victim(held))
+                    yield _Choice(at, held, running_gang.victim(held))
 
     def _walk(self, start: int, budget: StepBudget) -> None:
         if self.trial.fits(budget):
             chosen = self._chosen
             self.best.offer(VictimCost(chosen.wholes, len(chosen.victims), tuple(chosen.victims)), self.trial)
-            return
+            return  # any superset costs more
         if start == len(self.stops) or not self._can_reach(self.stops[start], self._pods_left(self.stops[start])):
             return
+        # Counting is inexact here: ask first whether evicting all that remain would suffice.
         if not self.trial.plain and not self._would_fit(self.stops[start].at, budget):
             return
         for position in range(start, len(self.stops)):
@@ -149,7 +150,7 @@ class VictimSearch:
             del chosen.victims[before:]
 
     def _try_pods(self, position: int, at: int, held: RunningPods, left: int, budget: StepBudget) -> None:
-        """Pods above the minimum on one node, more of them first."""
+        """Evict pods above the minimum on one node, larger numbers first."""
         chosen = self._chosen
         gone = chosen.gone.setdefault(at, Counter())
         before, already = len(chosen.victims), gone[held.path]
@@ -169,11 +170,12 @@ class VictimSearch:
                 del chosen.victims[before:]
         gone[held.path] = already
 
-    # --- what cannot lead anywhere ---
+    # --- bounds that cut the search ---
 
-    def _pods_left(self, stop: _Stop) -> int:
-        """How many more victims a set may have that goes on with this stop and is better than the best."""
+    def _pods_left(self, stop: _Choice) -> int:
+        """How many more victims a set that continues with this stop may have and still be better than the best."""
         best, chosen = self.best.cost, self._chosen
+        # Every set of this round evicts fewer gangs completely than the best and is therefore cheaper.
         if best is None or best.wholes > self._most:
             return UNLIMITED
         if best.wholes < self._most:
@@ -182,8 +184,8 @@ class VictimSearch:
         is_later = names > list(best.victims[: len(names)])
         return best.pods - is_later - len(chosen.victims)
 
-    def _can_reach(self, stop: _Stop, pods: int) -> bool:
-        """Whether counting leaves hope with the gangs from a stop on and so many pods."""
+    def _can_reach(self, stop: _Choice, pods: int) -> bool:
+        """Whether, by counting, `pods` more victims among the gangs from a stop on can still cover the shortage."""
         if pods <= 0:
             return False
         tops = self._tops_from(stop.at - stop.at % STRIDE)
@@ -197,7 +199,7 @@ class VictimSearch:
         return True
 
     def _would_fit(self, at: int, budget: StepBudget) -> bool:
-        """Whether everybody from a position on would be enough."""
+        """Whether evicting all remaining pods of the gangs from a position on would suffice."""
         lifted = self._chosen.lifted
         rest = [
             (held, held.count - lifted[id(held)])
@@ -213,11 +215,13 @@ class VictimSearch:
             for held, count in rest:
                 self.trial.lift(held.slot, held.pods, -count)
 
-    def _tops_from(self, at: int) -> _Tops:
+    def _tops_from(self, at: int) -> _GainBounds:
         known = self._tops.get(at)
         if known is None:
             tops = [self._gains(row, self.running_gangs[at:]) for row in self.trial.rows]
-            known = _Tops([wholes for wholes, _, _ in tops], [pods for _, pods, _ in tops], [last for *_, last in tops])
+            known = _GainBounds(
+                [wholes for wholes, _, _ in tops], [pods for _, pods, _ in tops], [last for *_, last in tops]
+            )
             self._tops[at] = known
         return known
 
@@ -237,7 +241,7 @@ class VictimSearch:
 
 
 def _most_losable(running_gang: RunningGang, path: str) -> int:
-    """How many pods of a pod set may go while everything else stays."""
+    """How many pods of a pod set may be evicted while all other pods stay."""
     count = running_gang.live[path]
     while count and not running_gang.can_lose({path: count}):
         count -= 1

@@ -1,1 +1,1 @@
-"""Why a gang was refused: who is to blame, how close it came, what is in the way, what would help."""
+"""Why a gang was refused: the part to blame, the closest domains, the blockers, and the relaxations that would help."""

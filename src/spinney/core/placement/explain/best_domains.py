@@ -1,7 +1,7 @@
 """How close a refused gang came: the domains that hold most of it, and what they are short of.
 
-Never changes the inventory. First fit gives a lower bound on any cluster; a domain is packed exactly only where
-counting does not tell and the search is small.
+Never changes the inventory. Greedy first fit gives a lower bound on any cluster; a domain is packed exactly only where
+counting is not exact and the search is small.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spinney.core.placement.search.search_space import Solution
 
 
 class FirstFit:
-    """What is left (nodes in rows, wanted resources in columns) after as many pods as greed places, and how many."""
+    """A greedy placement: the pods it places, and what is left (`left`: nodes in rows, wanted resources in columns)."""
 
     def __init__(self, context: RefusalContext, slots: Numbers, free: Numbers) -> None:
         self.context = context
@@ -33,7 +33,7 @@ class FirstFit:
         self._place(context.parts.all[0], np.arange(len(slots)))
 
     def _place(self, part: Part, rows: Numbers) -> None:
-        """Into the tightest domain that holds the whole part, else into the one that holds most; small kids first."""
+        """Use the tightest domain that holds the whole part, else the one that holds most; small children first."""
         leaves = [leaf for leaf in self.context.parts.below(part) if leaf.index in self._active]
         if not leaves:
             return
@@ -71,7 +71,7 @@ class FirstFit:
         self.placed[leaf.index] = int(here.sum())
 
     def _fit(self, leaf: Part, rows: Numbers) -> Numbers:
-        """By row: how many pods of a pod set; those that look at neighbours are left out."""
+        """By row: how many pods of a pod set fit; 0 for pod sets with anti-affinity or host ports."""
         assert leaf.pods is not None
         if leaf.pods.anti_affinity or leaf.pods.host_ports:
             return np.zeros(len(rows), np.int64)
@@ -89,7 +89,7 @@ class FirstFit:
         return np.array([leaf.pods.request[r] for r in self.context.asked.wanted], np.int64)
 
     def _weight(self, part: Part) -> list[int]:
-        """What the pods below a part ask for together."""
+        """The sum of what the pods below a part request."""
         leaves = [leaf for leaf in self.context.parts.below(part) if leaf.index in self._active]
         sizes = [self._size(leaf).tolist() for leaf in leaves]
         return [
@@ -101,17 +101,17 @@ class FirstFit:
 BEST = 3
 COUNTED = 8
 PACKED = 3
-"""Domains that are looked at closely: where counting is enough, and where they have to be packed."""
+"""Number of domains examined: COUNTED where counting is exact, PACKED where they have to be packed."""
 
 FEW = 512
 STEPS = 500
 MOST_WORK = 1_000
-"""Nodes times pod sets that a search is worth; beyond, greed has the word."""
+"""Limit on nodes times pod sets for a search; beyond it the greedy placement is used."""
 
 
 @dataclass(slots=True)
 class _Filled:
-    """What a domain takes: pods per pod set, what is left by node (rows) and resource (columns), and in all."""
+    """What a domain takes: pods per pod set, and what is left by node (rows) and resource (columns), and in total."""
 
     placed: dict[int, int]
     left: Numbers
@@ -135,7 +135,7 @@ def best_domains(context: RefusalContext, level: Level, domains: Numbers) -> tup
 
 
 def _rarest(context: RefusalContext, level: Level) -> Numbers:
-    """By domain: how much is free of the resource that is asked for first."""
+    """By domain: free amount of the first of the wanted resources."""
     admitted = np.flatnonzero(context.admitted)
     free = np.zeros(len(context.inventory.idle), np.int64)
     free[admitted] = _free(context, admitted)[:, :1].sum(axis=1)
@@ -143,7 +143,7 @@ def _rarest(context: RefusalContext, level: Level) -> Numbers:
 
 
 def shortfall(context: RefusalContext, path: tuple[str, ...], slots: Numbers, guess: int | None = None) -> Shortfall:
-    """How many of the gang's pods some nodes hold (perhaps so many), and what the others lack there."""
+    """How many of the gang's pods some nodes hold (`guess`: expected number), and what the others lack there."""
     slots = slots[context.admitted[slots]]
     filled = _count(context, slots) if context.countable else _pack(context, slots, guess)
     missing = {leaf.index: context.needs[leaf.index] - filled.placed.get(leaf.index, 0) for leaf in context.active}
@@ -175,7 +175,7 @@ def _free(context: RefusalContext, slots: Numbers) -> Numbers:
 
 
 def _count(context: RefusalContext, slots: Numbers) -> _Filled:
-    """Equal pods: every node takes what it can."""
+    """For equal pods: every node takes as many as fit."""
     (shape, need), *_ = context.shapes.items()
     fit = context.per_node(shape)[slots].astype(np.int64)
     leaf = context.active[0].index
@@ -186,7 +186,7 @@ def _count(context: RefusalContext, slots: Numbers) -> _Filled:
 
 
 def _pack(context: RefusalContext, slots: Numbers, guess: int | None) -> _Filled:
-    """What greed places, and where a search can tell in time, the most pods that it finds room for."""
+    """The greedy placement, or the best one of a search where the problem is small enough."""
     first_fit = FirstFit(context, slots, _free(context, slots))
     greedy = sum(first_fit.placed.values())
     if int(context.useful()[slots].sum()) * len(context.active) <= MOST_WORK:
@@ -199,7 +199,7 @@ def _pack(context: RefusalContext, slots: Numbers, guess: int | None) -> _Filled
 
 
 def _most(context: RefusalContext, small: ProbeSpace, guess: int) -> Solution:
-    """The most pods, small ones first; when the steps end, the most so far."""
+    """A placement of the most pods, small ones first; when the budget ends, the best so far."""
     order = sorted(context.active, key=lambda leaf: (_size(context, leaf), leaf.index))
     budget = StepBudget(STEPS)
     best: Solution = {}
@@ -221,7 +221,7 @@ def _size(context: RefusalContext, leaf: Part) -> list[int]:
 
 
 def _first(context: RefusalContext, order: list[Part], count: int) -> dict[int, int]:
-    """The first so many pods, as needs per pod set."""
+    """The needs per pod set for the first `count` pods."""
     needs = dict.fromkeys(context.needs, 0)
     for leaf in order:
         needs[leaf.index] = min(count, context.needs[leaf.index])
@@ -230,7 +230,7 @@ def _first(context: RefusalContext, order: list[Part], count: int) -> dict[int, 
 
 
 def _left(context: RefusalContext, slots: Numbers, small: ProbeSpace, solution: Solution) -> tuple[Numbers, Numbers]:
-    """What a solution leaves, by node and in all."""
+    """What a solution leaves, by node and in total."""
     inventory = context.inventory
     with inventory.trial():
         for leaf, where in solution.items():
@@ -247,9 +247,9 @@ def _left(context: RefusalContext, slots: Numbers, small: ProbeSpace, solution: 
 
 
 def _short(context: RefusalContext, missing: Mapping[int, int], filled: _Filled) -> dict[str, int]:
-    """What the missing pods ask for beyond what is left; if enough is left but scattered, what single nodes lack.
+    """What the missing pods request beyond what is left; if enough is left but fragmented, what single nodes lack.
 
-    Nothing where no pod may be: amounts would not help there.
+    Empty where no node is eligible: more capacity would not help there.
     """
     names = context.inventory.resources
     wanted = context.asked.wanted
@@ -265,7 +265,7 @@ def _short(context: RefusalContext, missing: Mapping[int, int], filled: _Filled)
 
 
 def _scattered(context: RefusalContext, missing: Mapping[int, int], left: Numbers) -> dict[str, int]:
-    """Give each missing pod a node of its own, those first that lack least."""
+    """Assign each missing pod a node of its own, those first that lack least, and sum up what they lack."""
     names = context.inventory.resources
     short = [0] * len(context.asked.wanted)
     for leaf, count in missing.items():

@@ -1,6 +1,6 @@
 """Which part of a refused gang is to blame: the smallest one that could not be placed even if it were alone.
 
-Never blames a part without proof; where the proof would take too long, the group around it is named.
+Never blames a part without proof; where the proof would take too long, the group around it is blamed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from spinney.core.placement.explain.feasibility_probe import fits, fits_by_count
 from spinney.core.placement.gang.gang_tree import Level, Part
 
 MOST_KINDS = 8
-"""Children of so many kinds are searched one by one; counting looks at all of them."""
+"""At most this many kinds of children are searched one by one; counting covers all of them."""
 
 
 class BlamedPart(NamedTuple):
-    """A part of the gang, itself as a gang (`context`), and how many children it has that fit alone, 0: not each does.
+    """The blamed part, and the same part as a gang of its own (`context`).
 
-    `is_sole`: the gang has no other pod set.
+    `fitting`: the number of its children if each of them fits alone, else 0. `is_sole`: the gang has no other pod set.
     """
 
     part: Part
@@ -34,12 +34,12 @@ class BlamedPart(NamedTuple):
 
     @property
     def bound(self) -> Part:
-        """The part of the case that carries the requirement."""
+        """The part of `context` that carries the requirement."""
         at = self.context.parts.all[0]
         return at if self.part.pods is None else self.context.parts.all[at.children[0]]
 
     def domains(self) -> Numbers:
-        """Ids of the domains of the required level that it could be in: all, or the one of its running members."""
+        """Ids of the domains of the required level that are possible: all, or the one of its running members."""
         if self.level is None:
             return np.zeros(0, np.int64)
         found = self.context.domains(self.level)
@@ -49,7 +49,7 @@ class BlamedPart(NamedTuple):
 
 
 def find_blamed_part(context: RefusalContext) -> BlamedPart:
-    """Go down from the gang as long as too few children fit alone, always to the first that does not."""
+    """Descend from the root while too few children fit alone, always into the first child that does not."""
     part, tried = context.parts.all[0], _Tried(context)
     while part.children:
         failing = _failing(tried, part)
@@ -61,7 +61,7 @@ def find_blamed_part(context: RefusalContext) -> BlamedPart:
 
 
 class _Tried:
-    """Parts alone, as gangs of their own; equal parts are tried once."""
+    """Cached results for parts as gangs of their own; equal parts are tried once."""
 
     def __init__(self, context: RefusalContext) -> None:
         self.context = context
@@ -82,7 +82,7 @@ class _Tried:
 
 
 def _failing(tried: _Tried, part: Part) -> list[Part]:
-    """Children that cannot be placed alone: by counting, and if that leaves enough of them, by a small search."""
+    """Children that cannot be placed alone: by counting, and if that leaves enough children, by a small search."""
     children = [tried.context.parts.all[child] for child in part.children]
     kinds = {child.kind: child for child in reversed(children)}
     bad = {kind for kind, child in kinds.items() if fits_by_count(tried.alone(child)) is False}
@@ -93,14 +93,14 @@ def _failing(tried: _Tried, part: Part) -> list[Part]:
 
 
 def _fitting(tried: _Tried, part: Part) -> int:
-    """How many children need pods, if there are several and each could be placed where the part has to be; else 0."""
+    """The number of children that need pods, if there are several and each fits where the part must be; else 0."""
     parts, needs = tried.context.parts, tried.context.needs
-    busy = [
+    needy = [
         child
         for child in map(parts.all.__getitem__, part.children)
         if any(needs[leaf.index] for leaf in parts.below(child))
     ]
-    kinds = {child.kind: child for child in busy}
-    if len(busy) < 2 or len(kinds) > MOST_KINDS:
+    kinds = {child.kind: child for child in needy}
+    if len(needy) < 2 or len(kinds) > MOST_KINDS:
         return 0
-    return len(busy) if all(tried.fits(child, part.required) for child in kinds.values()) else 0
+    return len(needy) if all(tried.fits(child, part.required) for child in kinds.values()) else 0

@@ -1,6 +1,6 @@
-"""What keeps pods off nodes: nodes per reason, and nodes per gang that sits on them.
+"""What keeps pods off nodes: nodes per reason, and nodes per gang that occupies them.
 
-A node is blocked when it takes no pod of the gang; it is counted once, under the first reason there is.
+A node is blocked when it takes no pod of the gang; it is counted once, under the first reason that applies.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from spinney.core.placement.explain.context import Flags, Numbers, RefusalContex
 
 MOST_GANGS = 10
 MOST_MEMBERS = 200_000
-"""Beyond so many live pods nobody is named: looking at all of them would take longer than the decision."""
+"""With more live pods no gang is named: going through all of them would take longer than the decision."""
 
 
 def find_blockers(context: RefusalContext, slots: Numbers) -> Blocked:
-    """Among some slots."""
+    """The reasons and the occupying gangs for some slots."""
     return Blocked(dict(sorted(_reasons(context, slots).items())), _occupied(context, slots))
 
 
 def _reasons(context: RefusalContext, slots: Numbers) -> Counter[str]:
-    """Of several shapes, the one that gets furthest on a node says what is in the way."""
+    """Blocked nodes per reason; of several shapes, the one closest to fitting on a node determines the reason."""
     found: Counter[str] = Counter()
     rest = _one_for_each_node(context, slots)
     shapes = sorted(context.shapes, key=lambda shape: [shape.request[r] for r in context.asked.wanted])
@@ -40,7 +40,7 @@ def _reasons(context: RefusalContext, slots: Numbers) -> Counter[str]:
 
 
 def _one_for_each_node(context: RefusalContext, slots: Numbers) -> Numbers:
-    """The slots that take no pod; of the zones of a divided node, where none does, the first."""
+    """The slots that take no pod; for a divided node without any usable zone, one of its slots."""
     useful = context.useful()
     rest = slots[~useful[slots]]
     if not context.inventory.divided:
@@ -52,7 +52,7 @@ def _one_for_each_node(context: RefusalContext, slots: Numbers) -> Numbers:
 
 
 def _insufficient(context: RefusalContext, shape: Shape, slots: Numbers) -> Counter[str]:
-    """Nodes that a filter admits and that have too little; the rarest resource is looked at first."""
+    """Nodes that the filter admits but that lack resources or host ports; scarce resources are checked first."""
     found: Counter[str] = Counter()
     free_arrays = context.inventory.free_arrays
     free_arrays.refresh()
@@ -68,7 +68,7 @@ def _insufficient(context: RefusalContext, shape: Shape, slots: Numbers) -> Coun
 
 
 def _excluded(context: RefusalContext, wanted: NodeFilter, slots: Numbers) -> Counter[str]:
-    """Nodes that a filter keeps out: by their condition, by their labels, else by affinity."""
+    """Nodes that the filter excludes: by their condition, by their labels, else by affinity."""
     masks = context.inventory.masks
     well = masks.compute(NodeFilter(tolerations=wanted.tolerations))[slots]
     found = _conditions(context, wanted.tolerations, slots[~well])
@@ -103,7 +103,7 @@ def _conditions(context: RefusalContext, tolerations: tuple[Toleration, ...], sl
 
 
 def _occupied(context: RefusalContext, slots: Numbers) -> dict[str, int]:
-    """The gangs that sit on most of them."""
+    """The gangs that have pods on most of these nodes."""
     placed_gangs = context.engine.placed_gangs
     if sum(len(one.live) for one in placed_gangs.values()) > MOST_MEMBERS:
         return {}

@@ -1,6 +1,6 @@
-"""A gang before the cluster, counted: what it still needs, where it may go, and how much of it is there.
+"""The context of a refusal: what the gang still needs, where it may be placed, and how much capacity is there.
 
-Always counts releasing room as free: who is refused was refused with it. Never changes the inventory.
+Always counts releasing capacity as free, because the refusal already did. Never changes the inventory.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class TiedDomain(NamedTuple):
 
 @dataclass(frozen=True)
 class RefusalContext:
-    """One gang over an engine's inventory; tied to a domain, or None: free to use all nodes."""
+    """One gang over an engine's inventory. `tied`: the domain it must share; None: it may use all nodes."""
 
     engine: Engine
     parts: GangTree
     asked: Profile
     tied: TiedDomain | None
-    nodes: Flags  # slots with a node where the gang may go
+    nodes: Flags  # slots with a node that the gang may use
 
     @property
     def inventory(self) -> Inventory:
         return self.engine.inventory
 
     def of(self, gang: Gang) -> RefusalContext:
-        """The same for another gang."""
+        """The same context for another gang."""
         parts = read_gang_tree(gang, self.engine.topologies)
         return RefusalContext(self.engine, parts, profile(parts, self.inventory.resources), self.tied, self.nodes)
 
@@ -82,7 +82,7 @@ class RefusalContext:
 
     @cached_property
     def children(self) -> ChosenChildren:
-        """The children that count; where there is a choice, the first that misses least by count."""
+        """The children that count; where there is a choice, the first one that by count misses least."""
         return min(islice(choices(self.parts, self.needs), MOST_CHOICES), key=self._missing)
 
     @cached_property
@@ -97,7 +97,7 @@ class RefusalContext:
 
     @cached_property
     def admitted(self) -> Flags:
-        """Slots where some pod may be, whatever is free."""
+        """Slots whose node some pod of the gang may use, whatever is free."""
         found = np.zeros(len(self.inventory.idle), np.bool_)
         for wanted in {shape.filter for shape in self.shapes}:
             found |= self.inventory.masks.of(wanted).array()
@@ -105,7 +105,7 @@ class RefusalContext:
 
     @cached_property
     def countable(self) -> bool:
-        """Whether counting is exact: pods of one shape, and nothing that looks at neighbours, zones or members."""
+        """Whether counting is exact: one pod shape, no anti-affinity, NUMA zones, running members or choices."""
         levels = {part.required.topology for part in self.parts.all if part.required is not None}
         return (
             len(self.shapes) == 1
@@ -138,13 +138,13 @@ class RefusalContext:
         return int(self.per_node(shape).sum(dtype=np.int64))
 
     def add_up(self, amounts: npt.NDArray[np.int32] | Numbers, level: Level) -> Numbers:
-        """By domain id, of an amount by slot; exact up to 53 bits, which is more than any number of pods."""
+        """By domain id, the sum of amounts by slot; exact up to 53 bits, which is more than any number of pods."""
         tree = self.inventory.trees[level.topology]
         sums = np.bincount(tree.domain_array(level.depth) + 1, amounts, tree.domains(level.depth) + 1)
         return sums[1:].astype(np.int64)
 
     def domains(self, level: Level) -> Numbers:
-        """Ids of the domains of a level that have nodes where the gang may go, in the order of their paths."""
+        """Ids of the domains of a level that have nodes the gang may use, in the order of their paths."""
         tree = self.inventory.trees[level.topology]
         here = tree.domain_array(level.depth)
         sizes = np.bincount(here[(here >= 0) & self.nodes], minlength=tree.domains(level.depth))
@@ -152,7 +152,7 @@ class RefusalContext:
         return order[sizes[order] > 0]
 
     def useful(self) -> Flags:
-        """Slots that hold at least one pod of any pod set, also of those that do not count."""
+        """Slots that hold at least one pod of any pod set, including pod sets of children that were not chosen."""
         found = np.zeros(len(self.inventory.idle), np.bool_)
         for shape in self._shapes([leaf for leaf in self.parts.leaves if self.needs[leaf.index]]):
             found |= self.per_node(shape) > 0
@@ -180,7 +180,7 @@ class RefusalContext:
         return found
 
     def _missing(self, children: ChosenChildren) -> tuple[int, int]:
-        """Shapes of which not one pod fits, then pods that do not fit."""
+        """Shapes of which not a single pod fits, then the number of pods that do not fit."""
         found = [(self.total(shape), need) for shape, need in self._shapes(self._active(children)).items()]
         return sum(not there for there, _ in found), sum(max(0, need - there) for there, need in found)
 

@@ -1,7 +1,7 @@
-"""Why a gang was refused, as data: who is to blame, how close it came, what is in the way, what would help.
+"""The explanation of a refusal: the part to blame, the closest domains, the blockers, and what would help.
 
-Called after the decision and bounded on its own; never changes the inventory, the placed gangs or the outcome. Of what
-would help only what was tried and worked is said.
+Called after the decision with its own bounds; never changes the inventory, the placed gangs or the outcome. Only
+relaxations that were tried and worked are listed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 
 Victims = Callable[[], tuple[Victim, ...]]
-"""Finds the cheapest pods whose eviction makes the gang fit; none: there are no such."""
+"""Finds the cheapest victims whose eviction lets the gang fit; empty: there are none."""
 
 
 def relaxations(
     context: RefusalContext, part: Part, holds: int, cheapest_victims: Victims | None
 ) -> Iterator[Relaxation]:
-    """For a gang of which one part is to blame; `holds`: how many of its pods the best domain takes."""
+    """The relaxations under which the gang fits, given the blamed part; `holds`: pods that the best domain takes."""
     yield from _broader_level(context, part)
     yield from _fewer_pods(context, holds)
     if cheapest_victims is not None and _has_victims(context):
@@ -51,7 +51,7 @@ def relaxations(
 
 
 def _broader_level(context: RefusalContext, part: Part) -> Iterator[FitsAtLevel]:
-    """The narrowest level broader than the required one, at last none at all."""
+    """The narrowest level broader than the required one at which it fits; last, no required level at all."""
     if part.required is None:
         return
     levels = context.inventory.trees[part.required.topology].levels
@@ -63,7 +63,7 @@ def _broader_level(context: RefusalContext, part: Part) -> Iterator[FitsAtLevel]
 
 
 def _fewer_pods(context: RefusalContext, holds: int) -> Iterator[FitsWithCount]:
-    """The largest number of pods of the only pod set: what the best domain holds is the first guess."""
+    """The largest number of pods of the only pod set that fits; the first guess is what the best domain holds."""
     if len(context.parts.leaves) != 1:
         return
     leaf = context.parts.leaves[0]
@@ -75,7 +75,7 @@ def _fewer_pods(context: RefusalContext, holds: int) -> Iterator[FitsWithCount]:
 
 
 def _has_victims(context: RefusalContext) -> bool:
-    """Whether a gang that may be evicted and is worth less has running members."""
+    """Whether a preemptible gang of lower priority has running members."""
     mine = context.parts.gang
     return any(
         placed_gang.live
@@ -94,22 +94,22 @@ def explain(
     outcome: Outcome,
     cheapest_victims: Victims | None = None,
 ) -> Explanation:
-    """Of a refusal: `infeasible`, or `exhausted`, of which nothing is known but the counts."""
+    """Explain a refusal: `infeasible`, or `exhausted`, for which only the counts are known."""
     context = RefusalContext(engine, parts, asked, _tied(engine, parts, scope), _nodes(engine, scope))
     if outcome == "exhausted":
         return _exhausted(context)
-    culprit = find_blamed_part(context)
-    domains = culprit.domains()
-    best = _best(culprit, domains)
-    blocked = find_blockers(culprit.context, _slots(context, culprit.level, domains))
+    blamed = find_blamed_part(context)
+    domains = blamed.domains()
+    best = _best(blamed, domains)
+    blocked = find_blockers(blamed.context, _slots(context, blamed.level, domains))
     return Explanation(
-        reason=reason(culprit, len(domains), best, blocked),
-        group=culprit.part.path,
-        level=_level(context, culprit.level),
-        considered=_considered(context, culprit.level, domains),
+        reason=reason(blamed, len(domains), best, blocked),
+        group=blamed.part.path,
+        level=_level(context, blamed.level),
+        considered=_considered(context, blamed.level, domains),
         best=best,
         blocked=blocked,
-        fits_if=tuple(relaxations(context, culprit.part, best[0].holds if best else 0, cheapest_victims)),
+        fits_if=tuple(relaxations(context, blamed.part, best[0].holds if best else 0, cheapest_victims)),
     )
 
 
@@ -127,7 +127,7 @@ def _exhausted(context: RefusalContext) -> Explanation:
 
 
 def _nodes(engine: Engine, scope: list[int] | None) -> Flags:
-    """Where new pods could go: zones stand for a divided node."""
+    """Where new pods could be placed: the zones stand for a divided node."""
     inventory = engine.inventory
     tree = next(iter(inventory.trees.values()), None)
     if scope is None and tree is not None:
@@ -149,7 +149,7 @@ def _tied(engine: Engine, parts: GangTree, scope: list[int] | None) -> TiedDomai
 
 
 def _level(context: RefusalContext, level: Level | None) -> str | None:
-    """The level that is asked for: of the part, else the one it has to share with another gang."""
+    """The level in question: of the part, else the one it must share with another gang."""
     if level is not None:
         return level.key
     return context.tied.level if context.tied else None
@@ -162,7 +162,7 @@ def _considered(context: RefusalContext, level: Level | None, domains: Numbers) 
 
 
 def _slots(context: RefusalContext, level: Level | None, domains: Numbers) -> Numbers:
-    """The nodes of some domains; without a level all nodes."""
+    """The nodes of some domains; without a level all eligible nodes."""
     slots = np.flatnonzero(context.nodes)
     if level is None:
         return slots
@@ -172,9 +172,9 @@ def _slots(context: RefusalContext, level: Level | None, domains: Numbers) -> Nu
     return slots[wanted[tree.domain_array(level.depth)[slots]]]
 
 
-def _best(culprit: BlamedPart, domains: Numbers) -> tuple[Shortfall, ...]:
-    """The nearest domains; without a level what all nodes hold."""
-    context = culprit.context
-    if culprit.level is not None:
-        return best_domains(context, culprit.level, domains)
+def _best(blamed: BlamedPart, domains: Numbers) -> tuple[Shortfall, ...]:
+    """The closest domains; without a level what all eligible nodes hold."""
+    context = blamed.context
+    if blamed.level is not None:
+        return best_domains(context, blamed.level, domains)
     return (shortfall(context, context.tied.path if context.tied else (), np.flatnonzero(context.nodes)),)

@@ -1,6 +1,6 @@
-"""Small searches that say whether a gang would fit: on few nodes, in few steps.
+"""Small searches that tell whether a gang would fit: on few nodes, in few steps.
 
-Yes and no are certain; None says that the bound was too small to know. Never changes the inventory.
+Yes and no are certain; None means that the bound was too small to know. Never changes the inventory.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from spinney.core.placement.search.search_space import SearchSpace, Solution
 STEPS = 2_000
 MOST_NODES = 256
 MOST_PODS = 10_000
-"""Gangs of more pods are judged by counting and on the small board only, never by placing them."""
+"""Gangs with more pods are only counted and searched in the small space, never placed by the fast path."""
 
 
 class ProbeSpace(NamedTuple):
-    """A board with the part of it that a gang may use. `complete`: no other node could take any of its pods."""
+    """A search space and the mask that a gang may use. `complete`: no other node could take any of its pods."""
 
     space: SearchSpace
     mask: int
@@ -45,7 +45,7 @@ def fits(context: RefusalContext) -> bool | None:
 
 
 def fits_by_count(context: RefusalContext) -> bool | None:
-    """What counting alone says."""
+    """What counting alone says; None: it cannot tell."""
     if not context.shapes:
         return True
     if context.engine.fast_path.counting.is_hopeless(context.parts, context.asked, True):
@@ -64,13 +64,13 @@ def fits_by_count(context: RefusalContext) -> bool | None:
 def solve(
     probe_space: ProbeSpace, needs: dict[int, int], children: ChosenChildren, budget: StepBudget
 ) -> Solution | None:
-    """A placement of so many pods; raises Exhausted."""
+    """A placement of the given needs; raises Exhausted."""
     probe_space.space.parts = _made_distinct(probe_space.space.parts, needs)
     return Search(probe_space.space, budget, needs, children, spread=False).solve(probe_space.mask, {})
 
 
 def _made_distinct(parts: GangTree, needs: dict[int, int]) -> GangTree:
-    """The same parts, of one kind only where they also need the same: the search takes equal kinds as exchangeable."""
+    """The same parts, of equal kind only if their needs are equal too: the search interchanges equal kinds."""
     kinds: dict[object, int] = {}
     distinct = parts.all[:]
     for part in reversed(parts.all):
@@ -81,7 +81,7 @@ def _made_distinct(parts: GangTree, needs: dict[int, int]) -> GangTree:
 
 
 def probe_space(context: RefusalContext, slots: Numbers) -> ProbeSpace:
-    """A board of the useful ones among some slots (few of them, if there are many) and the running members' nodes."""
+    """A search space of the useful ones among some slots (if many, the most promising) and of running members."""
     chosen = slots[context.useful()[slots]]
     complete = len(chosen) <= MOST_NODES
     chosen = chosen if complete else _most_promising(context, chosen)
@@ -93,7 +93,7 @@ def probe_space(context: RefusalContext, slots: Numbers) -> ProbeSpace:
 
 
 def largest(low: int, high: int, works: Callable[[int], bool], guess: int) -> int:
-    """The largest number below `high` that works, if what works also works for less; `low` is known to work."""
+    """The largest number below `high` that works, if every smaller number works too; `low` is known to work."""
     guesses = [guess + 1, guess]
     while high - low > 1:
         middle = guesses.pop() if guesses else (low + high) // 2

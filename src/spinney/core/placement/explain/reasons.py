@@ -1,6 +1,6 @@
-"""Why a gang is refused, in one sentence: the part, the level, the best domain and what is missing.
+"""The reason for a refusal in one sentence: the part, the level, the best domain and what is missing.
 
-Never guesses: every clause is something that was counted or tried.
+Never guesses: every clause states something that was counted or tried.
 """
 
 from __future__ import annotations
@@ -17,98 +17,98 @@ from spinney.core.placement.explain.wording import amounts, enumerated, many, pl
 from spinney.core.placement.gang.gang_tree import UNNAMED, Part
 
 
-def reason(culprit: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
-    """The first of these that is so."""
+def reason(blamed: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
+    """The first of these reasons that applies."""
     return (
-        _nowhere(culprit)
-        or _torn(culprit)
-        or _kept_out(culprit, blocked)
-        or _unlabelled(culprit, considered)
-        or _short_everywhere(culprit, best, blocked)
-        or _too_small(culprit, considered, best, blocked)
+        _no_nodes(blamed)
+        or _members_apart(blamed)
+        or _no_eligible_node(blamed, blocked)
+        or _no_domains(blamed, considered)
+        or _exceeds_cluster(blamed, best, blocked)
+        or _exceeds_best_domain(blamed, considered, best, blocked)
     )
 
 
-def _name(culprit: BlamedPart) -> str:
-    return _titled(culprit, culprit.part.path)
+def _name(blamed: BlamedPart) -> str:
+    return _titled(blamed, blamed.part.path)
 
 
-def _titled(culprit: BlamedPart, path: str) -> str:
-    """A name that nobody gave says nothing to anybody."""
-    return "the gang" if not path or (culprit.is_sole and path == UNNAMED) else path
+def _titled(blamed: BlamedPart, path: str) -> str:
+    """The path of a part; a default name that no user gave is not shown."""
+    return "the gang" if not path or (blamed.is_sole and path == UNNAMED) else path
 
 
-def _nowhere(culprit: BlamedPart) -> str:
-    return "" if culprit.context.inventory.slots() else f"{_name(culprit)} needs nodes, and the cluster has none"
+def _no_nodes(blamed: BlamedPart) -> str:
+    return "" if blamed.context.inventory.slots() else f"{_name(blamed)} needs nodes, and the cluster has none"
 
 
-def _torn(culprit: BlamedPart) -> str:
-    """Running members that are not in one domain."""
-    context, level = culprit.context, culprit.level
+def _members_apart(blamed: BlamedPart) -> str:
+    """Running members that are not in one domain of the required level."""
+    context, level = blamed.context, blamed.level
     if level is None:
         return ""
     tree = context.inventory.trees[level.topology]
     domain_of = tree.domain_of(level.depth)
-    seats: dict[int, str] = {}
-    for slot in sorted(context.pinned(culprit.bound), key=context.inventory.name):
+    member_domains: dict[int, str] = {}
+    for slot in sorted(context.pinned(blamed.bound), key=context.inventory.name):
         path = "outside that level" if domain_of[slot] == NOWHERE else place(tree.path(level.depth, domain_of[slot]))
-        seats.setdefault(domain_of[slot], f"{context.inventory.node(slot).name} ({path})")
-    if len(seats) < 2 and NOWHERE not in seats:
+        member_domains.setdefault(domain_of[slot], f"{context.inventory.node(slot).name} ({path})")
+    if len(member_domains) < 2 and NOWHERE not in member_domains:
         return ""
-    return f"{_name(culprit)} needs one {level.key}, but its members run on {enumerated(list(seats.values()))}"
+    return f"{_name(blamed)} needs one {level.key}, but its members run on {enumerated(list(member_domains.values()))}"
 
 
-def _kept_out(culprit: BlamedPart, blocked: Blocked) -> str:
+def _no_eligible_node(blamed: BlamedPart, blocked: Blocked) -> str:
     """Pods that may use no node at all, whatever is free."""
-    context = culprit.context
+    context = blamed.context
     for leaf in context.active:
         assert leaf.pods is not None
         if not (context.inventory.masks.of(leaf.pods.filter).array() & context.nodes).any():
             nodes = many(len({context.inventory.home(slot) for slot in np.flatnonzero(context.nodes).tolist()}), "node")
             why = f": {_causes(blocked)}" if blocked.reasons else ""
-            return f"{_path(culprit, leaf)} may use none of the {nodes}{_tie(context)}{why}"
+            return f"{_path(blamed, leaf)} may use none of the {nodes}{_tie(context)}{why}"
     return ""
 
 
-def _unlabelled(culprit: BlamedPart, considered: int) -> str:
-    if culprit.level is None or considered:
+def _no_domains(blamed: BlamedPart, considered: int) -> str:
+    if blamed.level is None or considered:
         return ""
-    level = culprit.level
-    topology = culprit.context.inventory.trees[level.topology].topology
+    level = blamed.level
+    topology = blamed.context.inventory.trees[level.topology].topology
     if topology.zones and level.key == topology.levels[-1]:
         return (
-            f"{_name(culprit)} needs one {level.key}, and no node{_tie(culprit.context)} publishes zones "
+            f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} publishes zones "
             f"under the policy {SINGLE_NUMA_NODE}"
         )
     return (
-        f"{_name(culprit)} needs one {level.key}, and no node{_tie(culprit.context)} carries that level "
+        f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} carries that level "
         f"of topology {level.topology}"
     )
 
 
-def _short_everywhere(culprit: BlamedPart, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
+def _exceeds_cluster(blamed: BlamedPart, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
     """More pods than all nodes together hold, whatever the level."""
-    context, level = culprit.context, culprit.level
+    context, level = blamed.context, blamed.level
     held = sum(min(context.total(shape), need) for shape, need in context.shapes.items())
-    if level is None or context.pinned(culprit.bound) or held == sum(context.shapes.values()):
+    if level is None or context.pinned(blamed.bound) or held == sum(context.shapes.values()):
         return ""
     whole = shortfall(context, (), np.flatnonzero(context.nodes))
     where = "the whole cluster" if context.tied is None else place(context.tied.path) + _tie(context)
     nearest = f"; the best {level.key}, {place(best[0].path)}, holds {best[0].holds}" if best else ""
-    return f"{_asks(culprit, whole)}, but {where} holds {whole.holds}{_lacks(context, whole, blocked)}{nearest}"
+    return f"{_asks(blamed, whole)}, but {where} holds {whole.holds}{_lacks(context, whole, blocked)}{nearest}"
 
 
-def _too_small(culprit: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
-    context, first = culprit.context, best[0]
-    joint = f"; each of its {culprit.fitting} parts fits alone, but not together" if culprit.fitting else ""
+def _exceeds_best_domain(blamed: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
+    context, first = blamed.context, best[0]
+    joint = f"; each of its {blamed.fitting} parts fits alone, but not together" if blamed.fitting else ""
     holds = f"holds {first.holds}{_lacks(context, first, blocked)}"
-    return f"{_asks(culprit, first)}{joint}; {_which(culprit, considered, place(first.path))} {holds}"
+    return f"{_asks(blamed, first)}{joint}; {_which(blamed, considered, place(first.path))} {holds}"
 
 
-def _which(culprit: BlamedPart, considered: int, path: str) -> str:
-    context = culprit.context
-    pinned = context.pinned(culprit.bound)
-    if culprit.level is None:
+def _which(blamed: BlamedPart, considered: int, path: str) -> str:
+    context = blamed.context
+    pinned = context.pinned(blamed.bound)
+    if blamed.level is None:
         return path + _tie(context)
     if pinned:
         first = min(context.inventory.node(slot).name for slot in pinned)
@@ -120,13 +120,13 @@ def _which(culprit: BlamedPart, considered: int, path: str) -> str:
     )
 
 
-def _asks(culprit: BlamedPart, one: Shortfall) -> str:
-    asked = f"{_name(culprit)} needs {many(one.of, 'pod')}"
-    return f"{asked} in one {culprit.level.key}" if culprit.level else asked
+def _asks(blamed: BlamedPart, one: Shortfall) -> str:
+    asked = f"{_name(blamed)} needs {many(one.of, 'pod')}"
+    return f"{asked} in one {blamed.level.key}" if blamed.level else asked
 
 
 def _lacks(context: RefusalContext, one: Shortfall, blocked: Blocked) -> str:
-    """What is missing; where no amount is, what else stands in the way."""
+    """What is missing; if no amount is, what else blocks the pods."""
     if one.short:
         return f", short of {amounts(one.short)}"
     if any(leaf.pods.host_ports or leaf.pods.anti_affinity for leaf in context.active if leaf.pods is not None):
@@ -140,11 +140,11 @@ def _causes(blocked: Blocked) -> str:
     return ", ".join(f"{count} {cause}" for cause, count in sorted(blocked.reasons.items()))
 
 
-def _path(culprit: BlamedPart, leaf: Part) -> str:
-    """The path of a pod set of the case in the whole gang."""
-    if culprit.part.pods is not None:
-        return _titled(culprit, culprit.part.path)
-    return f"{culprit.part.path}/{leaf.path}" if culprit.part.path else _titled(culprit, leaf.path)
+def _path(blamed: BlamedPart, leaf: Part) -> str:
+    """The path of a pod set of the context within the whole gang."""
+    if blamed.part.pods is not None:
+        return _titled(blamed, blamed.part.path)
+    return f"{blamed.part.path}/{leaf.path}" if blamed.part.path else _titled(blamed, leaf.path)
 
 
 def _tie(context: RefusalContext) -> str:

@@ -1,6 +1,6 @@
 """Explanations as text: one sentence for events, a few lines for terminals and pages.
 
-Says what the explanation holds and nothing else; never looks at a cluster.
+Renders only what the explanation contains; never reads the cluster.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from spinney.api.values.quantity import format_bytes, format_milli
 
 
 def sentence(explanation: Explanation) -> str:
-    """The reason, and what would help."""
+    """The reason, and the relaxations that would help."""
     ways = _ways(explanation.fits_if)
     return f"{explanation.reason}; it would fit {ways}" if ways else explanation.reason
 
 
 def lines(explanation: Explanation) -> list[str]:
-    """The reason, then one line each for the best domains, what blocks nodes, who sits on them, and what would help."""
+    """The reason, then one line each: best domains, what blocks nodes, gangs that occupy them, what would help."""
     found = [explanation.reason]
     if explanation.best:
         found.append("best: " + "; ".join(_shortfall(one) for one in explanation.best))

@@ -1,1 +1,1 @@
-"""What counting alone decides: gangs placed without a search, proofs that nothing fits, regions worth a search."""
+"""What counting alone decides: gangs placed without a search, proofs that nothing fits, regions worth searching."""

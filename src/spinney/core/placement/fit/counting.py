@@ -1,7 +1,7 @@
-"""What counting alone says of a gang: which domains could hold it, and when none can.
+"""What counting alone says about a gang: which domains could hold it, and when none can.
 
-Upper bounds only: pods of different shapes are counted each for themselves, so yes means perhaps and no means no. How
-many domains equal pods need is remembered and redone only where counts changed.
+Upper bounds only: pods of different shapes are counted independently, so yes means maybe and no means no. How many
+domains equal pods need is cached and recomputed only where counts changed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class _NeededEntry:
 
 
 class DomainsNeeded:
-    """A small store; entries are told apart by shape, topology, level and number of pods."""
+    """A small cache of how many domains equal pods need, keyed by shape, topology, level and number of pods."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[object, _NeededEntry] = OrderedDict()
         self._ancestors: dict[tuple[str, int, int], tuple[object, npt.NDArray[np.intp]]] = {}
 
     def fewest(self, counts: Counts, tree: Tree, depth: int, need: int) -> DomainIds:
-        """By domain id at the level above: how many domains at `depth` hold `need` pods; NEVER if they do not."""
+        """By domain id at the level above: the fewest domains at `depth` that hold `need` pods, or NEVER."""
         entry = self._entry(counts, tree, depth, need)
         held = counts.at(tree.topology.name, depth)
         for parent in np.unique(entry.parents[np.flatnonzero(held != entry.seen)]).tolist():
@@ -64,7 +64,7 @@ class DomainsNeeded:
         return entry
 
     def ancestors(self, tree: Tree, depth: int, above: int) -> npt.NDArray[np.intp]:
-        """By domain id at `depth`: the domain at `above` that holds it."""
+        """By domain id at `depth`: the domain at depth `above` that contains it."""
         key = (tree.topology.name, depth, above)
         order, known = self._ancestors.get(key, (None, None))
         if known is None or order is not tree.rank(depth):
@@ -89,7 +89,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Profile:
-    """What counting has to know of a gang. `simple`: counting may even give the answer."""
+    """The properties of a gang that counting uses. `simple`: counting may even decide the gang without a search."""
 
     simple: bool
     topology: str = ""
@@ -128,7 +128,7 @@ def profile(parts: GangTree, resources: Sequence[str]) -> Profile:
 
 
 def _add_up(parts: GangTree, found: Profile) -> None:
-    """Pods that are needed for certain: children that `minGroups` may leave out count nothing."""
+    """Sum up the pods that are certainly needed: children that `minGroups` may leave out are not counted."""
     runs: dict[str, int] = {}
     for member in parts.gang.running:
         runs[member.pods] = runs.get(member.pods, 0) + 1
@@ -157,14 +157,14 @@ def _add_up(parts: GangTree, found: Profile) -> None:
 
 
 class Counting:
-    """Counts over an inventory; `domains_needed` remembers what is asked again and again."""
+    """Counts over an inventory; `domains_needed` caches repeated computations."""
 
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
         self.domains_needed = DomainsNeeded()
 
     def could_hold(self, parts: GangTree, asked: Profile, part: Part, depth: int, waiting: bool) -> Flags:
-        """By domain id of the part's own topology at a depth: could everything below the part be there?"""
+        """By domain id of the part's topology at a depth: whether everything below the part could be there."""
         assert part.required is not None
         topology = part.required.topology
         tree = self.inventory.trees[topology]
@@ -201,6 +201,6 @@ class Counting:
 
 
 def _is_one_pod(asked: Profile, part: Part) -> bool:
-    """One pod is where there is room for one pod: its own level adds nothing."""
+    """Whether a part needs a single pod, so that its own level adds nothing to the node's capacity."""
     shapes = asked.shapes[part.index]
     return part.pods is not None and len(shapes) == 1 and shapes[0][1] == 1

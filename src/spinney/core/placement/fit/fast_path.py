@@ -1,6 +1,6 @@
-"""The common gangs, decided by counting: no board, no search, O(domains of a level + nodes touched).
+"""The common gangs, decided by counting without a search: O(domains of a level + nodes touched).
 
-Takes only gangs for which counting gives the same answer as the search; everything else is left to it (None).
+Handles only gangs for which counting gives the same answer as the search; returns None for all others.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ Scope = tuple[int, int]
 """A domain: its depth and id."""
 
 CLUSTER: Scope = (0, 0)
-TRIES = 40  # dead ends of one gang before it is left to the search
+TRIES = 40  # dead ends per gang before it is left to the search
 
 
 class NeedsSearch(Exception):
-    """Counting is not enough here."""
+    """Counting is not enough to decide this gang."""
 
 
 class FastPath:
-    """Counting over an inventory; `domains_needed` remembers how many domains pods of a shape need."""
+    """Placement by counting over an inventory."""
 
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
         self.counting = Counting(inventory)
 
     def place(self, parts: GangTree, asked: Profile, extras: str) -> Taken | None:
-        """Take the gang's pods from the inventory, or leave it as it is and say None."""
+        """Take the capacity of the gang's pods from the inventory, or leave it unchanged and return None."""
         if not asked.simple or (extras != "skip" and asked.elastic and len(parts.leaves) > 1):
             return None
         mark = self.inventory.checkpoint()
@@ -57,7 +57,7 @@ class FastPath:
 
 
 class _FastAttempt:
-    """One gang, first choices first: where they do not work out in a few tries, counting was not enough."""
+    """The attempt for one gang, best candidates first; gives up after a few dead ends."""
 
     def __init__(self, fast_path: FastPath, parts: GangTree, asked: Profile, extras: str) -> None:
         self.counting = fast_path.counting
@@ -81,7 +81,7 @@ class _FastAttempt:
     # --- one pod set ---
 
     def _place_alone(self, leaf: Part) -> None:
-        """Narrow the domain by every requirement on the way down, always keeping one that holds the pods."""
+        """Narrow the domain level by level through the required levels, always keeping one that holds the pods."""
         counts, need = self._counts(leaf), self._need(leaf)
         depths = sorted({part.required.depth for part in self.parts.above(leaf) if part.required})
         depth = domain = 0
@@ -97,7 +97,7 @@ class _FastAttempt:
         self._fill(leaf, counts, need, depth, domain)
 
     def _place_preferred(self, leaf: Part, preference: Level) -> None:
-        """One domain of the wished level, else as few as possible inside one domain of the level above."""
+        """One domain of the preferred level, else as few as possible inside one domain of the level above."""
         counts, need = self._counts(leaf), self._need(leaf)
         required = max((part.required.depth for part in self.parts.above(leaf) if part.required), default=0)
         target = max(preference.depth, required)
@@ -123,7 +123,7 @@ class _FastAttempt:
         return leaf.pods.count if self.extras == "place" else leaf.pods.min
 
     def _room(self, leaf: Part) -> int:
-        """What a domain has to hold to be chosen: also the pods that come later."""
+        """How many pods a domain must hold to be chosen: elastic pods count unless they are skipped."""
         assert leaf.pods is not None
         return leaf.pods.min if self.extras == "skip" else leaf.pods.count
 
@@ -133,7 +133,7 @@ class _FastAttempt:
     # --- several pod sets ---
 
     def _place_parts(self) -> None:
-        """Parts before their children, hardest first; a dead end goes back a few times before it is too hard."""
+        """Parts before their children, hardest first; limited backtracking before the gang is left to the search."""
         order = self._order()
         scopes: dict[int, Scope] = {-1: CLUSTER}
         trail: list[tuple[Iterator[Scope], int, int]] = []
@@ -184,7 +184,7 @@ class _FastAttempt:
         return True
 
     def _options(self, part: Part, scope: Scope) -> Iterator[Scope]:
-        """The domains of a part inside a scope, tightest first; of those that count the same one is enough."""
+        """The domains of a part inside a scope, tightest first; of those with equal counts only one."""
         above, within = scope
         if part.required is None or part.required.depth <= above:
             yield scope
@@ -218,7 +218,7 @@ class _FastAttempt:
         return self.counting.domains_needed.ancestors(self._tree(), depth, above)
 
     def _tightest(self, ids: Ids, depth: int) -> int:
-        """The least room left, extended resources first; ties by path."""
+        """The domain with the least free capacity, extended resources first; ties by path."""
         if not len(ids):
             raise NeedsSearch
         if len(ids) > 1:
@@ -233,7 +233,7 @@ class _FastAttempt:
         return int(ids[0])
 
     def _fill_fewest(self, leaf: Part, counts: Counts, need: int, depth: int, parent: int) -> None:
-        """The children that hold most, and for the rest the tightest that holds it."""
+        """Use the children that hold most, and for the remainder the tightest child that holds it."""
         tree = self._tree()
         if depth == len(tree.levels) and len(tree.children(depth - 1, parent)) == tree.size(depth - 1, parent):
             self._fill_nodes(leaf, counts, need, tree.members(depth - 1, parent), largest_first=True)
@@ -251,7 +251,7 @@ class _FastAttempt:
             need -= here
 
     def _fill(self, leaf: Part, counts: Counts, need: int, depth: int, domain: int) -> None:
-        """Down the tree to the level whose domains are nodes."""
+        """Distribute pods down the tree to the level whose domains are nodes, best fit at each level."""
         if not self.topology:
             self._fill_nodes(leaf, counts, need, sorted(self.inventory.slots(), key=self.inventory.name))
             return
@@ -273,7 +273,7 @@ class _FastAttempt:
     def _fill_nodes(
         self, leaf: Part, counts: Counts, need: int, slots: Sequence[int], largest_first: bool = False
     ) -> None:
-        """The tightest node that holds them all, else the tightest (or largest) one after the other; ties by name."""
+        """The tightest node that holds all pods, else the tightest (or largest) one by one; ties by name."""
         pods = leaf.pods
         assert pods is not None
         inventory, wanted = self.inventory, self.asked.wanted
@@ -304,6 +304,6 @@ class _FastAttempt:
         self.taken.append((leaf, slot, count))
 
     def _still_holds(self, pods: PodSet, slot: int, count: int) -> bool:
-        """Zones that were taken before may have used up the node."""
+        """Pods placed in other zones of the node may have used up the node itself."""
         idle = self.inventory.idle[slot]
         return all(amount * count <= idle[resource] for resource, amount in enumerate(pods.request) if amount)

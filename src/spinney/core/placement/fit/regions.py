@@ -1,7 +1,7 @@
-"""Where to look: the nodes of a decision, cut into fields that can be searched one after the other.
+"""Search regions: the nodes of a decision, split into regions that can be searched one after the other.
 
-A gang whose root has a requirement lies in one domain, so every such domain that could hold it by count is a field of
-its own, tightest first. Never leaves out a node that a placement could use.
+A gang whose root has a required level lies in one domain, so every such domain that could hold it by count is a region,
+tightest first. Never leaves out a node that a placement could use.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from spinney.core.inventory.trees import NOWHERE
 from spinney.core.placement.fit.counting import Counting, Profile
 from spinney.core.placement.gang.gang_tree import GangTree, Level
 
-SMALL = 256  # below that, cutting costs more than it saves
+SMALL = 256  # up to this many nodes, splitting costs more than it saves
 
 
 class Region(NamedTuple):
-    """Slots of a board, and those of them that new pods may use (None: all)."""
+    """Slots of a search space, and those of them that new pods may use (None: all)."""
 
     slots: list[int]
     usable: frozenset[int] | None = None
@@ -29,7 +29,7 @@ class Region(NamedTuple):
 def find_regions(
     counting: Counting, parts: GangTree, asked: Profile, scope: list[int] | None, waiting: bool, spread: bool
 ) -> Iterator[Region]:
-    """Fields in the order of best fit; together they hold every possible placement."""
+    """Regions in best-fit order; together they contain every possible placement."""
     inventory = counting.inventory
     pinned = sorted({inventory.seat(member.node, member.zone) for member in parts.gang.running})
     if scope is not None:
@@ -77,10 +77,10 @@ def _domains(
 def _distinct(
     found: Iterator[list[int]], counting: Counting, parts: GangTree, asked: Profile, root: Level, waiting: bool
 ) -> Iterator[list[int]]:
-    """Of domains that differ only in their names the first: no placement in another one is better or worse.
+    """Only the first of several domains that differ only in their names: a placement in another one is as good.
 
-    Nodes in the order of their names, each with its free amounts, the pods that it could hold, and the domains below
-    the root that it shares with others. Where more than that decides (ports, neighbours, zones, another tree) all are
+    Compares the nodes in the order of their names: free amounts, the pods each could hold, and the domains below the
+    root that they share. Where more matters (host ports, anti-affinity, NUMA zones, another tree) all domains count as
     different.
     """
     levels = {level.topology for part in parts.all for level in (part.required, part.preferred) if level is not None}
@@ -105,13 +105,13 @@ def _distinct(
 
 
 def _shared(ids: list[int]) -> tuple[int, ...]:
-    """Who is with whom: domains by the first of their nodes; a node in none is alone."""
+    """Which nodes share a domain: each domain is numbered by its first node; a node in no domain gets NOWHERE."""
     first: dict[int, int] = {}
     return tuple([NOWHERE if each == NOWHERE else first.setdefault(each, at) for at, each in enumerate(ids)])
 
 
 def _extras(counting: Counting, asked: Profile, root: Level, waiting: bool) -> npt.NDArray[np.int64]:
-    """By domain how many pods beyond the minimum it could take, as far as counting tells."""
+    """By domain id: how many elastic pods beyond the minimum it could take, by count."""
     needs = dict(asked.shapes[0])
     total = np.zeros(counting.inventory.trees[root.topology].domains(root.depth), np.int64)
     for shape, extra in asked.extras.items():

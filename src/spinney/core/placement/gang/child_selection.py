@@ -22,7 +22,7 @@ def has_choice(parts: GangTree) -> bool:
 
 
 def choices(parts: GangTree, needs: Mapping[int, int], top: Part | None = None) -> Iterator[ChosenChildren]:
-    """Every selection of children that satisfies the minimum; a child that has all it needs costs nothing.
+    """Every selection of children that satisfies the minimum; children that need nothing more come for free.
 
     With `top` only groups at or below that part have a choice.
     """
@@ -52,7 +52,7 @@ def choices(parts: GangTree, needs: Mapping[int, int], top: Part | None = None) 
         if _is_active(parts, following, choosers, chosen):
             trail.append(_selections(parts, following, free))
         else:
-            trail.append(iter([()]))
+            trail.append(iter([()]))  # the group itself is not chosen, so its children do not matter
 
 
 def _satisfied(parts: GangTree, needs: Mapping[int, int]) -> set[int]:
@@ -77,7 +77,7 @@ def _is_active(parts: GangTree, part: Part, choosers: list[Part], chosen: list[t
 
 
 def _selections(parts: GangTree, part: Part, free: set[int]) -> Iterator[tuple[int, ...]]:
-    """Combinations of the children that still need something, in order; of equal ones the first are taken."""
+    """Combinations of the children that still need pods, in order; of equal children the first ones are chosen."""
     open_children = [child for child in part.children if child not in free]
     missing = part.need - (len(part.children) - len(open_children))
     if missing <= 0:

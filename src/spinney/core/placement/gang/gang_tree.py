@@ -1,6 +1,6 @@
-"""A gang as a flat list of parts: the tree of groups and pod sets, with every name resolved to a level.
+"""A gang as a flat list of parts: the tree of groups and pod sets, with every topology level resolved.
 
-Never looks at nodes: what a gang asks for is the same on any cluster.
+Independent of nodes: what a gang asks for is the same in any cluster.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from spinney.api.placement.problem import Gang, Group, PodSet, Topology
 
 UNNAMED = "default"
-"""What the only pod set of a gang is called for which nobody gave a name."""
+"""The name of a gang's only pod set when the user gave none."""
 
 
 class Invalid(ValueError):
-    """The gang contradicts itself or names what does not exist; the text says what and where."""
+    """The gang contradicts itself or refers to something that does not exist; the text says what and where."""
 
     def __init__(self, reason: str, group: str = "", level: str | None = None) -> None:
         super().__init__(reason)
@@ -42,7 +42,7 @@ class Part:
     depth: int
     pods: PodSet | None = None
     children: tuple[int, ...] = ()
-    need: int = 0  # how many kids must be satisfied
+    need: int = 0  # how many children must be satisfied
     required: Level | None = None
     preferred: Level | None = None
     kind: int = 0  # equal kinds ask for the same
@@ -50,7 +50,7 @@ class Part:
 
 @dataclass(slots=True)
 class GangTree:
-    """All parts, parents before children; `preferences` are those with a preference, in the order they are weighed."""
+    """All parts, parents before children; `preferences`: those with a preferred level, in order of precedence."""
 
     gang: Gang
     all: list[Part] = field(default_factory=list)
@@ -85,7 +85,7 @@ class GangTree:
 
 
 def read_gang_tree(gang: Gang, topologies: Mapping[str, Topology]) -> GangTree:
-    """Resolve a gang, or raise Invalid with the first mistake in the order of the tree."""
+    """Resolve a gang, or raise Invalid with the first error in the order of the tree."""
     parts = GangTree(gang)
     _add_group(parts, gang.root, None, "", -1, 0, topologies)
     _check_running(parts)
@@ -95,7 +95,7 @@ def read_gang_tree(gang: Gang, topologies: Mapping[str, Topology]) -> GangTree:
 
 
 def asked_resources(parts: GangTree, resources: Sequence[str]) -> list[int]:
-    """The resources a gang asks for in the order of best fit: extended ones by name, then cpu, memory, pods."""
+    """The resources a gang requests in the order of best fit: extended ones by name, then cpu, memory, pods."""
     last = {"cpu": 1, "memory": 2, "pods": 3}
     wanted = {r for leaf in parts.leaves if leaf.pods for r, amount in enumerate(leaf.pods.request) if amount}
     return sorted(wanted, key=lambda r: (last.get(resources[r], 0), resources[r]))

@@ -1,6 +1,6 @@
-"""Gangs made from gangs: one part alone, another level for a part, another number of pods.
+"""Variants of a gang for probes: one part alone, another level for a part, another number of pods.
 
-Values only: what a gang asks for is rewritten, nothing is decided here.
+Only rewrites what a gang asks for; decides nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from spinney.core.placement.gang.gang_tree import GangTree, Level, Part
 
 
 class GangVariants:
-    """The groups and pod sets of a gang in the order of its parts, each with the topology it has or inherits."""
+    """The groups and pod sets of a gang in the order of its parts, each with its own or inherited topology."""
 
     def __init__(self, parts: GangTree) -> None:
         self.parts = parts
@@ -20,7 +20,9 @@ class GangVariants:
         self._list(parts.gang.root, None)
 
     def alone(self, part: Part, within: Level | None = None) -> Gang:
-        """A gang of one part with its running members; `within`: a level that all of it must share besides its own."""
+        """A gang of one part with its running members; `within`: a level that all of it must share in addition to its
+        own.
+        """
         found = self._found[part.index]
         if isinstance(found, Group) and within is None:
             root, cut = replace(found, name=""), len(part.path) + 1 if part.path else 0
@@ -32,11 +34,11 @@ class GangVariants:
         return replace(self.parts.gang, root=root, running=self._running(part, cut), tied_to=None)
 
     def with_level(self, part: Part, level: str | None) -> Gang:
-        """The gang with another required level (None: without one) for a part."""
+        """The gang with another required level for a part (None: no required level)."""
         return self._with(part, replace(self._found[part.index], required=level))
 
     def with_count(self, leaf: Part, count: int) -> Gang:
-        """The gang with another number of pods in a pod set, all of them needed."""
+        """The gang with another number of pods in a pod set, all of them part of the minimum."""
         assert leaf.pods is not None
         return self._with(leaf, replace(leaf.pods, count=count, min=count))
 
@@ -49,14 +51,14 @@ class GangVariants:
             self._found.append(pods if pods.topology is not None else replace(pods, topology=topology))
 
     def _running(self, part: Part, cut: int) -> tuple[Running, ...]:
-        """The running members of a part, the first letters of their paths cut off."""
+        """The running members of a part, with the first `cut` characters of their paths removed."""
         if not self.parts.gang.running:
             return ()
         names = {leaf.path: leaf.path[cut:] for leaf in self.parts.below(part)}
         return tuple([Running(names[one.pods], one.node) for one in self.parts.gang.running if one.pods in names])
 
     def _with(self, part: Part, changed: Group | PodSet) -> Gang:
-        """Build the tree anew from a changed part up to the root."""
+        """Rebuild the tree from a changed part up to the root."""
         while part.parent >= 0:
             above = self.parts.all[part.parent]
             group = self._found[above.index]

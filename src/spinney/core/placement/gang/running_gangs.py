@@ -1,6 +1,6 @@
-"""Gangs that hold room with running pods: who they are, what they can spare, and what happens when pods have to go.
+"""Running gangs: the pods they have, how many of them they can lose, and the bookkeeping of evictions and moves.
 
-Only pods listed as running are ever counted as theirs to lose; pods placed or moved in this run are not.
+Only pods listed as running may be evicted or moved; pods placed or moved in this run may not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class RunningPods:
-    """Equal running pods on one node, and there in one zone if it is divided."""
+    """Equal running pods on one node (in one NUMA zone if the node is divided)."""
 
     path: str
     node: str
@@ -47,7 +47,7 @@ class RunningGang:
 
     @property
     def can_be_evicted(self) -> bool:
-        """Nothing stays behind when its running pods go."""
+        """Whether no member is left when its running pods are evicted."""
         return self.size == self.live.total()
 
     @property
@@ -58,9 +58,10 @@ class RunningGang:
         return Victim(self.gang.name, held.path, held.node, held.zone)
 
     def can_lose(self, gone: Mapping[str, int]) -> bool:
-        """Whether it keeps its minimum without so many pods of each pod set; never true when nothing is left.
+        """Whether the gang keeps its minimum without so many pods of each pod set; never true when no pod is left.
 
-        Of a gang that is below its minimum already no more is asked than that what it has stays whole.
+        Parts in `gang.short` count as unsatisfied. A gang that is below its minimum for that reason is judged by its
+        pod counts alone: it only has to keep what it has complete.
         """
         key = tuple(sorted(gone.items()))
         known = self._known_losses.get(key)
@@ -73,7 +74,7 @@ class RunningGang:
 
     @property
     def _short(self) -> frozenset[str]:
-        """Parts that do not count as met, where the gang has its minimum without them."""
+        """Parts that count as unsatisfied, if the gang satisfies its minimum without them."""
         short = self.gang.short
         return short if short and is_satisfied(self.gang.root, self.live, short=short) else frozenset()
 
@@ -81,7 +82,7 @@ class RunningGang:
 def is_satisfied(
     group: Group, live: Mapping[str, int], prefix: str = "", *, short: frozenset[str] = frozenset()
 ) -> bool:
-    """Whether enough children of a group have their minimum; those in `short` have it not, whoever lives."""
+    """Whether enough children of a group have their minimum; parts in `short` never do, whatever pods they have."""
     if prefix.rstrip("/") in short:
         return False
     met = sum(live.get(path := prefix + pods.name, 0) >= pods.min and path not in short for pods in group.pods)
@@ -129,13 +130,13 @@ def pod_sets(gang: Gang) -> dict[str, PodSet]:
 
 
 def release(inventory: Inventory, slot: int, pods: PodSet, count: int = 1) -> None:
-    """Running pods are terminating from now on: their room and ports are releasing."""
+    """Mark running pods as terminating: their capacity and host ports become releasing."""
     inventory.give(slot, pods.request, pods.host_ports, count)
     inventory.take(slot, pods.request, pods.host_ports, count, releasing=True)
 
 
 def forget(inventory: Inventory, placed_gang: PlacedGang, member: Running) -> None:
-    """A member does not run there any more."""
+    """Remove a member that no longer runs there."""
     placed_gang.disturbed = True
     placed_gang.live.remove((member.pods, inventory.seat(member.node, member.zone)))
     running = list(placed_gang.gang.running)

@@ -1,4 +1,4 @@
-"""Gangs that share the domain of another one: where such a gang may go."""
+"""Gangs that must share the domain of another gang: the nodes that remain for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spinney.core.placement.gang.gang_tree import GangTree, Invalid
 
 
 class UnsatisfiedTie(Exception):
-    """The other gang gives no domain to share, or a running member is outside it."""
+    """The other gang has no single domain to share, or a running member is outside it."""
 
     def __init__(self, reason: str, level: str) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class Members(Protocol):
 
 
 def tied_slots(parts: GangTree, inventory: Inventory, placed_gangs: Mapping[str, Members]) -> list[int] | None:
-    """The slots of the shared domain; None: the gang is free."""
+    """The slots of the shared domain; None: the gang is not tied."""
     tie = parts.gang.tied_to
     if tie is None:
         return None
@@ -56,7 +56,7 @@ def tied_slots(parts: GangTree, inventory: Inventory, placed_gangs: Mapping[str,
 
 
 def is_beside(gang: Gang, inventory: Inventory, placed_gangs: Mapping[str, Members], slots: Iterable[int]) -> bool:
-    """Whether places of a gang are in a domain that it shares with members of the one it is tied to."""
+    """Whether all given slots are in domains, at the level of the gang's tie, that have members of the other gang."""
     tie = gang.tied_to
     tree = inventory.trees.get(gang.root.topology or "")
     depth = tree.depth(tie.level) if tie is not None and tree is not None else None

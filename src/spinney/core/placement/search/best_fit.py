@@ -1,6 +1,6 @@
-"""Spreading equal pods over nodes: best fit, level by level down to the node.
+"""Distributing equal pods over nodes: best fit, level by level down to the node.
 
-Never decides whether they fit (the capacities do), only which nodes are taken first.
+Does not decide whether the pods fit (the capacities do), only which nodes are used first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from spinney.core.placement.search.search_space import SearchSpace, bits
 
 
 class LevelMasks(NamedTuple):
-    """The masks of the domains per level, broad to narrow, and down to which of them pods should stay together."""
+    """The domain masks per level, broad to narrow, and the depth down to which pods should use few domains."""
 
     levels: Sequence[Sequence[int]] = ()
     preferred_depth: int = 0
@@ -28,9 +28,9 @@ def fill(
     spread: bool,
     used: int = 0,
 ) -> dict[int, int]:
-    """Put `count` pods on nodes of the mask; the sum of caps there must be enough.
+    """Put `count` pods on nodes of the mask; the capacities there must sum up to at least `count`.
 
-    `used` are nodes that the gang has anyhow: pods that want to stay together go there first.
+    `used` are nodes that the gang uses anyway: pods that prefer to be together go there first.
     """
     chosen: dict[int, int] = {}
     node_preference = space.types[kind].node_preference
@@ -69,8 +69,10 @@ def _descend(
     chosen: dict[int, int],
     used: int,
 ) -> None:
-    """The tightest child that holds them all, else one child after the other: the largest down to the wished level
-    (few domains), the tightest below it."""
+    """Fill the tightest child that holds all the pods, else one child after the other.
+
+    Down to the preferred level the child that holds most comes first (few domains), below it the tightest one.
+    """
     if depth == len(level_masks.levels):
         children = [1 << node for node in bits(mask) if caps.get(node, 0)]
     else:
@@ -102,7 +104,7 @@ def _descend(
 
 
 def _spread(space: SearchSpace, kind: int, mask: int, count: int, caps: dict[int, int], chosen: dict[int, int]) -> None:
-    """One after the other, each on the node with the most room left."""
+    """Place pods one by one, each on the node with the most free capacity."""
     asked = dict(space.types[kind].request)
     node_preference = space.types[kind].node_preference
     room = {node: list(space.room(1 << node)) for node in bits(mask) if caps.get(node, 0)}

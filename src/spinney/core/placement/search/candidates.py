@@ -1,6 +1,6 @@
-"""Where a part may go: single domains in the order of best fit, or sets of few and near ones within a bound.
+"""Candidate masks of a part: single domains in best-fit order, or sets of few and close domains within a bound.
 
-Every mask that could matter is offered; what cannot hold the part by count is left out.
+Offers every mask that could matter; masks that by count cannot hold the part are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Path = tuple[object, ...]
 
 
 def path_distance(one: Path, other: Path, depth: int) -> int:
-    """Edges in the tree between two domains of a level; nodes outside the level hang as deep as its domains."""
+    """Number of tree edges between two domains of a level; a node outside the level counts as one of its domains."""
     common = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -28,7 +28,7 @@ def path_distance(one: Path, other: Path, depth: int) -> int:
 
 
 class DomainSet(NamedTuple):
-    """A set of domains that grows one by one. `shared` counts its domains by every prefix of their paths."""
+    """A set of domains that grows by one domain at a time; `shared` counts its domains per prefix of their paths."""
 
     mask: int
     holds: tuple[int, ...]
@@ -59,13 +59,13 @@ class DomainSet(NamedTuple):
         return DomainSet(self.mask | domain_mask.mask, holds, (*self.paths, domain_mask.path), together, shared)
 
     def distance(self, depth: int) -> int:
-        """The sum over all pairs: two edges for every level that a pair does not share."""
+        """The sum over all pairs of domains: two edges for every level that a pair does not share."""
         count = len(self.paths)
         return 2 * (depth * (count * (count - 1) // 2) - self.together)
 
 
 class DomainChoices:
-    """The domains a set may grow by, in a fixed order; `unlike[i]` is the next that is no twin of the i-th."""
+    """The domains by which a set may grow, in a fixed order; `unlike[i]` is the next one not equivalent to the i-th."""
 
     def __init__(
         self, domain_masks: Sequence[DomainMask], vectors: Sequence[tuple[int, ...]], unlike: Sequence[int]
@@ -87,12 +87,12 @@ class DomainChoices:
         self._parents.reverse()
 
     def could_complete(self, union: DomainSet, at: int, left: int, demand: tuple[int, ...]) -> bool:
-        """Whether so many more domains from a position on can hold the demand, each as large as the largest there."""
+        """Whether `left` more domains from a position on, each as large as the largest there, could hold the demand."""
         largest = self._largest[at]
         return all(want <= have + left * more for want, have, more in zip(demand, union.holds, largest, strict=True))
 
     def least_distance(self, union: DomainSet, at: int, left: int, demand: tuple[int, ...], depth: int) -> int:
-        """A lower bound for a complete set: the missing domains are as near as those left to choose allow."""
+        """A lower bound for a complete set: missing domains are as close as the remaining ones allow."""
         missing = self._missing(union, at, left, demand)
         if not missing:
             return union.distance(depth)
@@ -111,7 +111,7 @@ class DomainChoices:
         return union.distance(depth) + 2 * (missing * (depth * count - nearest) + own + (own - beside))
 
     def _missing(self, union: DomainSet, at: int, left: int, demand: tuple[int, ...]) -> int:
-        """At least so many more domains are needed, by count."""
+        """A lower bound, by count, on the number of domains still needed."""
         most = 0
         for want, have, more in zip(demand, union.holds, self._largest[at], strict=True):
             if want > have and more:
@@ -120,7 +120,7 @@ class DomainChoices:
 
 
 class DomainBound(NamedTuple):
-    """A bound on how far a part may be spread: one domain at `depth`, and in it few and near domains of its wish."""
+    """A bound on a part: one domain at `depth`, in it few preferred-level domains at a small distance."""
 
     depth: int
     outside_nodes: bool = True  # nodes outside the topology are allowed (only at depth 0)
@@ -129,7 +129,7 @@ class DomainBound(NamedTuple):
 
 
 class Candidates:
-    """The masks open to each part under the bounds of the moment (`domain_bounds`)."""
+    """The masks open to each part under the bounds in force (`domain_bounds`)."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Candidates:
         self._ranked: dict[object, tuple[list[DomainMask], DomainChoices]] = {}
 
     def level_of(self, part: Part) -> tuple[int, str]:
-        """Depth and topology of the level that a part is held to now; depth 0 is the cluster."""
+        """Depth and topology of the level at which a part must be in one domain; depth 0 is the cluster."""
         level = part.required or part.preferred
         assert level is not None
         domain_bound = self.domain_bounds.get(part.index)
@@ -161,17 +161,17 @@ class Candidates:
         ), level.topology
 
     def is_split(self, part: Part) -> bool:
-        """Whether the part is bound to a few domains instead of one."""
+        """Whether the part is bound to a number of domains instead of to one."""
         domain_bound = self.domain_bounds.get(part.index)
         return domain_bound is not None and domain_bound.domains is not None
 
     def symmetry_class(self, part: Part, mask: int) -> int:
-        """Equal for candidates of a part that look alike."""
+        """Equal for equivalent candidates of a part."""
         depth, topology = self.level_of(part)
         return self.symmetry.of_domain(topology, depth, mask)
 
     def single(self, part: Part, scope: int) -> list[int]:
-        """Domains that could hold a part: those that hold its extra pods as well first, then by best fit."""
+        """Domains that could hold a part: those that also hold most of its elastic pods first, then by best fit."""
         key = (self.kinds[part.index], scope, self.domain_bounds.get(part.index))
         if key not in self._orders:
             pins = self.space.running_mask(part)
@@ -188,7 +188,7 @@ class Candidates:
         return -self._extra(part, mask), room, self._place(part, mask), mask & -mask
 
     def _extra(self, part: Part, mask: int) -> int:
-        """How many pods beyond the minimum could go there, as far as counting tells."""
+        """An upper bound, by count, on how many elastic pods the mask could take beyond the minimum."""
         if not self.extras:
             return 0
         demand, there = self.vectors.demand(part), self.vectors.supply(mask)
@@ -199,7 +199,7 @@ class Candidates:
         return sum(min(extra, there[kind] - demand[kind]) for kind, extra in room.items())
 
     def _place(self, part: Part, mask: int) -> int:
-        """Ties go by path; the spots of a level are sorted by it."""
+        """The position of a domain in path order, which breaks ties."""
         depth, topology = self.level_of(part)
         if depth == 0:
             return 0
@@ -207,7 +207,7 @@ class Candidates:
         return next((at for at, domain_mask in enumerate(domain_masks) if domain_mask.mask & mask), len(domain_masks))
 
     def _scopes(self, part: Part, within: int) -> Iterator[int]:
-        """The domains a part may be in as a whole, before its own split."""
+        """The domains one of which must contain the whole part, before it is split into several domains."""
         depth, topology = self.level_of(part)
         if depth:
             yield from (
@@ -226,7 +226,7 @@ class Candidates:
         yield inside
 
     def scopes_of(self, part: Part, domain_bound: DomainBound) -> Iterator[int]:
-        """The domains that a bound alone leaves to a part."""
+        """The domains that a bound alone allows for a part."""
         assert part.preferred is not None
         if domain_bound.depth == 0:
             yield self.space.everything
@@ -236,9 +236,9 @@ class Candidates:
             )
 
     def split(self, part: Part, within: int, first: bool) -> Iterator[int]:
-        """Unions of a few domains of the wished level, within the bounds on number and distance.
+        """Unions of a few domains of the preferred level, within the bounds on number and distance.
 
-        As long as nothing is placed (`first`), of unions that look alike one is enough.
+        As long as nothing is placed (`first`), one of several equivalent unions is enough.
         """
         assert part.preferred is not None
         seen: set[object] = set()
@@ -257,7 +257,7 @@ class Candidates:
                 yield union
 
     def preferred_domain_masks(self, part: Part, scope: int) -> list[DomainMask]:
-        """The domains of the wished level inside a scope, nodes outside that level standing for themselves."""
+        """The domains of the preferred level inside a scope; a node outside that level is a domain of its own."""
         level = part.preferred
         assert level is not None
         domain_masks = [
@@ -271,9 +271,9 @@ class Candidates:
         ]
 
     def _unions(self, part: Part, scope: int, domain_bound: DomainBound, pins: int, first: bool) -> Iterator[int]:
-        """Sets of wished-level domains within the bounds that hold the part by count, the most useful domains first.
+        """Sets of preferred-level domains within the bounds that by count hold the part, the most useful domains first.
 
-        Twins are interchangeable only as long as nothing is placed.
+        Equivalent domains are interchangeable only as long as nothing is placed (`first`).
         """
         level = part.preferred
         assert level is not None and domain_bound.domains is not None
@@ -304,7 +304,7 @@ class Candidates:
             stack.append((at + 1, union.plus(choice.domain_masks[at], choice.vectors[at])))
 
     def _ranked_domain_masks(self, part: Part, scope: int, pins: int) -> tuple[list[DomainMask], DomainChoices]:
-        """The wished-level domains that have to be used, and the others in the order they are tried."""
+        """The preferred-level domains in which members run, and the others in the order they are tried."""
         key = (self.kinds[part.index], part.preferred, scope, pins)
         if key not in self._ranked:
             assert part.preferred is not None
@@ -323,7 +323,7 @@ class Candidates:
         return self._ranked[key]
 
     def useful_domain_masks(self, part: Part, scope: int, pins: int) -> list[DomainMask]:
-        """The wished-level domains that have a running member or could take a pod."""
+        """The preferred-level domains that have a running member or could take a pod."""
         domain_masks = self.preferred_domain_masks(part, scope)
         return [
             domain_mask
@@ -332,7 +332,7 @@ class Candidates:
         ]
 
     def _usefulness(self, part: Part, domain_mask: DomainMask) -> tuple[object, ...]:
-        """Domains that hold most come first, then the tighter ones; neighbours stay side by side."""
+        """Domains that hold most come first, then tighter ones, then by path so that siblings are adjacent."""
         demand, there = self.vectors.demand(part), self.vectors.supply(domain_mask.mask)
         types = len(self.space.types)
         holds = sum(min(want, have) for want, have in zip(demand[:types], there[:types], strict=True))

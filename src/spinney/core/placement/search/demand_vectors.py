@@ -1,6 +1,6 @@
-"""What is asked and what is there as vectors: pods per type, then amounts per resource.
+"""Demand and supply as vectors: pods per type, then amounts per resource.
 
-What a mask holds is an upper bound: every type is counted for itself, as if it had the nodes alone.
+The supply of a mask is an upper bound: every type is counted as if it had the nodes to itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Vector = tuple[int, ...]
 
 
 class DemandVectors:
-    """Demands of parts and measures of masks, each worked out once; the board must not change meanwhile."""
+    """Demands of parts and supplies of masks, cached; the search space must not change during its lifetime."""
 
     def __init__(self, space: SearchSpace, needs: Mapping[int, int], children: Mapping[int, tuple[int, ...]]) -> None:
         self.space = space
@@ -44,7 +44,7 @@ class DemandVectors:
         return self._demands[part.index]
 
     def supply(self, mask: int) -> Vector:
-        """Upper bounds of what a mask holds."""
+        """Upper bounds on what a mask holds."""
         known = self._supplies.get(mask)
         if known is not None:
             return known
@@ -65,7 +65,7 @@ class DemandVectors:
         return self._supplies[mask]
 
     def _limit(self, vector: list[int], shared_node: SharedNode, mask: int) -> None:
-        """Zones of one node give no more together than the node has."""
+        """Cap the supply: the zones of one node provide no more together than the node has."""
         space = self.space
         nodes = list(bits(shared_node.mask & mask & space.useful))
         for kind, asked in enumerate(space.types):
@@ -86,6 +86,6 @@ class DemandVectors:
         )
 
     def is_useful(self, part: Part, mask: int) -> bool:
-        """Whether at least one pod of the part could go there."""
+        """Whether at least one pod of the part could be placed there."""
         types = len(self.space.types)
         return any(want and have for want, have in zip(self.demand(part)[:types], self.supply(mask), strict=False))

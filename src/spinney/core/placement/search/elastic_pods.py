@@ -1,6 +1,6 @@
-"""Pods beyond the minimum: optional children whole, then as many extra pods as fit, as near as possible.
+"""Elastic pods: optional children as a whole, then as many pods above the minimum as fit, as close as possible.
 
-Works on a board on which the minimum is settled; never moves the minimum and never breaks a requirement.
+Works on a search space in which the minimum is already placed; never moves the minimum, never violates a requirement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spinney.core.placement.search.search_space import SearchSpace, Solution, bi
 
 
 def add_extras(space: SearchSpace, mask: int, active: ChosenChildren, budget: StepBudget, spread: bool) -> Solution:
-    """Everything above the minimum that finds room in the mask; the board is changed."""
+    """Place everything above the minimum that fits into the mask; the search space is changed."""
     added: Solution = {}
     children = dict(active)
     for part in space.parts.all:
@@ -41,7 +41,7 @@ def add_extras(space: SearchSpace, mask: int, active: ChosenChildren, budget: St
 
 
 def _add_in_turns(space: SearchSpace, leaves: Sequence[Part], mask: int, spread: bool) -> Solution:
-    """Pods of one size share the room."""
+    """Share the capacity fairly among the pod sets whose pods have the same size."""
     added: Solution = {}
     by_index = {leaf.index: leaf for leaf in leaves}
 
@@ -83,14 +83,14 @@ def _merge(into: Solution, found: Solution) -> None:
 
 
 class _Child(NamedTuple):
-    """An optional child that found room, and which of its own children it needed for that."""
+    """The placement of an optional child, and the choice of children below it that this used."""
 
     solution: Solution
     children: ChosenChildren
 
 
 def _add_child(space: SearchSpace, part: Part, mask: int, budget: StepBudget, spread: bool) -> _Child | None:
-    """An optional child with its own minimum, nearest first."""
+    """Place the minimum of an optional child, closest scope first."""
     needs = {}
     for leaf in space.parts.below(part):
         assert leaf.pods is not None
@@ -139,7 +139,7 @@ def _fill_scope(space: SearchSpace, leaf: Part, kind: int, scope: int, extra: in
 
 
 def scopes(space: SearchSpace, part: Part, mask: int) -> Iterator[int]:
-    """Masks for more pods of a part, near to far: domains in use, the reached one, its parents, all that is allowed."""
+    """Masks for more pods of a part, near to far: domains in use, the one reached, its parents, all allowed."""
     allowed = _allowed(space, part, mask)
     anchor = next((at for at in space.parts.above(part) if at.preferred and space.running_mask(at)), None)
     if anchor is not None:
@@ -161,9 +161,9 @@ def _around(space: SearchSpace, level: Level, live: int, allowed: int) -> Iterat
 
 
 def _allowed(space: SearchSpace, part: Part, mask: int) -> int:
-    """What the requirements of a part and its ancestors leave, given where their members are.
+    """What the requirements of a part and its ancestors allow, given where their members are.
 
-    Where a requirement has no member yet, the domain that holds most of the part is taken.
+    A requirement that has no member yet is bound to the domain that holds most of the part.
     """
     for at in reversed(space.parts.above(part)):
         level = at.required

@@ -1,8 +1,8 @@
-"""The exact search: every part with a requirement gets a domain, every pod a node, or it is proved that they cannot.
+"""The exact search: domains for all parts with a requirement and nodes for all pods, or a proof that there are none.
 
-Parts are given domains broad levels first, hardest part first, tightest domain first; what shares nodes is solved
-together, what does not is solved alone; a dead end goes back to siblings as well; failures are remembered. Never
-changes the board beyond a call, and never answers None without having tried everything that could matter.
+Parts are assigned to domains broad levels first, hardest part first, tightest domain first. Parts that share nodes are
+solved together, all others separately; a dead end backtracks over sibling parts as well; failed states are remembered.
+Never changes the search space beyond a call, and never returns None without having tried everything that could matter.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from spinney.core.placement.search.search_space import SearchSpace, Solution
 from spinney.core.placement.search.symmetry import Symmetry
 
 _MAX_STEPS = (200, 4_000, None)
-"""Steps for one packing, round by round: a hard one must not keep the search from an easy one elsewhere."""
+"""Step limit of one packing per round: a hard packing must not keep the search from an easy one elsewhere."""
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A part that has to go into a mask; `requirement_met`: its own requirement is already met by the mask."""
+    """A part to be placed inside a mask; `requirement_met`: the mask already satisfies the part's own requirement."""
 
     part: Part
     mask: int
@@ -33,7 +33,7 @@ class Entry:
 
 
 class Search:
-    """One gang on one board: which parts are active, how many pods each pod set needs, which bounds hold."""
+    """The search for one gang in one search space: active parts, pods needed per pod set, and the bounds in force."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Search:
         self._known_level_masks: dict[int, LevelMasks] = {}
 
     def solve(self, mask: int, domain_bounds: dict[int, DomainBound], part: Part | None = None) -> Solution | None:
-        """The active parts (or only those at and below one part) inside the mask, within the bounds."""
+        """Place the active parts (or only those at and below `part`) inside the mask, within the bounds."""
         self.candidates.domain_bounds = domain_bounds
         for self._max_steps in _MAX_STEPS:
             self._gave_up = False
@@ -71,7 +71,7 @@ class Search:
         raise AssertionError("the last round does not give up")
 
     def _kinds(self) -> list[int]:
-        """Equal kinds need the same now: what they ask for, how many pods are missing, which children are active."""
+        """Kind numbers, equal for parts with equal needs now: constraints, missing pods and active children."""
         parts = self.space.parts.all
         kinds = [0] * len(parts)
         known: dict[object, int] = {}
@@ -103,8 +103,8 @@ class Search:
             self._gave_up = True
             return None
 
-    def _hopeful(self, piece: list[Entry]) -> bool:
-        """Necessary: every mask holds, by count, all that has to go into it or into a part of it."""
+    def _may_succeed(self, piece: list[Entry]) -> bool:
+        """A necessary condition, by count: every mask holds all that must go into it or into a part of it."""
         if not all(self.vectors.could_hold(entry.part, entry.mask) for entry in piece):
             return False
         return len(piece) == 1 or all(
@@ -113,7 +113,7 @@ class Search:
         )
 
     def _solve_piece(self, entries: list[Entry]) -> Solution | None:
-        if not self._hopeful(entries):
+        if not self._may_succeed(entries):
             return None
         bound = [entry for entry in entries if self._is_bound(entry)]
         if not bound:
@@ -124,7 +124,7 @@ class Search:
         return self._assign(now, rest)
 
     def _opened(self, entries: list[Entry]) -> list[Entry]:
-        """Replace parts that ask for nothing themselves by their children; drop what needs no pods."""
+        """Replace parts without a constraint of their own by their children; drop parts that need no pods."""
         opened: list[Entry] = []
         stack = list(reversed(entries))
         while stack:
@@ -146,10 +146,11 @@ class Search:
         )
 
     def _assign(self, now: list[Entry], rest: list[Entry]) -> Solution | None:
-        """Give every part of `now` a domain, going back over all of them; then everything else with them."""
+        """Assign a domain to every part of `now`, with backtracking, then place `rest` together with them."""
         now = sorted(now, key=self._hardness)
         scopes = {entry.mask for entry in now} | {entry.mask for entry in rest}
         split = [self.candidates.is_split(entry.part) for entry in now]
+        # Equivalent domains are interchangeable only if all parts choose from one scope, one domain each.
         alike = self.symmetry.is_applicable and len(scopes) == 1 and not any(split)
         choices = [
             None if is_split else self.candidates.single(entry.part, entry.mask)
@@ -168,6 +169,7 @@ class Search:
         while trail:
             option = next(trail[-1], None)
             if option is None:
+                # Every continuation of this state failed, so equivalent states need not be tried.
                 if alike and placed:
                     failed.add(self._state(placed, contents))
                 trail.pop()
@@ -188,7 +190,7 @@ class Search:
                 continue
             around = contents[mask] if alike else _around(self.space, placed)
             found = None
-            if not self._crowds(placed, rest):
+            if not self._leaves_too_little(placed, rest):
                 found = self._solve_around(around, solved[-1] if solved else {})
             if found is None or (alike and not self._leaves_enough(now, choices, placed, contents)):
                 _take_back(placed, contents)
@@ -214,9 +216,9 @@ class Search:
         positions: list[int],
         contents: dict[int, list[Entry]] | None,
     ) -> Iterator[tuple[int, int]]:
-        """Candidate masks for the next part; equal parts take them in one order only.
+        """Candidate masks for the next part; equal parts take candidates in ascending order only.
 
-        Where domains can look alike (`contents` is given), those that do are tried once.
+        Where symmetry applies (`contents` is given), only one of several equivalent domains is tried.
         """
         at = len(placed)
         entry = now[at]
@@ -253,7 +255,7 @@ class Search:
         )
 
     def _solve_around(self, around: list[Entry], solved: dict[int, Solution]) -> dict[int, Solution] | None:
-        """Solve the piece that the last part belongs to; the other pieces stay as they were."""
+        """Solve the piece that contains the last part; the solutions of the other pieces are kept."""
         union = 0
         for entry in around:
             union |= entry.mask
@@ -279,8 +281,8 @@ class Search:
             union |= entry.mask
         return self._solve(around) if self.vectors.hold_together([e.part for e in around], union) else None
 
-    def _crowds(self, placed: list[Entry], rest: list[Entry]) -> bool:
-        """Whether the last part leaves too little, by count, to what has to share a mask with it."""
+    def _leaves_too_little(self, placed: list[Entry], rest: list[Entry]) -> bool:
+        """Whether, by count, the last part leaves too little for the entries that share a mask with it."""
         mask = placed[-1].mask
         entries = placed + rest
         for around in {entry.mask for entry in rest if not mask & ~entry.mask}:
@@ -296,7 +298,7 @@ class Search:
         placed: list[Entry],
         contents: dict[int, list[Entry]],
     ) -> bool:
-        """Necessary for the parts still to come: the domains that can take one of them have enough together."""
+        """A necessary condition: the candidate domains of the parts still to come have enough together."""
         to_come = [entry.part for entry in now[len(placed) :]]
         if not to_come:
             return True
@@ -336,7 +338,7 @@ class Search:
         return self._solve([*placed, *rest])
 
     def _hardness(self, entry: Entry) -> tuple[float, int, int]:
-        """Parts that need most of what is there come first, equal kinds side by side."""
+        """Parts with the largest share of the supply come first; equal kinds are adjacent."""
         whole = self.vectors.supply(entry.mask)
         share = max(
             (want / have for want, have in zip(self.vectors.demand(entry.part), whole, strict=True) if have),
@@ -345,7 +347,7 @@ class Search:
         return -share, self.kinds[entry.part.index], entry.part.index
 
     def _level_masks(self, leaf: int) -> LevelMasks:
-        """Domains per level of the topology that a pod set stands under, and how far down it wishes to be together."""
+        """Domain masks per level of a pod set's topology, and the depth down to which it prefers one domain."""
         if leaf not in self._known_level_masks:
             space = self.space
             above = space.parts.above(space.parts.all[leaf])
@@ -379,7 +381,7 @@ def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:
 
 
 def _around(space: SearchSpace, placed: list[Entry]) -> list[Entry]:
-    """The last part and all that share nodes with it, directly or through others."""
+    """The last part and all parts that share nodes with it, directly or transitively."""
     union = space.span(placed[-1].mask)
     around = [placed[-1]]
     grown = True
@@ -394,7 +396,7 @@ def _around(space: SearchSpace, placed: list[Entry]) -> list[Entry]:
 
 
 def _pieces(space: SearchSpace, entries: list[Entry]) -> list[list[Entry]]:
-    """Entries that share nodes, directly or through others, belong together."""
+    """Group the entries that share nodes, directly or transitively."""
     pieces: list[tuple[int, list[Entry]]] = []
     for entry in entries:
         mask, members = space.span(entry.mask), [entry]

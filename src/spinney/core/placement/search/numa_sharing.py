@@ -1,7 +1,7 @@
-"""What zones of one node share: pods in different zones of a divided node still use up the same node.
+"""NUMA zones that share a node: pods in different zones of a divided node still use up the same node.
 
-Only nodes that a gang could use up are watched; on all others its zones are as good as nodes. Never takes more than the
-node or the zone has.
+Tracks only nodes that a gang could use up; the zones of all others can be treated as independent nodes. Never takes
+more than the node or the zone has.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ Request = Iterable[tuple[int, int]]
 
 
 class SharedNode:
-    """A node on a board: what it has left, what its zones have by themselves, and which nodes of the board they are."""
+    """A divided node in a search space: its free amounts, those of each zone by itself, and the zones' node indices."""
 
     __slots__ = ("free", "home", "mask", "own")
 
     def __init__(self, free: list[int], own: dict[int, list[int]], home: int | None) -> None:
         self.free = free
         self.own = own
-        self.home = home  # where pods are whose zone is not known
+        self.home = home  # the node itself: pods whose zone is not known are counted there
         self.mask = sum(1 << node for node in own)
 
     def take(self, rows: Sequence[list[int]], node: int, request: Request, count: int) -> None:
-        """Take from a zone, or from all of them where the node itself is meant; `rows` is what each can give then."""
+        """Take from a zone, or from all if `node` is the node itself; `rows`: what each zone can provide then."""
         zones = [self.own[node]] if node in self.own else list(self.own.values())
         for resource, amount in request:
             self.free[resource] -= amount * count
@@ -38,7 +38,7 @@ class SharedNode:
                 rows[zone][resource] = min(row[resource], self.free[resource])
 
     def holds(self, request: Request, ports: frozenset[int]) -> int:
-        """How many pods the node as a whole has room for."""
+        """How many pods the node as a whole has capacity for."""
         most = min([self.free[resource] // amount for resource, amount in request], default=BOUNDLESS)
         return max(0, min(most, 1) if ports else most)
 
@@ -46,7 +46,7 @@ class SharedNode:
 def find_shared_nodes(
     inventory: Inventory, parts: GangTree, slots: Sequence[int], waiting: bool, all_of_them: bool
 ) -> Iterator[SharedNode]:
-    """The divided nodes among some slots that have to be watched for a gang."""
+    """The divided nodes among some slots that must be tracked for a gang."""
     place = {slot: node for node, slot in enumerate(slots)}
     nodes = {id(one): one for one in map(inventory.divided.get, slots) if one is not None}
     wanted = _wanted(parts)
@@ -60,7 +60,7 @@ def find_shared_nodes(
 def trimmed(
     shared_nodes: Iterable[SharedNode], request: Request, ports: frozenset[int], caps: Mapping[int, int]
 ) -> dict[int, int]:
-    """Capacities for equal pods that can all be used at once; zones that hold most keep theirs."""
+    """Capacities for equal pods that can all be used at once; the zones that hold most keep theirs."""
     found = dict(caps)
     for shared_node in shared_nodes:
         here = sorted((node for node in shared_node.own if node in found), key=lambda node: (-found[node], node))
@@ -78,13 +78,13 @@ def _free(rows: Rows, waiting: bool) -> list[int]:
 
 
 def _wanted(parts: GangTree) -> list[int]:
-    """All that a gang could ask for, resource by resource."""
+    """The largest amounts a gang could request, per resource."""
     requests = [[amount * leaf.pods.count for amount in leaf.pods.request] for leaf in parts.leaves if leaf.pods]
     return [sum(amounts) for amounts in zip(*requests, strict=True)]
 
 
 def _is_loose(parts: GangTree, wanted: Sequence[int], free: Sequence[int], own: Mapping[int, Sequence[int]]) -> bool:
-    """Whether the zones run out before the node does, or neither does."""
+    """Whether the node is never the limit: its zones run out first, or the gang cannot use up the node."""
     if len(own) < 2:
         return True
     if any(leaf.pods.host_ports for leaf in parts.leaves if leaf.pods):

@@ -1,7 +1,8 @@
-"""Exact packing: pods of several types onto nodes, each type with the nodes it may use.
+"""Exact bin packing: pods of several types onto nodes, each type with the nodes it may use.
 
-Answers a solution or None, and None only when there is none. Greedy first, then a search node by node over the
-patterns to which nothing can be added (any solution can be turned into one of these), remembering what failed.
+Returns a solution or None, and None only if no solution exists. Tries greedy packing first, then searches node by node
+over the maximal patterns, those to which no pod can be added (any solution can be turned into one that uses only
+these), and remembers the states that failed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from spinney.core.placement.search.search_space import SearchSpace, Solution, bi
 
 @dataclass(slots=True)
 class PodBatch:
-    """Equal pods with equal choices of nodes; `leaves` says for whom, in order."""
+    """Pods with equal requests and the same eligible nodes; `leaves` lists the pod sets they belong to, in order."""
 
     kind: int
     mask: int
@@ -28,11 +29,11 @@ class PodBatch:
 
 
 class PackingBudgetExceeded(Exception):
-    """The packing took more steps than it was given; whether it exists is not known."""
+    """The packing exceeded its step limit; whether a solution exists is not known."""
 
 
 def hardness(space: SearchSpace, batches: Sequence[PodBatch]) -> list[int]:
-    """Jobs hardest first: large pods, then few choices."""
+    """Batches in the order in which they are packed: large pods first, then those with few eligible nodes."""
     largest: dict[int, int] = {}
     for batch in batches:
         for node in batch.caps:
@@ -48,8 +49,11 @@ def hardness(space: SearchSpace, batches: Sequence[PodBatch]) -> list[int]:
 
 
 class _Left(NamedTuple):
-    """What the nodes filled so far leave to the others: values that are taken, and on a node with zones still to come
-    what it has left and which ports are taken there."""
+    """What the nodes filled so far leave to the next ones.
+
+    `values`: anti-affinity values already in use. `room` and `ports`: on a node of which more NUMA zones follow, its
+    free amounts and the host ports in use.
+    """
 
     values: frozenset[object] = frozenset()
     room: tuple[int, ...] | None = None
@@ -57,10 +61,11 @@ class _Left(NamedTuple):
 
 
 class NodePatterns:
-    """Depth-first over nodes, tight ones first; at each node only fillings to which no waiting pod could be added.
+    """Depth-first search over nodes, smallest first; on each node only patterns to which no waiting pod could be added.
 
-    Zones that share a node stand side by side. What is added to one may be missing in the next, so every filling of
-    them is tried; only together they must be so full that nothing can be added to any of them.
+    The zones of one node are adjacent in the order. A pod added to one zone may be missing in the next, so every
+    pattern of a zone is tried; only all zones of a node together must be so full that nothing can be added to any of
+    them.
     """
 
     def __init__(
@@ -89,17 +94,17 @@ class NodePatterns:
         self._make_suffixes(len(self.resources))
 
     def _gather(self) -> None:
-        """Zones that share a node side by side, where the first of them stands."""
+        """Move the zones that share a node next to each other, to the position of the first of them."""
         known = {node: shared_node for shared_node in self.space.shared_nodes for node in shared_node.own}
-        kin = {node: [one for one in self.nodes if one in known[node].own] for node in self.nodes if node in known}
-        self.shared_nodes = {node: known[node] for node in kin if len(kin[node]) > 1}
-        self.nodes = list(dict.fromkeys(one for node in self.nodes for one in kin.get(node, [node])))
+        siblings = {node: [one for one in self.nodes if one in known[node].own] for node in self.nodes if node in known}
+        self.shared_nodes = {node: known[node] for node in siblings if len(siblings[node]) > 1}
+        self.nodes = list(dict.fromkeys(one for node in self.nodes for one in siblings.get(node, [node])))
 
     def _users(self, node: int) -> tuple[int, ...]:
         return tuple(batch.caps.get(node, 0) for batch in self.batches)
 
     def _make_suffixes(self, resources: int) -> None:
-        """What the nodes from a position on hold, each job and each resource for itself."""
+        """Upper bounds on what the nodes from a position on hold, per batch and per resource."""
         caps = [0] * len(self.batches)
         sums = [0] * resources
         self.caps_from = [tuple(caps)]
@@ -118,7 +123,7 @@ class NodePatterns:
         self.sums_from.reverse()
 
     def _limit(self, at: int, caps: list[int], sums: list[int]) -> None:
-        """Zones give no more together than their node has."""
+        """Cap the bounds: the zones of a node provide no more together than the node has."""
         shared_node = self.shared_nodes[self.nodes[at]]
         last = next(position for position in range(at, len(self.nodes)) if self._is_last(position))
         known = len(self.nodes) - last - 1
@@ -129,7 +134,7 @@ class NodePatterns:
             sums[place] = min(sums[place], self.sums_from[known][place] + max(0, shared_node.free[resource]))
 
     def _is_last(self, at: int) -> bool:
-        """Whether no more zones of the node at a position follow."""
+        """Whether the node at a position is not followed by further zones of the same node."""
         shared_node = self.shared_nodes.get(self.nodes[at])
         return (
             shared_node is None
@@ -150,6 +155,7 @@ class NodePatterns:
                 return self._read(choice)
             pattern = next(patterns, None)
             if pattern is None:
+                # All patterns of this node failed: the same state need not be searched again.
                 self.dead.add((at, waiting, left))
                 trail.pop()
                 if choice:
@@ -159,13 +165,13 @@ class NodePatterns:
             if self.shared_nodes and self._leaves_room(at, [*choice, pattern], still):
                 continue
             after = self._after(left, at, pattern)
-            if not self._hopeful(at + 1, still, after):
+            if not self._may_succeed(at + 1, still, after):
                 continue
             choice.append(pattern)
             trail.append((still, self._patterns(at + 1, still, after), after))
         return None
 
-    def _hopeful(self, at: int, waiting: tuple[int, ...], left: _Left) -> bool:
+    def _may_succeed(self, at: int, waiting: tuple[int, ...], left: _Left) -> bool:
         if any(want > have for want, have in zip(waiting, self.caps_from[at], strict=True)):
             return False
         for resource, have in enumerate(self.sums_from[at]):
@@ -197,7 +203,7 @@ class NodePatterns:
         return _Left(values, tuple(room), frozenset(ports))
 
     def _leaves_room(self, at: int, choice: Sequence[tuple[int, ...]], waiting: tuple[int, ...]) -> bool:
-        """Whether a waiting pod could be added to zones of the node that ends here: then it may as well be there."""
+        """Whether the zones of the node that is complete here could take a waiting pod: then they are not full."""
         shared_node = self.shared_nodes.get(self.nodes[at])
         if shared_node is None or not self._is_last(at):
             return False
@@ -216,7 +222,7 @@ class NodePatterns:
         return False
 
     def _rest(self, free: Sequence[int], patterns: Sequence[tuple[int, ...]]) -> list[int]:
-        """What fillings leave of a row."""
+        """The free amounts of a row after subtracting the patterns."""
         rest = [free[resource] for resource in self.resources]
         for pattern in patterns:
             for batch, count in enumerate(pattern):
@@ -230,13 +236,13 @@ class NodePatterns:
                 yield from self.space.types[self.batches[batch].kind].ports
 
     def _room(self, node: int, left: _Left) -> Sequence[int]:
-        """What the node that a zone is a part of has left."""
+        """The free amounts of the node that a zone belongs to."""
         if left.room is not None:
             return left.room
         return [self.shared_nodes[node].free[resource] for resource in self.resources]
 
     def _patterns(self, at: int, waiting: tuple[int, ...], left: _Left) -> Iterator[tuple[int, ...]]:
-        """What the node can take of the waiting pods, fullest first; only fillings to which nothing can be added."""
+        """The maximal patterns of waiting pods for a node, fullest first."""
         if at == len(self.nodes):
             return
         node = self.nodes[at]
@@ -270,6 +276,7 @@ class NodePatterns:
         for resource, amount in enumerate(self.request[batch]):
             if amount and most:
                 most = min(most, max(0, free[resource] // amount))
+        # The last batch takes as many as fit: with fewer pods the pattern would not be maximal.
         least = most if only_full and batch == len(limits) - 1 else 0
         for count in range(most, least - 1, -1):
             rest = [have - count * amount for have, amount in zip(free, self.request[batch], strict=True)]
@@ -295,7 +302,7 @@ class NodePatterns:
 
 
 LevelMasksOf = Callable[[int], LevelMasks]
-"""For a pod set (index of its part) how its pods go down its topology."""
+"""For a pod set (index of its part): the domain masks by which its pods descend its topology."""
 
 
 def pack(
@@ -306,7 +313,7 @@ def pack(
     spread: bool,
     max_steps: int | None = None,
 ) -> Solution | None:
-    """Place every demand (leaf, count, mask), or prove that it cannot be done."""
+    """Place every demand (leaf, count, mask), or prove that it is impossible."""
     batches = _batches(space, demands)
     budget.spend(1 + sum(len(batch.caps) for batch in batches) // 8)
     if any(sum(space.usable_at_once(batch.kind, batch.caps).values()) < batch.count for batch in batches):
@@ -330,7 +337,7 @@ def pack(
 
 
 def _batches(space: SearchSpace, demands: Sequence[tuple[int, int, int]]) -> list[PodBatch]:
-    """Demands of one kind and the same nodes together; nodes without room make no difference."""
+    """Merge demands of one pod type and the same eligible nodes; nodes without capacity are not eligible."""
     known: dict[tuple[int, int], tuple[int, dict[int, int]]] = {}
     merged: dict[tuple[int, int], PodBatch] = {}
     for leaf, count, mask in demands:
@@ -351,7 +358,7 @@ def _batches(space: SearchSpace, demands: Sequence[tuple[int, int, int]]) -> lis
 
 
 def _split(batches: Sequence[PodBatch], placed: Sequence[dict[int, int]]) -> Solution:
-    """Deal the pods of merged jobs out to their pod sets, in order."""
+    """Distribute the pods of merged batches to their pod sets, in order."""
     solution: Solution = {}
     for batch, where in zip(batches, placed, strict=True):
         stock = sorted(where.items())
@@ -370,7 +377,7 @@ def _split(batches: Sequence[PodBatch], placed: Sequence[dict[int, int]]) -> Sol
 
 
 def _sums_suffice(space: SearchSpace, batches: Sequence[PodBatch]) -> bool:
-    """A necessary condition: what all jobs ask of a resource is there on the nodes that any of them may use."""
+    """A necessary condition: per resource, the eligible nodes of all batches together have what all batches request."""
     asked: dict[int, int] = {}
     usable = 0
     for batch in batches:
@@ -387,7 +394,7 @@ def _sums_suffice(space: SearchSpace, batches: Sequence[PodBatch]) -> bool:
 
 
 def _orders(space: SearchSpace, batches: Sequence[PodBatch]) -> Iterator[list[int]]:
-    """Orders worth a try: large pods first, those with the least to spare first, and by every resource."""
+    """Promising orders for the greedy packing: large pods first, least slack first, and by each resource."""
     seen = []
     resources = sorted({resource for batch in batches for resource, _ in space.types[batch.kind].request})
     slack = [sum(batch.caps.values()) - batch.count for batch in batches]
@@ -408,7 +415,7 @@ def _orders(space: SearchSpace, batches: Sequence[PodBatch]) -> Iterator[list[in
 def _greedy(
     space: SearchSpace, batches: Sequence[PodBatch], order: list[int], level_masks: LevelMasksOf, spread: bool
 ) -> list[dict[int, int]] | None:
-    """One job after the other, best fit; None only says that this did not work."""
+    """Place one batch after the other by best fit; None only means that this order does not work."""
     placed: list[dict[int, int]] = [{} for _ in batches]
     done: list[int] = []
     used = 0

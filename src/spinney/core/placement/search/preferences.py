@@ -1,8 +1,8 @@
-"""Preferences, one after the other in their order: each is made as good as it can be before the next is asked.
+"""Preferred levels, one after the other in their order: each is optimized before the next one is considered.
 
-A wish is judged by the minimum with the running members: the level reached, nodes outside the topology, the number of
-wished-level domains and the sum of their distances, in this order, less is better. Never gives up what an earlier wish
-got for a later one.
+A preference is judged by the minimum together with the running members: the level reached, nodes outside the topology,
+the number of preferred-level domains and the sum of their distances, in this order, less is better. Never worsens an
+earlier preference for the sake of a later one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from spinney.core.placement.search.search_space import SearchSpace, Solution
 
 
 class PreferenceScore(NamedTuple):
-    """How well a wish is met; smaller is better."""
+    """How well a preference is satisfied; smaller is better."""
 
-    short: int  # levels missing to the wished one
+    short: int  # levels between the one reached and the preferred one
     outside_nodes: bool  # uses nodes outside the topology
     domains: int
     distance: int
@@ -32,7 +32,7 @@ IDEAL = PreferenceScore(0, False, 1, 0)
 
 @dataclass(slots=True)
 class RankedPlacement:
-    """A placement of the minimum, what its wishes are worth, and whether nothing better exists."""
+    """A placement of the minimum, the scores of its preferences, and whether it is proved that none is better."""
 
     solution: Solution
     domain_bounds: dict[int, DomainBound]
@@ -41,7 +41,7 @@ class RankedPlacement:
 
 
 def preference_score(space: SearchSpace, part: Part, solution: Solution) -> PreferenceScore:
-    """What a wish gets from a placement; IDEAL when the part has no live pods."""
+    """The score of a part's preference for a placement; IDEAL when the part has no live pods."""
     level = part.preferred
     assert level is not None
     live = space.running_mask(part)
@@ -105,7 +105,7 @@ def best_placement(search: Search, mask: int) -> RankedPlacement | None:
 
 
 def _any_placement(search: Search, mask: int, steps: int) -> RankedPlacement | None:
-    """The wishes took the whole budget before anything was found: leave them aside."""
+    """Search without preferences, because they used up the budget before any placement was found."""
     search.budget.left = steps
     solution = search.solve(mask, {})
     return RankedPlacement(solution, {}) if solution is not None else None
@@ -120,7 +120,7 @@ def _domain_bound(preference: Part, got: PreferenceScore) -> DomainBound:
 
 
 def _better_level(search: Search, mask: int, preference: Part, found: RankedPlacement | None) -> RankedPlacement | None:
-    """Try the levels from the wished one up to the required one, as long as they are better than what is there."""
+    """Try the levels from the preferred one up to the required one, as long as they improve on the placement found."""
     assert preference.preferred is not None
     floor = min(preference.required.depth, preference.preferred.depth) if preference.required else 0
     for domain_bound in [DomainBound(depth) for depth in range(preference.preferred.depth, max(floor, 1) - 1, -1)] + (
@@ -154,7 +154,7 @@ def _meets(got: PreferenceScore, preference: Part, domain_bound: DomainBound) ->
 
 
 def _better_spread(search: Search, mask: int, preference: Part, found: RankedPlacement) -> None:
-    """Fewer domains, then nearer ones, until neither can be had."""
+    """Fewer domains, then closer ones, until neither can be improved."""
     got = found.preference_scores[preference.index]
     if got.short == 0:
         return
@@ -172,7 +172,7 @@ def _better_spread(search: Search, mask: int, preference: Part, found: RankedPla
 
 
 def _improves(search: Search, mask: int, preference: Part, found: RankedPlacement, domain_bound: DomainBound) -> bool:
-    """Look for a placement within a tighter bound and take it."""
+    """Search for a placement within a tighter bound, and adopt it if there is one."""
     solution = search.solve(mask, {**found.domain_bounds, preference.index: domain_bound})
     if solution is None:
         return False
@@ -182,7 +182,7 @@ def _improves(search: Search, mask: int, preference: Part, found: RankedPlacemen
 
 
 def fewest_domains(search: Search, preference: Part, mask: int, got: PreferenceScore) -> int:
-    """At least so many wished-level domains does a part need inside one domain of the level reached, by counting."""
+    """A lower bound, by count, on the preferred-level domains needed inside one domain of the level reached."""
     assert preference.preferred is not None
     domain_bound = DomainBound(preference.preferred.depth - got.short)
     scopes = [
@@ -214,12 +214,12 @@ def _fewest_inside(search: Search, preference: Part, scope: int) -> int:
 
 
 def least_distance(search: Search, preference: Part, mask: int, got: PreferenceScore) -> int:
-    """A lower bound on the sum of distances of so many domains: at every level as many pairs together as possible."""
+    """A lower bound on the distance of so many domains: at every level as many pairs as possible are together."""
     level = preference.preferred
     assert level is not None
     pairs = got.domains * (got.domains - 1) // 2
     reached = level.depth - got.short
-    bound = pairs  # two different domains never share the wished level itself
+    bound = pairs  # two different domains never share the preferred level itself
     domain_masks = search.candidates.useful_domain_masks(preference, mask, search.space.running_mask(preference))
     for depth in range(1, level.depth):
         if depth <= reached:

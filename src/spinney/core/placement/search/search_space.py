@@ -1,6 +1,6 @@
-"""The nodes under consideration as small integers and bit masks: what is free, who may use what, which domain is where.
+"""The nodes of one decision as small integers and bit masks: free amounts, usable nodes per pod type, domains.
 
-A board is made for one decision and thrown away. It never changes the inventory.
+A search space is created for one decision and then discarded. It never changes the inventory.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spinney.core.placement.search.numa_sharing import SharedNode, find_shared_n
 UNBOUNDED = 1 << 31
 
 Solution = dict[int, dict[int, int]]
-"""For every pod set (by index of its part) how many of its pods go to which node of the board."""
+"""For every pod set (by index of its part): number of pods per node of the search space."""
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The positions of the ones, low to high."""
+    """The positions of the set bits, low to high."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -29,7 +29,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 class DomainMask(NamedTuple):
-    """A domain on the board, or a node outside a level standing for itself; `path` ends in the node then."""
+    """A domain in the search space, or a node outside a level, whose `path` then ends in the node."""
 
     mask: int
     path: tuple[object, ...]
@@ -38,18 +38,18 @@ class DomainMask(NamedTuple):
 
 @dataclass(slots=True)
 class PodType:
-    """Pods that are alike: what one of them takes, and where it may go."""
+    """Interchangeable pods: what one of them requests, and which nodes it may use."""
 
     request: tuple[tuple[int, int], ...]  # (resource, amount), amounts above zero only
     usable: int
     ports: frozenset[int]
     values: tuple[dict[int, object], ...]  # per anti-affinity key: node -> label value
     shared: bool  # some of these values are carried by several usable nodes
-    node_preference: dict[int, tuple[int, ...]] | None  # how much the pods like a node, where they care
+    node_preference: dict[int, tuple[int, ...]] | None  # node scores of the pods' soft constraints, where they differ
 
 
 class SearchSpace:
-    """Free amounts of some nodes for one gang, in a fixed order of nodes (by name); zones of divided nodes are nodes.
+    """Free amounts of some nodes for one gang, nodes in a fixed order (by name); NUMA zones of divided nodes are nodes.
 
     `shared_nodes` are the divided nodes that the gang could use up; with `lasting`, all of them.
     """
@@ -80,14 +80,14 @@ class SearchSpace:
         self._domain_masks: dict[tuple[str, int], list[DomainMask]] = {}
 
     def domain_masks(self, topology: str, depth: int) -> list[DomainMask]:
-        """The domains of a level that have nodes on the board, by path."""
+        """The domains of a level that have nodes in the search space, by path."""
         key = (topology, depth)
         if key not in self._domain_masks:
             self._domain_masks[key] = self._find_domain_masks(topology, depth)
         return self._domain_masks[key]
 
     def outside_nodes(self, topology: str, depth: int) -> list[DomainMask]:
-        """The nodes that do not take part in a level, each hanging below the levels it does carry."""
+        """The nodes that are in no domain of a level, each below the deepest broader domain it belongs to."""
         tree = self.inventory.trees[topology]
         inside = 0
         for domain_mask in self.domain_masks(topology, depth):
@@ -108,7 +108,7 @@ class SearchSpace:
         return list(found.values())
 
     def capacity(self, kind: int, node: int) -> int:
-        """How many pods of a type fit on a node now, their own ports and neighbours considered."""
+        """How many pods of a type fit on a node now, given host ports and anti-affinity among themselves."""
         asked = self.types[kind]
         free = self.free[node]
         fits = UNBOUNDED
@@ -125,7 +125,7 @@ class SearchSpace:
         return fits
 
     def usable_at_once(self, kind: int, caps: Mapping[int, int]) -> Mapping[int, int]:
-        """Capacities for pods of a type, cut down to what zones of one node can give together."""
+        """Capacities for pods of a type, reduced to what the zones of one node can provide together."""
         asked = self.types[kind]
         return trimmed(self.shared_nodes, asked.request, asked.ports, caps) if self.shared_nodes else caps
 
@@ -143,7 +143,7 @@ class SearchSpace:
             self.ports[node] -= asked.ports
 
     def use(self, node: int, request: Sequence[tuple[int, int]], count: int) -> None:
-        """Take amounts from a node, and from whatever shares them."""
+        """Subtract amounts from a node, and from the zones and nodes that share them."""
         shared_node = self._shared_node_of.get(node)
         if shared_node is not None:
             shared_node.take(self.free, node, request, count)
@@ -153,20 +153,20 @@ class SearchSpace:
             free[resource] -= amount * count
 
     def span(self, mask: int) -> int:
-        """The mask with all zones that share a node with it."""
+        """The mask extended by all zones that share a node with it."""
         for shared_node in self.shared_nodes:
             if shared_node.mask & mask:
                 mask |= shared_node.mask
         return mask
 
     def put(self, solution: Solution, sign: int = 1) -> None:
-        """Take (or with -1 give back) everything a solution places."""
+        """Take (or with -1 give back) the capacity of all pods in a solution."""
         for leaf, where in solution.items():
             for node, count in where.items():
                 self.take(self.type_of[leaf], node, sign * count)
 
     def add_running(self, solution: Solution) -> None:
-        """From now on what a solution places is there: room taken, members running."""
+        """Make a solution permanent: its capacity is taken and its pods count as running members."""
         self.put(solution)
         for leaf, where in solution.items():
             asked = self.types[self.type_of[leaf]]
@@ -178,7 +178,7 @@ class SearchSpace:
                             asked.usable &= ~(1 << other)
 
     def _ports(self) -> list[set[int]]:
-        """Ports in use by node; zones of one node have the same ones, and the same set."""
+        """Host ports in use by node; the zones of one node share one set."""
         if not self.inventory.divided:
             return [set(self.inventory.ports(slot, self.waiting)) for slot in self.slots]
         by_home: dict[int, set[int]] = {}
@@ -256,7 +256,7 @@ class SearchSpace:
         return found
 
     def room(self, mask: int) -> tuple[int, ...]:
-        """Idle amounts that best fit looks at, in its order, on nodes of the mask that some pod may use."""
+        """Idle amounts in the order of best fit, on the nodes of the mask that some pod may use."""
         sums = [0] * len(self.wanted)
         for node in bits(mask & self.useful):
             free = self.free[node]

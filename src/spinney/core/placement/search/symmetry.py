@@ -1,7 +1,8 @@
-"""What looks alike: domains that differ only in their names get equal numbers, so that one of them is tried.
+"""Symmetry classes: domains that differ only in their names get equal numbers, so that only one of them is tried.
 
-Two domains are alike when a renaming of nodes and domains turns one into the other: free amounts, usable types, ports,
-running members and the structure below are the same. Only the first move may use it freely: what is placed tells apart.
+Two domains are equivalent when a renaming of nodes and domains turns one into the other: free amounts, usable types,
+ports, running members and the structure below are the same. Only the first assignment may use this freely, because
+placed pods break the symmetry.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from spinney.core.placement.search.search_space import DomainMask, SearchSpace, 
 
 
 class Symmetry:
-    """Signatures of domains of a search space.
+    """Signatures of the domains of a search space.
 
-    `is_applicable` is False where no two domains are alike: every mask is its own then.
+    `is_applicable` is False where no two domains can be treated as equivalent; every mask is then its own class.
     """
 
     def __init__(self, space: SearchSpace) -> None:
@@ -25,20 +26,20 @@ class Symmetry:
         self._interned: dict[object, int] = {}
 
     def of_domain(self, topology: str, depth: int, mask: int) -> int:
-        """A mask that is no whole domain is only like itself."""
+        """The class of a mask; a mask that is not a whole domain is equivalent only to itself."""
         if depth == 0 or not self.is_applicable:
             return -mask
         return self._level_signatures(topology, depth).get(mask, -mask)
 
     def are_twins(self, one: DomainMask, other: DomainMask, level: Level) -> bool:
-        """Equal domains under the same parent: leaving one out means leaving the other out as well."""
+        """Equivalent domains with the same parent: if one is left out, the other can be left out as well."""
         if one.path[:-1] != other.path[:-1]:
             return False
         first, second = (self.of_domain(level.topology, level.depth, domain_mask.mask) for domain_mask in (one, other))
         return first == second
 
     def of_union(self, level: Level, union: int) -> object:
-        """Equal for unions that a renaming of equal domains turns into each other."""
+        """Equal for unions that a renaming of equivalent domains turns into each other."""
         looks: dict[int, object] = {}
         for domain_mask in self.space.domain_masks(level.topology, level.depth):
             if domain_mask.mask & union:
@@ -59,7 +60,7 @@ class Symmetry:
         return tuple(sorted(looks.values(), key=repr))
 
     def _level_signatures(self, topology: str, depth: int) -> dict[int, int]:
-        """Equal numbers for domains that look the same: free amounts, usable types, ports and the structure below."""
+        """Equal numbers for equivalent domains: free amounts, usable types, ports and the structure below."""
         key = (topology, depth)
         if key in self._levels:
             return self._levels[key]

@@ -1,1 +1,1 @@
-"""Pod affinity and anti-affinity between gangs and the pods that run."""
+"""Pod affinity and anti-affinity between a gang and running pods."""

@@ -1,7 +1,7 @@
-"""A gang among the pods that are there: what they and the gang's own pods ask of each other, as it stands now.
+"""Resolves the pod affinity of a gang against the pods that run now, in both directions.
 
-Pods of other gangs, of none, and members that run narrow the nodes a pod set may use. Between pods that are placed
-together little can be said to the engine: what can not be becomes a sentence (K8). Never decides anything itself.
+Pods of other gangs, of none, and running members restrict the nodes that a pod set may use. Between pods that are
+placed together the engine can express little: what it cannot becomes a sentence (K8). Decides nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_MATCHING_POD = "affinity.podAffinity can not be honoured now: no pod that it 
 
 @dataclass(frozen=True, slots=True)
 class AffinityContext:
-    """What a gang is placed among. `pod`: by namespace and name."""
+    """The surroundings of a gang. `pod`: finds a pod by namespace and name."""
 
     affinity_index: AffinityIndex
     inventory: Inventory
@@ -34,21 +34,21 @@ class AffinityContext:
     pod: Callable[[Key], Pod | None]
 
     def domains(self, nodes: Iterable[str], key: str) -> tuple[str, ...]:
-        """The values that a label has on nodes, sorted."""
+        """The values of a label on these nodes, sorted."""
         slots = [slot for slot in map(self.inventory.find, nodes) if slot is not None]
         values = {self.inventory.node(slot).labels.get(key) for slot in slots}
         return tuple(sorted([value for value in values if value is not None]))
 
 
 def with_affinity(reading: ParsedGang, around: AffinityContext) -> ParsedGang:
-    """The reading as it is to be decided now."""
+    """The gang as it is to be decided now."""
     if not reading.affinity_terms and not around.affinity_index.repel:
         return reading
     return _AffinityResolution(reading, around).read()
 
 
 class _AffinityResolution:
-    """One gang. `_changed`: parts that are otherwise now, by path."""
+    """Resolves one gang. `_changed`: the changed parts, by path."""
 
     def __init__(self, reading: ParsedGang, around: AffinityContext) -> None:
         self._reading = reading
@@ -74,10 +74,10 @@ class _AffinityResolution:
         assert isinstance(root, Group)
         return replace(self._reading, gang=msgspec.structs.replace(gang, root=root))
 
-    # Pods that are there
+    # Running pods
 
     def _anti_affinity_terms(self, path: str, affinity_terms: AffinityTerms) -> Iterator[Term]:
-        """Where somebody is from whom these pods keep away, or who keeps away from them."""
+        """Excludes domains of pods that these repel, or that repel these."""
         around, found = self._around, dict[str, set[str]]()
         for term in affinity_terms.apart:
             nodes = around.affinity_index.nodes(AffinityQuery((term.pod_selector,), term.token))
@@ -91,7 +91,7 @@ class _AffinityResolution:
                 yield Term(key, "NotIn", tuple(sorted(values)))
 
     def _affinity_terms(self, path: str, affinity_terms: AffinityTerms) -> list[Term]:
-        """Where those are whom these pods have to be near to; the first of their own kind may go anywhere."""
+        """Requires the domains of pods that these have affinity to; the first of their own kind may go anywhere."""
         if not affinity_terms.near:
             return []
         query = AffinityQuery(tuple([term.pod_selector for term in affinity_terms.near]), near=True)
@@ -102,7 +102,7 @@ class _AffinityResolution:
             return [Term(term.key, "Exists") for term in affinity_terms.near]
         self._around.affinity_index.want(query)
         if not nodes:
-            self._complain(path, NO_MATCHING_POD)
+            self._set_unsupported(path, NO_MATCHING_POD)
             return []
         return [Term(term.key, "In", self._around.domains(nodes, term.key)) for term in affinity_terms.near]
 
@@ -114,22 +114,22 @@ class _AffinityResolution:
                 if other == path or term.token in self._pod_set(other).host_ports:
                     continue
                 if any(term.pod_selector.selects(pod.metadata.namespace, pod.metadata.labels) for pod in pods):
-                    self._complain(
+                    self._set_unsupported(
                         path,
                         f"affinity.podAntiAffinity by {term.key} can not be honoured: it selects pods of {other}, "
                         "which are placed at the same time",
                     )
 
     def _colocate(self, path: str, term: AffinityTerm) -> None:
-        """Nobody is there yet: whoever comes together stays together."""
-        paths = sorted(each for each in self._reading.waiting if term in self._bonds(each).near)
+        """No matching pod runs yet: pods that are placed together are kept together."""
+        paths = sorted(each for each in self._reading.waiting if term in self._terms_of(each).near)
         pods = sum(len(self._reading.waiting[each]) for each in paths)
         scope = path if len(paths) == 1 else _above(paths)
         if pods == 1 or self._is_colocated(scope, term.key):
             return
         topology = self._topology_for(scope, paths, term.key)
         if topology is None:
-            self._complain(
+            self._set_unsupported(
                 path,
                 f"affinity.podAffinity by {term.key} can not be honoured: {pods} pods that are placed at the same time "
                 "are kept together only by a level of their topology",
@@ -142,7 +142,7 @@ class _AffinityResolution:
         )
 
     def _is_colocated(self, scope: str, key: str) -> bool:
-        """Whether it is asked for already, here or above, that all of them are in one domain."""
+        """Whether a constraint here or above already requires all of them in one domain."""
         above = [scope[:end] for end in range(len(scope)) if scope[end] == "/"]
         for path in ("", *above, scope):
             topology = self._around.topologies.get(self._parts[path][1] or "")
@@ -153,7 +153,7 @@ class _AffinityResolution:
         return False
 
     def _topology_for(self, scope: str, paths: list[str], key: str) -> Topology | None:
-        """One with that level, if all below the scope can be asked for it."""
+        """A topology with that level, if it can be required of everything below the scope."""
         leaves = [path for path, (part, _) in self._parts.items() if isinstance(part, PodSet) and _is_in(path, scope)]
         if sorted(leaves) != paths:
             return None
@@ -169,7 +169,7 @@ class _AffinityResolution:
 
     # Parts
 
-    def _bonds(self, path: str) -> AffinityTerms:
+    def _terms_of(self, path: str) -> AffinityTerms:
         return self._reading.affinity_terms.get(path, NO_TERMS)
 
     def _part(self, path: str) -> Part:
@@ -186,14 +186,14 @@ class _AffinityResolution:
             wanted = msgspec.structs.replace(pods.filter, company=tuple(terms))
             self._changed[path] = msgspec.structs.replace(pods, filter=wanted)
 
-    def _complain(self, path: str, problem: str) -> None:
+    def _set_unsupported(self, path: str, problem: str) -> None:
         pods = self._pod_set(path)
         if not pods.unsupported:
             self._changed[path] = msgspec.structs.replace(pods, unsupported=problem)
 
 
 def _walk(part: Part, path: str, inherited: str | None) -> Iterator[tuple[str, tuple[Part, str | None]]]:
-    """All parts with the topology that counts for them, by path."""
+    """All parts with their effective topology, by path."""
     topology = part.topology if part.topology is not None else inherited
     yield path, (part, topology)
     if isinstance(part, Group):
@@ -217,7 +217,7 @@ def _rebuilt(part: Part, path: str, changed: Mapping[str, Part]) -> Part:
 
 
 def _above(paths: list[str]) -> str:
-    """The narrowest part that has all of them."""
+    """The deepest part that contains all of them."""
     shared = []
     for names in zip(*[path.split("/")[:-1] for path in paths], strict=False):
         if len(set(names)) > 1:

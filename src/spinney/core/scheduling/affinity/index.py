@@ -1,7 +1,6 @@
-"""Pods that hold room, by what others say about them: on which nodes they are, and whom they keep off.
+"""Index of pods that hold capacity by the affinity terms of other pods: their nodes, and the pods that they repel.
 
-Counts from the first time that somebody is asked for, and is kept up to date from then on. Never judges a node: it only
-knows their names.
+A query is counted when it is first asked, and kept up to date from then on. Nodes are known by name only.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ T = TypeVar("T", "AffinityQuery", AffinityTerm)
 
 
 class PlacedPod(msgspec.Struct, frozen=True):
-    """A pod that holds room on a node. `leaving`: not for long."""
+    """A pod that holds capacity on a node. `leaving`: it is terminating or a victim."""
 
     pod: Pod
     node: str
@@ -31,9 +30,10 @@ class PlacedPod(msgspec.Struct, frozen=True):
 
 
 class AffinityQuery(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods that all of the choices select. `near`: who is leaving is nobody to be near to.
+    """Pods that all of the selectors match. `near`: terminating pods do not count.
 
-    `token`: whoever has that number among the host ports is left out, for nobody else gets onto that host anyway.
+    `token`: pods with that number among their host ports are left out, since the port check keeps others off their
+    host.
     """
 
     pod_selectors: tuple[PodSelector, ...]
@@ -48,12 +48,12 @@ class AffinityQuery(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def pod_selector(self) -> PodSelector:
-        """One without which nobody is seen."""
+        """One that every matching pod meets."""
         return self.pod_selectors[0]
 
 
 class _NodeCounts(Generic[T]):
-    """Counts per node for each of some things, found by the labels of the pods that they are about."""
+    """Counts per node for each term or query, found by the labels of the pods that they select."""
 
     def __init__(self) -> None:
         self.counts: dict[T, Counter[str]] = {}
@@ -74,14 +74,14 @@ class _NodeCounts(Generic[T]):
             del self._by_handle[thing.pod_selector.handle]
 
     def about(self, pod: Pod) -> Iterator[T]:
-        """Those that may be about a pod."""
+        """Those that may select a pod."""
         yield from self._by_handle.get(None, ())
         for pair in pod.metadata.labels.items():
             yield from self._by_handle.get(pair, ())
 
 
 class AffinityIndex:
-    """`everybody` answers with all who hold room now, whenever somebody is asked for the first time."""
+    """`everybody` lists all pods that hold capacity; it is called when a query is asked for the first time."""
 
     def __init__(self, everybody: Callable[[], Iterable[PlacedPod]]) -> None:
         self._everybody = everybody
@@ -89,7 +89,7 @@ class AffinityIndex:
 
     @property
     def matter(self) -> bool:
-        """Whether anybody was asked for, or keeps others off."""
+        """Whether there are any queries, or pods that repel others."""
         return bool(self._watched or self._repelling)
 
     @property
@@ -97,24 +97,24 @@ class AffinityIndex:
         return bool(self._repelling)
 
     def enter(self, one: PlacedPod) -> bool:
-        """Somebody holds room; whether that is somebody whom others want to be near to."""
+        """A pod holds capacity now; whether other pods were waiting for a pod like it."""
         self._count(one, 1)
         found = [query for query in self._watched.about(one.pod) if query in self._wanted and query.sees(one)]
         self._wanted.difference_update(found)
         return bool(found)
 
     def leave(self, one: PlacedPod) -> None:
-        """Somebody who has entered, just so, holds it no more."""
+        """A pod that was entered with these values does not hold capacity any more."""
         self._count(one, -1)
 
     def clear(self) -> None:
-        """Nobody has entered, and nobody was asked for."""
+        """Forget all pods and queries."""
         self._watched: _NodeCounts[AffinityQuery] = _NodeCounts()
         self._repelling: _NodeCounts[AffinityTerm] = _NodeCounts()
         self._wanted: set[AffinityQuery] = set()
 
     def nodes(self, query: AffinityQuery) -> Counter[str]:
-        """How many there are on which nodes. Read only."""
+        """The number of matching pods by node. Read only."""
         known = self._watched.counts.get(query)
         if known is not None:
             return known
@@ -125,11 +125,11 @@ class AffinityIndex:
         return found
 
     def want(self, query: AffinityQuery) -> None:
-        """Somebody waits for one more of these; they have been asked for."""
+        """A pod waits for one more match of this query, which was asked before."""
         self._wanted.add(query)
 
     def repelling(self, pod: Pod, ports: frozenset[int]) -> Iterator[tuple[str, Counter[str]]]:
-        """Labels and nodes: where one of these nodes is, by that label, the pod must not be."""
+        """Labels and nodes: the pod must not be in the domain, by that label, of any of these nodes."""
         about: Mapping[str, str] = pod.metadata.labels
         for term in self._repelling.about(pod):
             if term.token not in ports and term.pod_selector.selects(pod.metadata.namespace, about):

@@ -1,7 +1,7 @@
-"""What a pod says about other pods: near whom it has to be, and from whom it keeps away.
+"""The pod affinity and anti-affinity terms of a pod.
 
-Reads required terms only: a wish is left out. Never looks at a cluster, and never drops a term in silence (K8): what
-can not be read is a complaint.
+Reads required terms only; preferred ones are ignored. Never looks at a cluster, and never drops a term silently (K8):
+one that cannot be read becomes a problem.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from spinney.api.values.selectors import Operator, Requirement
 
 FIRST_TOKEN = 2**16
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""The label that every namespace has; of no other one is anything known here."""
+"""The label that every namespace has; other labels of namespaces are not known here."""
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodSelector(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods of some namespaces with some labels. A namespace is named, or meets all of `within`; None: nobody does."""
+    """Pods with these labels in these namespaces: listed by name, or meeting all of `within` (None: no others)."""
 
     namespaces: frozenset[str]
     labels: tuple[Requirement, ...]
@@ -40,7 +40,7 @@ class PodSelector(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def handle(self) -> tuple[str, str] | None:
-        """A label without which nobody is selected; None: there is no such single one."""
+        """A label that every selected pod has; None: there is no single one."""
         for one in self.labels:
             if one.operator is Operator.IN and len(one.values) == 1:
                 return one.key, next(iter(one.values))
@@ -48,7 +48,7 @@ class PodSelector(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods, and the label of nodes by which being near them is meant. `own`: the pod itself is one of them."""
+    """A pod selector and the topology key that defines nearness. `own`: it selects the pod itself."""
 
     key: str
     pod_selector: PodSelector
@@ -56,7 +56,7 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def token(self) -> int:
-        """The same number, beyond all ports, for all who keep apart from each other on hosts; 0: this is not so."""
+        """A number above all ports, the same for all pods that repel each other by host; 0: no such term."""
         if not self.own or self.key != HOSTNAME:
             return 0
         pod_selector = self.pod_selector
@@ -65,7 +65,7 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True):
-    """All that a pod says: it has to be near those of `near`, and those of `apart` must not be near."""
+    """The terms of a pod: affinity to the pods of `near`, anti-affinity to those of `apart`."""
 
     near: tuple[AffinityTerm, ...] = ()
     apart: tuple[AffinityTerm, ...] = ()
@@ -93,12 +93,12 @@ def read_affinity(pod: Pod) -> AffinityTerms:
 
 
 def affinity_labels(pod: Pod) -> list[str | None]:
-    """The labels of a pod that its own bonds depend on."""
+    """The labels of a pod that its own terms depend on."""
     return [pod.metadata.labels.get(key) for term in _terms(pod) for key in _keys(term)]
 
 
 def has_terms(pod: Pod) -> bool:
-    """Whether it says anything about other pods that has to hold."""
+    """Whether it has required terms about other pods."""
     return pod.spec.affinity is not None and any(True for _ in _terms(pod))
 
 
@@ -148,7 +148,7 @@ def _affinity_term(pod: Pod, term: PodAffinityTerm) -> AffinityTerm:
 
 
 def _within(term: PodAffinityTerm) -> tuple[Requirement, ...] | None:
-    """Of namespaces whose labels are not known any may be meant."""
+    """A selector of namespaces by labels that are not known here may mean any namespace."""
     if term.namespace_selector is None:
         return None
     found = to_selector(term.namespace_selector).requirements

@@ -1,6 +1,6 @@
-"""Seats of a plan that was found, judged by what holds now: who may be on which node, and what belongs together.
+"""Reviews the assignments of a recorded plan against the current state: allowed nodes, and required domains.
 
-Says what is wrong and decides nothing. Room is not looked at: it is reserved and counted elsewhere.
+Reports what is wrong and decides nothing. Free capacity is not checked: that is done when it is reserved.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from spinney.core.scheduling.plan import Assignment
 
 Domain = tuple[str, ...]
 _Part = tuple[str, str | None, str | None]
-"""The beginning of the paths below it, its topology, and the level that it may not leave."""
+"""A part of the gang: path prefix of what is below it, topology, and required level."""
 _Claim = tuple[str, str, str]
-"""What only one pod can have: ("", node, host port), or (path of a pod set, label of nodes, value)."""
+"""What only one pod can have: ("", node, host port), or (path of a pod set, node label, value)."""
 
 
 def misplaced(
@@ -29,9 +29,9 @@ def misplaced(
     inventory: Inventory,
     base: Gang | None = None,
 ) -> dict[str, str]:
-    """Why seats can not be taken, by uid. `members`: pod sets of pods; `filters`: where they may go, both by uid.
+    """Why assignments are not valid, by uid. `members`: pod set of each pod; `filters`: its node filter; both by uid.
 
-    `base`: the gang that it is tied to. Domains are asked for where it is known what part of the gang a pod is.
+    `base`: the gang that it is tied to. Domains are checked for pods whose part of the gang is known.
     """
     reasons = {seat.uid: _excluded(filters.get(seat.uid, ANY_NODE), seat, inventory) for seat in assignments}
     found = {seat.uid: f"node {seat.node}: {reasons[seat.uid]}" for seat in assignments if reasons[seat.uid]}
@@ -49,9 +49,9 @@ def crowded(
     inventory: Inventory,
     leaving: Container[str] = (),
 ) -> dict[str, str]:
-    """Seats, by uid, of pods that may not be where another one of them, or a pod that does not leave, is (K8).
+    """Assignments, by uid, that conflict with each other or with a pod that is not a victim (ports, anti-affinity; K8).
 
-    Of two seats the first in order stays. `members`: paths of pod sets by uid; `sets`: pod sets by path.
+    Of two that conflict the first one stays. `members`: paths of pod sets by uid; `sets`: pod sets by path.
     """
     own = {seat.uid for seat in assignments}
     placed = [seat for seat in assignments if members.get(seat.uid) in sets and inventory.find(seat.node) is not None]
@@ -71,7 +71,7 @@ def crowded(
 
 
 def _claims(path: str, pods: PodSet, seat: Assignment, inventory: Inventory) -> set[_Claim]:
-    """Ports of the host, and domains that no other pod of the set may be in."""
+    """Host ports, and domains that no other pod of the set may be in."""
     labels = inventory.node(inventory.slot(seat.node)).labels
     domains = {(path, key, labels[key]) for key in pods.anti_affinity if key in labels}
     return domains | {("", seat.node, str(port)) for port in pods.host_ports}
@@ -102,7 +102,7 @@ def _is_in(path: str, part: _Part) -> bool:
 
 
 def _outside(part: _Part, gang: Gang, assignments: Sequence[Assignment], inventory: Inventory) -> dict[str, str]:
-    """Seats outside the domain of members that run; where none runs, all of them if they are in several."""
+    """Assignments outside the domain of the running members; if none runs, all of them if they span several domains."""
     _, topology, level = part
     theirs = {_domain(inventory, topology, level, one.node, one.zone) for one in gang.running if _is_in(one.pods, part)}
     mine = {seat.uid: _domain(inventory, topology, level, seat.node, seat.zone) for seat in assignments}

@@ -1,7 +1,7 @@
-"""Disruption budgets: who may not be evicted now, counted before anybody is.
+"""Disruption budgets: the pods that may not be evicted now, determined before any eviction.
 
-Never more generous than the server, which checks once more. A pod that nothing protects, or that has not started yet,
-may go.
+Never allows more than the API server, which checks again. A pod that no budget covers, or that has not started yet, may
+be evicted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ALWAYS = "AlwaysAllow"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`allowed`: so many pods may go now. `spares_unhealthy`: pods that are not ready do not count."""
+    """`allowed`: the number of pods that may be evicted now. `spares_unhealthy`: unready pods do not count."""
 
     key: Key
     selector: Selector
@@ -29,12 +29,12 @@ class Budget:
     spares_unhealthy: bool
 
     def governs(self, pod: Pod) -> bool:
-        """Whether the eviction of the pod is one of those that are counted."""
+        """Whether the eviction of the pod counts against the budget."""
         return self.selector.matches(pod.metadata.labels) and not (self.spares_unhealthy and not _is_ready(pod))
 
 
 def read_budget(found: PodDisruptionBudget) -> Budget:
-    """One whose status is behind its spec allows nothing."""
+    """A budget whose status is behind its spec allows nothing."""
     status = found.status
     is_current = status.observed_generation >= found.metadata.generation
     always = found.spec.unhealthy_pod_eviction_policy == _ALWAYS
@@ -47,7 +47,7 @@ def read_budget(found: PodDisruptionBudget) -> Budget:
 
 
 class Budgets:
-    """All budgets as they are now. `drawn`: pods whose eviction is decided and not seen yet."""
+    """All budgets as they are now. `drawn`: pods whose eviction is decided but not visible in a status yet."""
 
     def __init__(self, found: Iterable[PodDisruptionBudget], drawn: Iterable[Pod] = ()) -> None:
         self._by_namespace: dict[str, list[Budget]] = {}
@@ -59,7 +59,7 @@ class Budgets:
         return bool(self._by_namespace)
 
     def protected(self, pods: Sequence[Pod]) -> frozenset[str]:
-        """Uids of those among the pods of a gang who must stay when the others go, the first ones first."""
+        """Uids of the pods of a gang that must stay when its others are evicted; budgets are used up in order."""
         if not self._by_namespace:
             return frozenset()
         spent = Counter(self._drawn)
@@ -73,7 +73,7 @@ class Budgets:
         return frozenset(kept)
 
     def guards(self, pod: Pod) -> bool:
-        """Whether the server will ask a budget."""
+        """Whether the API server will check a budget for the pod."""
         return bool(self._of(pod))
 
     def _counted(self, pods: Iterable[Pod]) -> Counter[Key]:

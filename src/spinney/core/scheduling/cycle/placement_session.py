@@ -1,7 +1,7 @@
-"""The one engine over the cluster's inventory: each question is a trial, and nothing of it stays but the answer.
+"""The session over the placement engine: each question is a trial that leaves nothing behind but its answer.
 
-`placed_gangs` are the members that the caches show on their nodes. A gang of which nothing runs ties nobody; where some
-of it runs, those of its members that have been given a node count as well (G12).
+`placed_gangs` holds the members that the caches show on their nodes. A gang without running members ties no other gang;
+where some run, its members with an assignment count as well (G12).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Places = Sequence[tuple[str, int]]
 
 
 class PlacementSession:
-    """Asks the engine. A gang like one that was refused is refused at once until there may be more room."""
+    """Asks the engine. A gang that equals a refused one is refused from memory until capacity may have been freed."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class PlacementSession:
         budget: int,
         reserved: Callable[[str], Iterable[str]] = lambda name: (),
     ) -> None:
-        """`reserved`: uids of the pods of a gang, by its name, that have been given a node."""
+        """`reserved`: uids of the pods of a gang, by its name, that have an assignment."""
         self._cluster = cluster
         self._reserved = reserved
         self._minimum = Options(strategy=strategy, budget=budget, extras="weigh")
@@ -46,11 +46,11 @@ class PlacementSession:
         self._futile: set[tuple[Group, int, str, int]] = set()
         self._improved = -1
         self._gangs: dict[str, Gang] = {}
-        self._preemptible: Counter[int] = Counter()  # gangs that stand and may be preempted, by priority
+        self._preemptible: Counter[int] = Counter()  # number of running preemptible gangs, by priority
 
     @property
     def options(self) -> Options:
-        """What minimums are asked with."""
+        """The options for placing minimums."""
         return self._minimum
 
     @property
@@ -58,7 +58,7 @@ class PlacementSession:
         return self._engine
 
     def renew(self) -> bool:
-        """Begin anew where inventory or topologies are new ones; then nobody stands anywhere yet."""
+        """Start anew if the inventory or the topologies were replaced; the placed gangs have to be added again."""
         self._cluster.settle()
         if self._generation == self._cluster.generation:
             return False
@@ -75,7 +75,7 @@ class PlacementSession:
         return self._generation == self._cluster.generation and not self._cluster.is_outgrown
 
     def put_gang(self, gang: Gang) -> None:
-        """Where the members of a gang are, for itself and for those tied to it."""
+        """Set where the members of a gang run, for itself and for gangs tied to it."""
         self.forget(gang.name)
         self._gangs[gang.name] = gang
         if gang.preemptible and gang.running:
@@ -90,35 +90,35 @@ class PlacementSession:
         gang = self._gangs.pop(name, None)
         if gang is not None and gang.preemptible and gang.running:
             self._preemptible[gang.priority] -= 1
-            self._preemptible += Counter()  # only what is there
+            self._preemptible += Counter()  # drops zero counts
 
     def has_lower_priority(self, gang: Gang) -> bool:
-        """Whether somebody less important stands anywhere."""
+        """Whether any running preemptible gang has a lower priority."""
         return bool(self._preemptible) and min(self._preemptible) < gang.priority
 
     def preemptible(self) -> list[Gang]:
-        """Gangs that stand and may be disturbed."""
+        """Running gangs that may be disturbed."""
         return [each for each in self._gangs.values() if each.preemptible and each.running]
 
     def places(self, name: str) -> Places:
-        """Where the members of a gang are."""
+        """Where the members of a gang run."""
         return self._engine.placed_gangs[name].live
 
     def is_beside_its_base(self, gang: Gang, seats: Iterable[tuple[str, str]]) -> bool:
-        """Whether places (node and zone) of a gang are where members of the gang are that it is tied to."""
+        """Whether assignments (node and zone) are in the domain of the gang that this one is tied to."""
         inventory = self._cluster.inventory
         slots = [inventory.seat(node, zone) for node, zone in seats if inventory.find(node) is not None]
         return is_beside(gang, inventory, self._engine.placed_gangs, slots)
 
     def known_refusal(self, gang: Gang, limits: Consolidate | None) -> Decision | None:
-        """What a gang like this one, which might have disturbed others within the same limits, was told last."""
+        """The remembered refusal of an equal gang that could disturb others within the same limits."""
         self._drop_outdated()
         known = self._refusals.get((gang.root, gang.priority, limits)) if _is_template(gang) else None
         return msgspec.structs.replace(known, name=gang.name) if known is not None else None
 
     @contextmanager
     def fixed_members(self, fixed: Mapping[str, Places]) -> Iterator[None]:
-        """Members that nobody may disturb meanwhile, by gang."""
+        """Members, by gang, that may not be disturbed inside the block."""
         placed_gangs = self._engine.placed_gangs
         for name, places in fixed.items():
             placed_gangs[name].moved = list(places)
@@ -129,16 +129,16 @@ class PlacementSession:
                 placed_gangs[name].moved = []
 
     def running_gangs(self, names: Iterable[str], fixed: Mapping[str, Places]) -> list[RunningGang]:
-        """Gangs that stand, with what they could lose; members that are `fixed`, by gang, stay."""
+        """Running gangs with what they could lose; `fixed` members, by gang, stay."""
         with self.fixed_members(fixed):
             return running_gangs(self._cluster.inventory, [self._engine.placed_gangs[name] for name in names])
 
     def disturbing(
         self, gang: Gang, options: Options, fixed: Mapping[str, Places], gone: Sequence[Victim] = ()
     ) -> Decision:
-        """Where the minimum goes, if need be in the room of others; members that are `fixed`, by gang, stay.
+        """Place the minimum, with victims or moves if need be; `fixed` members, by gang, stay.
 
-        `gone`: those have to leave in any case.
+        `gone`: victims that are evicted in any case.
         """
         with self.fixed_members(fixed), self._cluster.inventory.trial():
             for victim in gone:
@@ -158,7 +158,7 @@ class PlacementSession:
         forget(inventory, placed_gang, Running(victim.pods, victim.node, victim.zone))
 
     def is_known_futile(self, gang: Gang, queue: str, freed_version: int) -> bool:
-        """Whether a gang like this one was told that nobody can go for it in its queue, which has not eased since."""
+        """Whether an equal gang found no victims in its queue, and the queue has freed nothing since."""
         self._drop_outdated()
         return _is_template(gang) and (gang.root, gang.priority, queue, freed_version) in self._futile
 
@@ -167,7 +167,7 @@ class PlacementSession:
             self._futile.add((gang.root, gang.priority, queue, freed_version))
 
     def refuse(self, gang: Gang, limits: Consolidate | None, decision: Decision) -> None:
-        """Remember the answer to a gang that might have disturbed others."""
+        """Remember the refusal of a gang that could have disturbed others."""
         if _is_template(gang) and decision.outcome == "infeasible":
             self._refusals[gang.root, gang.priority, limits] = decision
 
@@ -178,7 +178,7 @@ class PlacementSession:
             self._improved = self._cluster.improved
 
     def minimum(self, gang: Gang) -> Decision:
-        """Where the minimum goes, or why it goes nowhere."""
+        """Place the minimum without disturbing others, or explain why it does not fit."""
         plain = _is_template(gang)
         self._drop_outdated()
         known = self._refusals.get((gang.root, None, None)) if plain else None
@@ -190,14 +190,14 @@ class PlacementSession:
         return decision
 
     def without(self, gang: Gang, seats: Iterable[str]) -> Decision:
-        """Where the minimum would go if the gang had not these seats, by uid."""
+        """Place the minimum as if the gang did not have these reservations, by uid."""
         with self._cluster.inventory.trial():
             for uid in seats:
                 self._cluster.inventory.remove_pod(uid)
             return self._ask(gang, self._minimum)
 
     def extras(self, gang: Gang, planned: tuple[Running, ...]) -> Decision:
-        """Where those beyond the minimum go, with the minimum planned already."""
+        """Place the pods beyond the minimum, given the planned minimum."""
         return self._ask(msgspec.structs.replace(gang, running=(*gang.running, *planned)), self._everything)
 
     def _ask(self, gang: Gang, options: Options) -> Decision:
@@ -217,7 +217,7 @@ class PlacementSession:
 
     @contextmanager
     def _planned(self, gang: Gang) -> Iterator[None]:
-        """With those members of the gang it is tied to that a view may not show on their nodes yet."""
+        """Add assigned members of the base gang that the caches may not show on their nodes yet."""
         base = self._engine.placed_gangs.get(gang.tied_to.gang) if gang.tied_to is not None else None
         if base is None:
             yield
@@ -232,5 +232,5 @@ class PlacementSession:
 
 
 def _is_template(gang: Gang) -> bool:
-    """Like any other gang of its template and priority."""
+    """Whether equal gangs (template and priority) get the same answer: no members run and it is tied to none."""
     return not gang.running and gang.tied_to is None

@@ -1,6 +1,7 @@
-"""Gangs of which some children suffice, cut down to just as many as have to be there.
+"""Subsets of a gang's children that are just enough, where some children of a group suffice (minSubGroup).
 
-The engine chooses children by their places; a queue may allow only some choices. Never leaves out who runs already.
+The engine chooses children by their placement; a queue may admit only some subsets. Never leaves out a child that has
+running members.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from spinney.api.placement.problem import Amounts, Gang, Group, PodSet
 from spinney.core.scheduling.gang.parsed_gang import demand
 
 _MOST = 64
-"""So many choices are looked at, of each group; more than that are not worth the search."""
+"""At most this many subsets of each group are tried; more are not worth the search."""
 
 Child = Group | PodSet
 
 
 def subsets(gang: Gang, resources: Sequence[str]) -> list[Gang]:
-    """The gang with each choice of children that suffice, those first that ask for least."""
+    """The gang with each sufficient subset of children, those that ask for least first."""
     begun = frozenset(member.pods for member in gang.running)
     roots = islice(_choices(gang.root, "", begun, resources), _MOST)
     return sorted([msgspec.structs.replace(gang, root=root) for root in roots], key=lambda each: _cost(each, resources))
@@ -44,7 +45,7 @@ def _choices(group: Group, prefix: str, begun: frozenset[str], resources: Sequen
 
 
 def _cost(gang: Gang, resources: Sequence[str]) -> Amounts:
-    """The last resources first: cpu, memory and pods are the ones that queues are least about."""
+    """The last resources compare first: cpu, memory and pods, the first ones, are those that queues limit least."""
     return demand(gang, resources)[::-1]
 
 

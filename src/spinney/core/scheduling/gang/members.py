@@ -1,6 +1,6 @@
-"""The pods of a gang by what they are to it: running, waiting, gated, done; and the order in which they get places.
+"""The pods of a gang by state: running, waiting, gated, succeeded; and the order in which they are placed.
 
-A terminating pod is nobody's member, though it holds its room. A pod that succeeded has done its part.
+A terminating pod is not a member, though it holds its capacity. A pod that succeeded is done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNINDEXED = 2**31
 
 @dataclass(slots=True)
 class Members:
-    """The pods of one leaf. `lost` run on nodes that are not there any more; `running` and `waiting` are in order."""
+    """The pods of one leaf. `lost` pods have a node that no longer exists; `running` and `waiting` are sorted."""
 
     running: list[Pod] = field(default_factory=list)
     waiting: list[Pod] = field(default_factory=list)
@@ -46,11 +46,11 @@ class Members:
 
     @property
     def started(self) -> bool:
-        """From here on members are replaced and added, not placed for the first time. Lost ones hold no place."""
+        """From then on members are replaced and added, not placed for the first time. Lost pods do not count."""
         return bool(self.running)
 
     def needed(self, min_member: int) -> int:
-        """How many are wanted together. Once some succeeded, never more than are left: nobody replaces those."""
+        """The minimum. Once some pods succeeded, at most the number left: succeeded pods are not replaced."""
         return min(min_member, self.alive) if self.succeeded else min_member
 
     def are_ready(self, min_member: int) -> bool:
@@ -79,7 +79,7 @@ def sort_members(pods: Iterable[Pod], has_node: Callable[[str], bool]) -> Member
 
 
 def order(pod: Pod) -> tuple[bool, int, int, str, str]:
-    """Leaders, then by task priority, index, age and name."""
+    """Sort key: leaders first, then task priority, index, age and name."""
     metadata = pod.metadata
     index = index_of(pod)
     return (
@@ -92,7 +92,7 @@ def order(pod: Pod) -> tuple[bool, int, int, str, str]:
 
 
 def index_of(pod: Pod) -> int | None:
-    """The pod's place among its siblings, if its owner numbers them."""
+    """The pod's index among its siblings, if its owner numbers them."""
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     for key in INDEX_KEYS:
         written = labels.get(key) or annotations.get(key)

@@ -1,7 +1,7 @@
-"""A PodGroup and its pods as the gang that placement decides.
+"""Parses a PodGroup and its pods into the gang that placement decides.
 
-Never decides anything itself: what is wrong becomes a sentence, pods that cannot take part yet are held back with a
-reason, and all others are in the gang. `is_gathering` says without parsing that too few pods exist yet.
+Decides nothing: errors become a sentence, pods that cannot take part yet are held with a reason, and all others are in
+the gang. `is_gathering` says without parsing that too few pods exist yet.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ __all__ = ["Context", "HeldPod", "ParsedGang", "WaitingPod", "demand", "gang_nam
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Look-ups that a reading needs. `topologies` None: levels are left for placement to check.
+    """Lookups that parsing needs. `topologies` None: levels are not checked here but by placement.
 
-    `short_levels` are the names that ClusterTopologies give to levels, by topology. `has_node` says which nodes are
-    there: a member on any other one pins nothing. `unreadable` says of a gang (namespace, name) what of it can not be
-    read, "" if nothing: such a gang is held. `is_limited`: whether a quota of a namespace is for a PriorityClass.
+    `short_levels`: the names that ClusterTopologies give to levels, by topology. `has_node`: which nodes exist; a
+    member on any other node does not determine the domain of the gang. `unreadable`: what of a gang (namespace, name)
+    cannot be decoded, "" if nothing; such a gang is held. `is_limited`: whether a quota of a namespace limits a
+    PriorityClass.
     """
 
     resources: tuple[str, ...]
@@ -59,12 +60,15 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ParsedGang:
-    """A gang and who is who in it. Only a reading that is `ready` and without `mistake` is to be decided.
+    """A gang and its pods. Only a gang that is `ready` and without `mistake` is decided.
 
-    `waiting`: by path of a pod set, in the order in which the `index` of placements counts. `members`: the pod set of
-    every pod in the gang, by uid. `segments`: the segment of those that are in one; `blocks`: with the leaf it is a
-    part of. `held`: pods that wait and take no part in a decision, with the reason. `gated`: how many have a gate.
-    `preempts`: it may take room from less important gangs. `affinity_terms`: what those who wait say about other pods.
+    - `waiting`: pods without a node by path of their pod set, in the order that the `index` of placements refers to.
+    - `members`: the pod set of every pod in the gang, by uid.
+    - `segments`: the segment of pods that are in one; `blocks`: with the leaf it is a part of.
+    - `held`: pods without a node that take no part in a decision, with the reason.
+    - `gated`: the number of pods with a scheduling gate.
+    - `preempts`: it may preempt gangs of lower priority.
+    - `affinity_terms`: the pod affinity terms of waiting pods.
     """
 
     gang: Gang
@@ -83,14 +87,14 @@ class ParsedGang:
 
 
 def gang_name(podgroup: PodGroup) -> str:
-    """PodGroups of one name in two namespaces are two gangs."""
+    """The namespace is part of it: PodGroups of one name in two namespaces are two gangs."""
     return f"{podgroup.metadata.namespace}/{podgroup.metadata.name}"
 
 
 def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> ParsedGang:
-    """Members are counted before anything is placed: a leaf that is not complete keeps the gang waiting.
+    """Parse the gang. Members are counted before placement: one incomplete leaf keeps the whole gang waiting.
 
-    Once members run the gang has started: it is repaired and grown, and a leaf that is not complete waits alone.
+    Once members run, the gang has started: it is repaired and scaled up, and an incomplete leaf waits alone.
     """
     membership = GangMembership()
     tie, mistakes = _tie(podgroup)
@@ -100,7 +104,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
         tree, wrong = _checked(read_tree(podgroup.spec), context)
         unreadable = context.unreadable(podgroup.metadata.namespace, podgroup.metadata.name)
         wrong += [unreadable] if unreadable else []
-        leaves, strays = _muster(podgroup, tree, pods, context)
+        leaves, strays = _assign_to_leaves(podgroup, tree, pods, context)
         for reason, stray in strays:
             membership.hold([stray], wrong[0] if wrong else reason)
             mistakes += wrong or [reason]
@@ -141,7 +145,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
 
 
 def _checked(tree: SubGroupNode, context: Context) -> tuple[SubGroupNode, list[str]]:
-    """Of a gang whose topology is not there (any more) it is still known who runs where."""
+    """If a topology does not exist (any more), constraints are dropped: it is still known which members run where."""
     if context.topologies is None:
         return tree, []
     try:
@@ -152,7 +156,7 @@ def _checked(tree: SubGroupNode, context: Context) -> tuple[SubGroupNode, list[s
 
 
 def _hold_back(membership: GangMembership, pods: Sequence[Pod], reason: str) -> None:
-    """Nobody is placed, whoever runs is known."""
+    """Hold these pods: none is placed, but running members stay known."""
     for pod in pods:
         membership.members.pop(pod.metadata.uid, None)
     membership.waiting.clear()
@@ -161,16 +165,17 @@ def _hold_back(membership: GangMembership, pods: Sequence[Pod], reason: str) -> 
 
 
 def demand(gang: Gang, resources: Sequence[str]) -> Amounts:
-    """What the pods that the gang still needs ask for at least.
+    """The least that the pods still missing from the minimum request.
 
-    Where some children suffice those count that ask for least, of each resource: together they may ask for more.
+    Where a subset of children is enough, the smallest amounts of each resource count: an actual subset may ask for
+    more.
     """
     running = Counter(member.pods for member in gang.running)
     return _least(gang.root, "", running, len(resources))
 
 
 def is_choosy(group: Group) -> bool:
-    """Whether some of its children suffice anywhere in it."""
+    """Whether a subset of children is enough in any group of it."""
     return group.min_groups is not None or any(map(is_choosy, group.groups))
 
 
@@ -189,7 +194,7 @@ def _missing(pods: PodSet, running: int, width: int) -> Amounts:
 
 
 def shape_in(pod: Pod, shapes: Shapes, context: Context) -> PodShape:
-    """The shape of a pod with what its volumes and claims add."""
+    """The shape of a pod, restricted by its volumes and resource claims."""
     shape = shapes.of(pod)
     if not pod.spec.volumes and not pod.spec.resource_claims:
         return shape
@@ -206,7 +211,7 @@ def shape_in(pod: Pod, shapes: Shapes, context: Context) -> PodShape:
 
 
 class _Reader:
-    """Builds the tree of one gang, bottom up, and fills the roll."""
+    """Builds the tree of one gang bottom up, and fills its membership."""
 
     def __init__(
         self,
@@ -219,7 +224,7 @@ class _Reader:
         self._annotations = podgroup.metadata.annotations
         self._context = context
         self._leaves = leaves
-        self._roll = membership
+        self._membership = membership
         self._topologies = Topologies(context.topologies, context.short_levels)
         self._shape_of = lambda pod: shape_in(pod, shapes, context)
         self._lone = not podgroup.spec.sub_groups
@@ -233,11 +238,11 @@ class _Reader:
         return whole, self._ready, "" if self._ready else self._text(root)
 
     def _build(self, branch: SubGroupNode, inherited: str | None) -> Group | PodSet | None:
-        """None: nothing of it takes part. In a gang that is ready, what is not ready is held back."""
+        """None: no part of it is placed. In a gang that is ready, parts that are not ready are held."""
         if self._ready and not self._has_started(branch) and not self._is_ready(branch):
             reason = self._text(branch)
             for leaf in branch.leaves():
-                self._roll.hold(self._leaves[leaf.name].waiting, reason)
+                self._membership.hold(self._leaves[leaf.name].waiting, reason)
             return None
         topology = branch.constraint.topology or inherited
         if not branch.kids:
@@ -248,7 +253,7 @@ class _Reader:
             return None
         missing = sum(made is None and self._is_missed(kid) for kid, made in zip(branch.kids, built, strict=True))
         if len(branch.kids) - missing < (len(branch.kids) if branch.min_groups is None else branch.min_groups):
-            self._roll.short.add(branch.path)
+            self._membership.short.add(branch.path)
         return Group(
             branch.name,
             groups=tuple([kid for kid in kids if isinstance(kid, Group)]),
@@ -265,23 +270,23 @@ class _Reader:
         if not pods:
             return None
         if len(pods) < members.needed(leaf.min_member):
-            self._roll.short.add(leaf.path)
+            self._membership.short.add(leaf.path)
         try:
             segmentation = read_segmentation(pods, self._annotations, leaf.name, topology, self._topologies)
         except SubGroupError as mistake:
             self.mistakes.append(str(mistake))
             segmentation = None
-        return cut(leaf, members, segmentation, self._shape_of, self._roll)
+        return cut(leaf, members, segmentation, self._shape_of, self._membership)
 
     def _min_groups(self, branch: SubGroupNode, kids: int) -> int | None:
-        """A child all of whose pods succeeded has been scheduled, and is counted."""
+        """A child all of whose pods succeeded counts as scheduled."""
         if branch.min_groups is None:
             return None
         done = sum(self._is_done(kid) for kid in branch.kids)
         return min(max(0, branch.min_groups - done), kids)
 
     def _is_missed(self, branch: SubGroupNode) -> bool:
-        """Whether a child that does not take part is one that has to be there."""
+        """Whether a child that is not placed is a required one."""
         return not self._is_done(branch) and any(leaf.min_member for leaf in branch.leaves())
 
     def _is_ready(self, branch: SubGroupNode) -> bool:
@@ -299,7 +304,7 @@ class _Reader:
         )
 
     def _text(self, branch: SubGroupNode) -> str:
-        """Of the first leaf that is not complete."""
+        """The reason, for the first leaf that is not complete."""
         leaf = next(leaf for leaf in branch.leaves() if not self._leaves[leaf.name].are_ready(leaf.min_member))
         members = self._leaves[leaf.name]
         wanted, exist, gated = members.needed(leaf.min_member), members.alive, members.gated
@@ -309,10 +314,10 @@ class _Reader:
         return f"{start} for SubGroup {leaf.name}, currently {exist} exist, {gated} are gated."
 
 
-def _muster(
+def _assign_to_leaves(
     podgroup: PodGroup, tree: SubGroupNode, pods: Sequence[Pod], context: Context
 ) -> tuple[dict[str, Members], list[tuple[str, Pod]]]:
-    """The members of every leaf, and the waiting pods that belong to none, each with the mistake."""
+    """The members of every leaf, and the waiting pods that belong to no leaf, each with the reason."""
     names = [leaf.name for leaf in tree.leaves()]
     by_leaf: dict[str, list[Pod]] = {name: [] for name in names}
     strays: list[Pod] = []
@@ -324,7 +329,7 @@ def _muster(
 
 
 def _priority(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> int:
-    """By its class. Where a quota says how many pods may be of the class, those count that the quota has counted."""
+    """By its PriorityClass; the value of a class limited by quota counts only if all pods carry the class."""
     name = podgroup.spec.priority_class_name
     if name and context.is_limited(podgroup.metadata.namespace, name) and not all_carry(name, pods):
         return context.priorities.of_unproven(name)
@@ -332,7 +337,7 @@ def _priority(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> int:
 
 
 def _preempts(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> bool:
-    """By its class, and by what its pods say themselves."""
+    """By its PriorityClass and the preemption policies of its pods."""
     by_class = context.priorities.preempts(podgroup.spec.priority_class_name)
     return by_class and all(pod.spec.preemption_policy != NEVER for pod in pods)
 
@@ -362,9 +367,9 @@ def _tie(podgroup: PodGroup) -> tuple[Tie | None, list[str]]:
 
 
 def is_gathering(spec: PodGroupSpec, pods: Sequence[Pod]) -> bool:
-    """Whether there are certainly too few pods to begin with, none of which has begun.
+    """Whether there are certainly too few pods to start, and none of them has started.
 
-    False only means that the gang has to be read.
+    False only means that the gang has to be parsed.
     """
     return len(pods) < _least_pods(spec) and not any(
         pod.spec.node_name or pod.status.phase == "Succeeded" for pod in pods
@@ -372,7 +377,7 @@ def is_gathering(spec: PodGroupSpec, pods: Sequence[Pod]) -> bool:
 
 
 def _least_pods(spec: PodGroupSpec) -> int:
-    """No gang of this shape begins with fewer pods; 0: not known."""
+    """The fewest pods that a gang of this shape can start with; 0: not known."""
     if not spec.sub_groups:
         return spec.min_member or 0
     if spec.min_sub_group is not None or any(each.min_sub_group is not None for each in spec.sub_groups):

@@ -1,6 +1,6 @@
-"""What one pod asks for, as placement counts it: amounts, node filter, ports, and what can not be honoured.
+"""What one pod requires, as placement counts it: amounts, node filter, ports, and what is not supported.
 
-Never drops a requirement in silence (K8): what placement has no word for becomes a sentence in `unsupported`.
+Never drops a requirement silently (K8): what placement cannot express becomes a sentence in `unsupported`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _Sums = dict[str, int]
 
 
 class PodShape(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods of one shape are interchangeable to placement. `unsupported` is a sentence, "" if there is nothing.
+    """Pods of one shape are interchangeable for placement. `unsupported` is a sentence, "" if there is nothing.
 
-    Pods that keep apart on hosts share a number among their `host_ports` that is no port: so they are kept apart
-    from each other in any pod set and any gang. `anti_affinity` are other labels by which pods of one set keep apart.
-    What they say about everybody else is in `affinity_terms`.
+    Pods with anti-affinity to each other by host share a number among their `host_ports` that is no valid port: so they
+    are kept apart in any pod set and any gang. `anti_affinity` are other node labels by which pods of one set are kept
+    apart. Their terms about all other pods are in `affinity_terms`.
     """
 
     request: Amounts
@@ -43,7 +43,7 @@ class PodShape(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Shapes:
-    """Shapes of pods on one axis of resources. Pods of one template are read once and share one value."""
+    """Shapes of pods for one list of resources. Pods of one template are parsed once and share one value."""
 
     def __init__(self, resources: Sequence[str]) -> None:
         self.resources = tuple(resources)
@@ -60,7 +60,7 @@ class Shapes:
         return found
 
     def _guarded(self, pod: Pod) -> PodShape:
-        """A pod that can not be read asks for more than any node offers: it is not placed, and its node is full."""
+        """A pod that cannot be parsed requests more than any node offers: it is not placed, and its node is full."""
         try:
             return self._read(pod)
         except Exception as error:
@@ -88,16 +88,16 @@ class Shapes:
 
 @lru_cache(maxsize=4)
 def shapes_on(resources: tuple[str, ...]) -> Shapes:
-    """The one memory of shapes for an axis."""
+    """The shared cache of shapes for a list of resources."""
     return Shapes(resources)
 
 
 def requests(pod: Pod) -> dict[str, int]:
-    """What a pod costs in base units, rounded up: containers with sidecars or the widest start, plus overhead; one pod.
+    """The request of a pod in base units, rounded up: containers and sidecars or the largest init step, plus overhead.
 
-    A sidecar is started in its turn and stays: an init container runs beside the sidecars before it. Where the pod
-    itself states an amount, that counts instead of its containers'. An amount that can not be read is more than any
-    node offers. Linear in what is written.
+    It takes one pod slot. A sidecar starts in its turn and stays: an init container runs beside the sidecars before it.
+    A request of the pod itself replaces that of its containers. A quantity that cannot be parsed is more than any node
+    offers. Linear in the size of the spec.
     """
     spec = pod.spec
     running: _Sums = {}
@@ -119,7 +119,7 @@ def requests(pod: Pod) -> dict[str, int]:
 
 
 def host_ports(pod: Pod) -> frozenset[int]:
-    """Numbers only: another protocol or address on the same number counts as taken."""
+    """Numbers only: another protocol or address with the same number counts as taken."""
     spec = pod.spec
     return frozenset(
         port.host_port or port.container_port
@@ -134,7 +134,7 @@ def node_term(term: NodeSelectorTerm) -> NodeTerm:
 
 
 def _essence(pod: Pod) -> tuple[object, ...]:
-    """Everything a shape depends on, and nothing that differs between pods of one template."""
+    """Everything that a shape depends on, and nothing that differs between pods of one template."""
     spec, metadata = pod.spec, pod.metadata
     return (
         spec.containers,

@@ -1,6 +1,6 @@
-"""A leaf of a gang as pod sets of equal pods: one, or a group of them where pods differ or are cut into segments.
+"""Splits a leaf of a gang into pod sets of equal pods: one, or a group of them if pods differ or are in segments.
 
-Never loses a pod: everyone who runs or waits is in exactly one pod set.
+Never loses a pod: each running or waiting pod is in exactly one pod set.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from spinney.core.scheduling.numa_zones import zone_of
 
 
 class WaitingPod(msgspec.Struct, frozen=True, gc=False):
-    """An unbound, ungated, live pod; `key` is its namespace and name."""
+    """A live pod without a node and without scheduling gates; `key` is its namespace and name."""
 
     uid: str
     key: tuple[str, str]
 
 
 class HeldPod(msgspec.Struct, frozen=True, gc=False):
-    """A pod that waits and is not in the gang, and why."""
+    """A pod without a node that is not in the gang, and why."""
 
     uid: str
     key: tuple[str, str]
@@ -37,9 +37,9 @@ class HeldPod(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(slots=True)
 class GangMembership:
-    """Who is where: the pods of a gang by the pod set they are in, and those held back with the reason.
+    """The pods of a gang by pod set, and those held with the reason.
 
-    `short`: paths of parts of which too few are there.
+    `short`: paths of parts with too few pods.
     """
 
     waiting: dict[str, tuple[WaitingPod, ...]] = field(default_factory=dict)
@@ -83,9 +83,9 @@ def cut(
     shape_of: Callable[[Pod], PodShape],
     membership: GangMembership,
 ) -> Group | PodSet:
-    """The minimum is given out to running members first, then in the order of those who wait.
+    """Split a leaf. The minimum is assigned to running members first, then to waiting ones in order.
 
-    It counts whoever runs, and is never more than who is there: replacements come one by one.
+    It includes running members and is never more than the existing pods: replacements arrive one by one.
     """
     segments = assign_segments(members.running, members.waiting, segmentation.size) if segmentation is not None else {}
     membership.segments.update(segments)
@@ -113,7 +113,7 @@ def cut(
 def _cells(
     leaf: SubGroupNode, members: Members, segments: dict[str, int], shape_of: Callable[[Pod], PodShape]
 ) -> dict[int, list[_Cell]]:
-    """By segment, or all at -1."""
+    """Cells by segment; without segments all are at -1."""
     found: dict[tuple[int, PodShape], _Cell] = {}
     left = members.needed(leaf.min_member)
     for pods, runs in ((members.running, True), (members.waiting, False)):
@@ -137,7 +137,7 @@ def _cells(
 
 
 def _check_apart(leaf: SubGroupNode, cells: list[_Cell]) -> None:
-    """Pods keep apart from those of their own pod set only."""
+    """Anti-affinity is supported only between the pods of one pod set."""
     if len(cells) < 2:
         return
     for cell in cells:

@@ -1,4 +1,4 @@
-"""How important a gang is, and whether it may be preempted."""
+"""Priority and preemptibility of gangs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from spinney.api.builtin.policy import PriorityClass, ResourceQuota
 DEFAULT_PRIORITY = 50
 PREEMPTIBLE_BELOW = 100
 NEVER = "Never"
-"""The preemption policy of those who only wait."""
+"""The preemption policy of gangs that wait and do not preempt."""
 _SCOPE = "PriorityClass"
 
 
 class Priorities:
-    """The PriorityClasses that there are. An unknown or empty name means the global default, else 50."""
+    """The existing PriorityClasses. An unknown or empty name means the global default, else 50."""
 
     def __init__(self, classes: tuple[PriorityClass, ...] = ()) -> None:
         self._classes: dict[str, PriorityClass] = {}
@@ -28,7 +28,7 @@ class Priorities:
         self._settle()
 
     def remove(self, name: str) -> None:
-        """Nothing happens if it is not there."""
+        """Remove a class, if it exists."""
         self._classes.pop(name, None)
         self._settle()
 
@@ -37,22 +37,22 @@ class Priorities:
         return found.value if found is not None else self._default
 
     def of_unproven(self, name: str) -> int:
-        """Of a class that nobody has allowed: not above the default."""
+        """The value of a class whose use no quota has admitted: at most the default."""
         return min(self.of(name), self._default)
 
     def preempts(self, name: str) -> bool:
-        """Whether gangs of this class may take room from less important ones."""
+        """Whether gangs of this class may preempt gangs of lower priority."""
         found = self._classes.get(name)
         return found is None or found.preemption_policy != NEVER
 
     def _settle(self) -> None:
-        """Of several global defaults the lowest value counts, as the API server decides it for pods."""
+        """The lowest of several global defaults counts, as the API server decides it for pods."""
         values = [each.value for each in self._classes.values() if each.global_default]
         self._default = min(values, default=DEFAULT_PRIORITY)
 
 
 def is_preemptible(preemptibility: str, priority: int) -> bool:
-    """As the PodGroup says; by priority where it says nothing."""
+    """As the PodGroup states; otherwise by priority."""
     match preemptibility:
         case "preemptible":
             return True
@@ -63,7 +63,7 @@ def is_preemptible(preemptibility: str, priority: int) -> bool:
 
 
 def limits_class(quota: ResourceQuota, name: str) -> bool:
-    """Whether pods of a PriorityClass are counted by a quota that says for which classes it is."""
+    """Whether a quota that is scoped to PriorityClasses counts pods of this class."""
     selector = quota.spec.scope_selector
     said = [each for each in (selector.match_expressions if selector else ()) if each.scope_name == _SCOPE]
     if not said:
@@ -84,5 +84,5 @@ def _is_meant(operator: str, values: tuple[str, ...], name: str) -> bool:
 
 
 def all_carry(name: str, pods: Iterable[Pod]) -> bool:
-    """Whether every pod is of the class itself, so that the quota of its namespace has counted it."""
+    """Whether every pod has the class itself, so that the quota of its namespace has counted it."""
     return all(pod.spec.priority_class_name == name for pod in pods)

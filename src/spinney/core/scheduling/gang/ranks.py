@@ -1,6 +1,6 @@
-"""Ranks: the place of every pod of a gang along the topology, so that near ranks are near (K11).
+"""Ranks: numbers the pods of a gang along the topology, so that near ranks are near in the topology (K11).
 
-Never changes the rank of a pod that runs: it may have told others.
+Never changes the rank of a running pod: others may already use it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ def ranks(
     kept: Mapping[str, int] | None = None,
     blocks: Mapping[str, Hashable] | None = None,
 ) -> dict[str, int]:
-    """A rank for every seat (pod uid, node), in the order of domain paths and node names, equal ones as given.
+    """A rank for every assignment (pod uid, node), ordered by domain path and node name, equal ones as given.
 
-    `kept` are ranks that running members of the gang have, by uid; list those members among the seats as well. New
-    ones then take free numbers, the nearest to the rank of their nearest neighbour. `blocks`: pods of one block
-    (segment) are together.
+    `kept`: ranks of running members, by uid; list those members in `seats` as well. New pods then get free ranks, the
+    nearest to the rank of their nearest neighbour. `blocks`: pods of one block (segment) get consecutive ranks.
     """
     placed = {uid: _place(inventory, topology, node) for uid, node in seats}
     order = _in_order(seats, placed, blocks or {})
@@ -72,7 +71,7 @@ def _fitted_in(order: Sequence[str], placed: Mapping[str, _Place], held: Mapping
 
 
 def _targets(order: Sequence[str], placed: Mapping[str, _Place], held: Mapping[str, int]) -> dict[str, int]:
-    """For each new pod the rank of the running one that is nearest in the tree; it is one of the two beside it."""
+    """For each new pod the rank of the nearest running one in the tree: one of its two neighbours in order."""
     before = _beside(order, held)
     after = _beside(order[::-1], held)
     targets: dict[str, int] = {}
@@ -98,7 +97,7 @@ def _apart(one: _Place, other: _Place) -> tuple[bool, int, bool]:
 
 
 def _nearest(free: list[int], target: int) -> int:
-    """Take the free number next to the target, the lower of two."""
+    """Take the free number nearest to the target, the lower of two."""
     at = bisect_left(free, target)
     if at == len(free) or (at > 0 and target - free[at - 1] <= free[at] - target):
         at -= 1

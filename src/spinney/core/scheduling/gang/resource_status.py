@@ -1,6 +1,6 @@
-"""What the pods of a gang ask for and hold, as the status of its PodGroup shows it.
+"""The resources that the pods of a gang request and hold, as shown in the status of its PodGroup.
 
-Never counts a pod that is over, and never what is only planned: a pod holds what it asks for once it has a node.
+Finished pods and reservations do not count: a pod holds its request once it has a node.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MEASURED_IN_BYTES = ("memory", "ephemeral-storage")
 
 
 class ResourceUsage(NamedTuple):
-    """Base units by resource: of all pods that are not over, and of those of them that have a node."""
+    """Base units by resource: of all pods that are not finished, and of those among them that have a node."""
 
     requested: Sums
     allocated: Sums
 
 
 def resource_usage(pods: Iterable[Pod]) -> ResourceUsage:
-    """Of the pods of one gang. Most pods are like the one before them, and cost what it costs."""
+    """The usage of one gang. Consecutive equal pods are computed once."""
     found = ResourceUsage({}, {})
     before: Pod | None = None
     cost: Sums = {}
@@ -43,14 +43,14 @@ def resource_usage(pods: Iterable[Pod]) -> ResourceUsage:
 
 
 def resources_status(found: ResourceUsage, preemptible: bool) -> dict[str, dict[str, str]]:
-    """As a PodGroup says it; what is not asked for is not named."""
+    """In the form of the PodGroup status; resources that are not requested are omitted."""
     requested, allocated = _texts(found.requested), _texts(found.allocated)
     kept = {} if preemptible else allocated
     return {"requested": requested, "allocated": allocated, "allocatedNonPreemptible": kept}
 
 
 def status_changes(said: ResourcesStatus, wanted: Mapping[str, Mapping[str, str]]) -> Json:
-    """The merge patch that makes it say what is wanted; empty if it does. The same amount may be spelt differently."""
+    """The merge patch to the wanted status; empty if there is no change. Equal amounts may be written differently."""
     there = {
         "requested": said.requested,
         "allocated": said.allocated,

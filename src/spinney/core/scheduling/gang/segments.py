@@ -1,6 +1,6 @@
-"""Blocks of n pods inside a leaf, each in a domain of its own (K13), for indexed pods and others.
+"""Segments: blocks of n pods inside a leaf, each in a domain of its own (K13), with or without pod indexes.
 
-Never moves a pod that runs: it keeps the segment that was published on it.
+Never moves a running pod: it keeps the segment that was written on it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ LARGEST = 2**31 - 1
 
 
 class Segmentation(msgspec.Struct, frozen=True, gc=False):
-    """Blocks of `size` pods, each packed as `constraint` says."""
+    """Blocks of `size` pods, each placed under `constraint`."""
 
     size: int
     constraint: Constraint
 
 
 class Topologies(msgspec.Struct, frozen=True):
-    """Levels by topology; None: not known here, somebody else checks. `short` are names for levels, by topology."""
+    """Levels by topology; None: not known here, checked by placement. `short`: names of levels, by topology."""
 
     known: Mapping[str, Topology] | None = None
     short: Mapping[str, Mapping[str, str]] = {}
@@ -44,10 +44,10 @@ class Topologies(msgspec.Struct, frozen=True):
 def read_segmentation(
     pods: Sequence[Pod], group: Mapping[str, str], leaf: str, topology: str | None, topologies: Topologies
 ) -> Segmentation | None:
-    """What the pods of a leaf ask for, else what the annotations of their PodGroup do; None: nothing. Or Mistake.
+    """The segmentation that the pods of a leaf request, else that of their PodGroup; None: none.
 
-    Pods that name a level and no size have the size of their PodGroup.
-    `topology` is that of the leaf or its nearest ancestor; where there is none, the annotation names it.
+    Raises SubGroupError if the annotations are not valid. Pods that name a level and no size use the size of their
+    PodGroup. `topology` is that of the leaf or its nearest ancestor; without one, the annotation names it.
     """
     asked, annotations = _asked(pods, group, leaf)
     size, required, preferred = asked
@@ -75,8 +75,8 @@ def read_segmentation(
 def assign_segments(running: Sequence[Pod], waiting: Sequence[Pod], size: int) -> dict[str, int]:
     """The segment of each pod, by uid.
 
-    Indexed pods go where their index says, or where their owner has put them. The others fill the segments that have
-    running members, then the first ones that have room.
+    Indexed pods go to the segment of their index, or the one that their owner set. The others fill the segments that
+    have running members, then the first ones with free places.
     """
     found: dict[str, int] = {}
     loose: list[Pod] = []
@@ -124,7 +124,7 @@ _Asked = tuple[str | None, str | None, str | None]
 
 
 def _asked(pods: Sequence[Pod], group: Mapping[str, str], leaf: str) -> tuple[_Asked, Mapping[str, str]]:
-    """All pods of a leaf say the same or nothing."""
+    """All pods of a leaf must request the same or nothing."""
     said: dict[_Asked, Pod] = {}
     for pod in pods:
         annotations = pod.metadata.annotations

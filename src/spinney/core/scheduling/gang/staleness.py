@@ -1,7 +1,7 @@
-"""Gangs that run with fewer members than they need together (K14).
+"""Detects stale gangs: those that run with fewer members than their minimum (K14).
 
-Counts members that have a node; whoever succeeded has done its part. A gang lacks what it has lost, not what it is
-asked to grow to: how many members it has had is noted on its PodGroup. Never says what is to be done about it.
+Counts members that have a node; members that succeeded count as well. A gang lacks what it has lost, not what it is
+scaled up to: the most members it has had is noted on its PodGroup. What to do about it is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PODGANG = "PodGang"
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """`active` members where `minimum` are needed; `short`: sub-groups with their minimum and the members they have."""
+    """`active` members of the required `minimum`; `short`: sub-groups with their minimum and active members."""
 
     active: int
     minimum: int
@@ -29,7 +29,7 @@ class Shortage:
 
 
 def shortage(podgroup: PodGroup, pods: Sequence[Pod], has_node: Callable[[str], bool]) -> Shortage | None:
-    """What a gang that runs lacks; None: nothing, or it does not run, or nobody can say what it needs."""
+    """What a running gang lacks; None: nothing, or it does not run, or its PodGroup is not valid."""
     try:
         tree = read_tree(podgroup.spec)
     except SubGroupError:
@@ -48,7 +48,7 @@ def shortage(podgroup: PodGroup, pods: Sequence[Pod], has_node: Callable[[str], 
 
 
 def members_noted(podgroup: PodGroup, pods: Sequence[Pod], coming: Container[str]) -> str:
-    """The most members that each leaf has had since the gang started, with those who get their nodes now (by uid)."""
+    """The most members each leaf has had since the gang started, including pods (by uid) that get their nodes now."""
     running, done = _count(pods, lambda name: True)
     before = _had(podgroup) if running else None
     running.update(_leaf(pod) for pod in pods if pod.metadata.uid in coming)
@@ -57,12 +57,12 @@ def members_noted(podgroup: PodGroup, pods: Sequence[Pod], coming: Container[str
 
 
 def is_owned_by_podgang(podgroup: PodGroup) -> bool:
-    """The gang's operator ends it by itself."""
+    """Then the gang's operator terminates it."""
     return any(owner.kind == PODGANG for owner in podgroup.metadata.owner_references)
 
 
 def _count(pods: Sequence[Pod], has_node: Callable[[str], bool]) -> tuple[Counter[str], Counter[str]]:
-    """By leaf: members that run, and members that succeeded."""
+    """By leaf: running members, and members that succeeded."""
     running, done = Counter[str](), Counter[str]()
     for pod in pods:
         if pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed":
@@ -80,7 +80,7 @@ def _leaf(pod: Pod) -> str:
 
 
 def _had(podgroup: PodGroup) -> Counter[str] | None:
-    """None: nobody has noted it, or not so that it can be read."""
+    """None: it is not noted, or cannot be parsed."""
     parts = [part.rpartition("=") for part in podgroup.metadata.annotations.get(MEMBERS, "").split(",")]
     found = {leaf: read_number(most) for leaf, _, most in parts}
     known = {leaf: most for leaf, most in found.items() if leaf and most is not None}

@@ -1,6 +1,6 @@
-"""The sub-groups of a PodGroup as a tree, checked: what cannot be understood is a mistake that users see.
+"""The sub-groups of a PodGroup as a validated tree: what is not valid raises an error that users see.
 
-Never looks at pods, and never repairs a tree: names are compared as they are written.
+Never looks at pods, and never repairs a tree: names are compared as written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class SubGroupError(ValueError):
 
 
 class Constraint(msgspec.Struct, frozen=True, gc=False):
-    """None where nothing is asked."""
+    """A field is None if nothing is requested."""
 
     topology: str | None = None
     required: str | None = None
@@ -31,7 +31,7 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
 
 
 class SubGroupNode(msgspec.Struct, frozen=True):
-    """A sub-group; the root has the empty name. A leaf has no `kids` and wants `min_member` pods together.
+    """A sub-group; the root has the empty name. A leaf has no `kids` and needs `min_member` pods together.
 
     0 is a leaf that may be empty, such as a group of workers that an autoscaler fills later.
     """
@@ -52,7 +52,7 @@ class SubGroupNode(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def read_tree(spec: PodGroupSpec) -> SubGroupNode:
-    """The tree, or Mistake. Without sub-groups all pods are in the leaf `default`."""
+    """The tree; raises SubGroupError. Without sub-groups all pods are in the leaf `default`."""
     constraint = _constraint(spec.topology_constraint, "workload")
     if not spec.sub_groups:
         if spec.min_sub_group is not None:
@@ -67,7 +67,7 @@ def read_tree(spec: PodGroupSpec) -> SubGroupNode:
 
 
 def check_levels(root: SubGroupNode, topologies: Mapping[str, Topology]) -> None:
-    """Every topology exists and has the levels that are asked of it, or Mistake."""
+    """Every topology must exist and have the requested levels; raises SubGroupError."""
     stack = [root]
     while stack:
         branch = stack.pop()
@@ -76,7 +76,7 @@ def check_levels(root: SubGroupNode, topologies: Mapping[str, Topology]) -> None
 
 
 def loosened(branch: SubGroupNode, topologies: Mapping[str, Topology]) -> SubGroupNode:
-    """The tree without what cannot be honoured: good for knowing who stands where, not for placing anybody."""
+    """The tree without invalid constraints: it tells which members run where, but is not valid for placement."""
     try:
         _check_constraint(branch, topologies)
         constraint = branch.constraint
@@ -127,7 +127,7 @@ def _by_parent(groups: Sequence[SubGroup]) -> dict[str | None, list[SubGroup]]:
 
 
 def _check_reach(below: Mapping[str | None, list[SubGroup]], groups: Sequence[SubGroup]) -> None:
-    """Who cannot be reached from the root is on a cycle, or below one."""
+    """A sub-group that cannot be reached from the root is on a cycle, or below one."""
     reached, layer, depth = 0, below[None], 0
     while layer:
         reached += len(layer)

@@ -1,8 +1,9 @@
-"""Victims of a queue at its limit: which less important gangs have to go so that the limits of queues allow a gang.
+"""Victim selection for a queue over its limit: gangs of lower priority whose eviction lets the queues admit a gang.
 
-As for capacity the lowest highest priority of a victim counts first, then gangs evicted whole, then pods, then names;
-the first is exact, the rest as good as keeping one after the other finds it. Never leaves a gang below its minimum but
-whole, never names a gang that could stay or whose queue is not concerned, and leaves usage as it was.
+As for capacity, the lowest highest priority of a victim counts first, then gangs evicted whole, then pods, then names;
+the first is exact, the rest is a greedy approximation that keeps one gang after the other. A gang is left below its
+minimum only if it is evicted whole; a gang that could stay, or whose queue is not concerned, is never a victim. Usage
+is left as it was.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from spinney.core.placement.gang.running_gangs import RunningGang
 from spinney.core.scheduling.queues.tree import Queues, QueueUsage
 
 Counts = tuple[int, ...]
-"""So many of what a gang holds, by position."""
+"""Numbers of pods, one for each entry of what a gang holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A gang that stands in a queue, as far as it may be disturbed. `stays`: something of it has to."""
+    """A running gang in a queue that may lose pods. `stays`: it may not be evicted whole."""
 
     holder: RunningGang
     queue: str
@@ -45,13 +46,13 @@ class Candidate:
 
     @property
     def everything(self) -> Counts:
-        """As much as it may lose."""
+        """The most that it may lose."""
         if self.stays or not self.holder.can_be_evicted:
             return self.elastic()
         return tuple([held.count for held in self.holder.held])
 
     def elastic(self) -> Counts:
-        """As many as it can spare, taken in order."""
+        """Its elastic pods: as many as it can lose and keep its minimum, taken in order."""
         gone: Counter[str] = Counter()
         counts = []
         for held in self.holder.held:
@@ -77,12 +78,12 @@ class Candidate:
         ]
 
     def counts(self, victims: Counter[Victim]) -> Counts:
-        """Its own among these."""
+        """How many of these victims are its own."""
         return tuple([victims[self.holder.victim(held)] for held in self.holder.held])
 
 
 def select_victims(queues: Queues, asked: QueueUsage, candidates: Sequence[Candidate]) -> tuple[Victim, ...] | None:
-    """The cheapest of the tenants without whom the queues allow what is asked; None: they do not without all."""
+    """The cheapest victims whose eviction lets the queues admit the request; None: all candidates are not enough."""
     with _losing(queues) as losses:
         ranked = sorted(candidates, key=lambda candidate: (candidate.priority, candidate.name))
         for _, alike in groupby(ranked, key=lambda candidate: candidate.priority):
@@ -94,14 +95,14 @@ def select_victims(queues: Queues, asked: QueueUsage, candidates: Sequence[Candi
 
 
 def allows(queues: Queues, asked: QueueUsage, candidates: Sequence[Candidate], gone: Sequence[Victim]) -> bool:
-    """Whether the queues have nothing against what is asked when these are gone."""
+    """Whether the queues admit the request once these victims are gone."""
     victims = Counter(gone)
     with queues.supposing(gone=[candidate.charge(candidate.counts(victims)) for candidate in candidates]):
         return queues.verdict(*asked) is None
 
 
 class _Losses:
-    """What tenants lose; the queues are not charged for it."""
+    """What candidates lose; the queues are not charged for it."""
 
     def __init__(self, queues: Queues) -> None:
         self.queues = queues
@@ -138,7 +139,7 @@ def _losing(queues: Queues) -> Iterator[_Losses]:
 
 
 def _minimized(losses: _Losses, asked: QueueUsage) -> tuple[Victim, ...]:
-    """The important are spared first, and of equal ones the large or the small, whatever is cheaper in the end."""
+    """Spare high priorities first; among equal ones try large and small gangs first, and take the cheaper result."""
     enough = dict(losses.by_name)
     prices = []
     for sign in (1, -1):
@@ -154,7 +155,7 @@ def _minimized(losses: _Losses, asked: QueueUsage) -> tuple[Victim, ...]:
 
 
 def _keep_gangs(losses: _Losses, asked: QueueUsage, candidates: Sequence[Candidate]) -> None:
-    """Perhaps it is enough when a gang loses what is above its minimum."""
+    """Where possible let a gang lose only its elastic pods."""
     for candidate in candidates:
         if candidate.is_whole(losses.of(candidate)):
             _try(losses, asked, candidate, candidate.elastic())
@@ -171,7 +172,7 @@ def _keep_pods(losses: _Losses, asked: QueueUsage, candidates: Sequence[Candidat
 
 
 def _try(losses: _Losses, asked: QueueUsage, candidate: Candidate, counts: Counts) -> bool:
-    """Lose this instead, unless that is not enough."""
+    """Let the candidate lose this instead, unless that is not enough."""
     before = losses.of(candidate)
     losses.put(candidate, counts)
     if losses.queues.verdict(*asked) is None:
@@ -182,7 +183,7 @@ def _try(losses: _Losses, asked: QueueUsage, candidate: Candidate, counts: Count
 
 @dataclass(frozen=True, slots=True)
 class QueuePreemption:
-    """What a gang asks of its queue. `inside`: the queues that the limit is about; `freed_version`: as of then."""
+    """A gang's request to its queue. `inside`: the queues below the limit; `freed_version`: as of this version."""
 
     queues: Queues
     asked: QueueUsage
@@ -190,9 +191,9 @@ class QueuePreemption:
     freed_version: int
 
     def victims(self, candidates: Sequence[Candidate]) -> tuple[Victim, ...] | None:
-        """None: it is too much for the limit, whoever of them goes."""
+        """None: the limit is exceeded whichever of them is evicted."""
         return select_victims(self.queues, self.asked, candidates)
 
     def allows(self, candidates: Sequence[Candidate], gone: Sequence[Victim]) -> bool:
-        """Whether the limit allows the gang when these are gone."""
+        """Whether the limit admits the gang once these victims are gone."""
         return allows(self.queues, self.asked, candidates, gone)

@@ -1,6 +1,6 @@
-"""What the pods of queues ask for and hold, as the status of each queue shows it.
+"""The usage of queues as shown in their status.
 
-Never invents a queue: what is asked of one that is not there is nobody's.
+Usage of a queue that does not exist is not reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ZERO = "0"
 
 
 class Tally(NamedTuple):
-    """All pods that are not over; of them those with a node; of these the ones that nobody may preempt."""
+    """All pods that are not finished; of them those with a node; of these the non-preemptible ones."""
 
     requested: Shares = NOTHING
     allocated: Shares = NOTHING
@@ -37,13 +37,13 @@ EMPTY = Tally()
 
 
 def tally(found: ResourceUsage, preemptible: bool) -> Tally:
-    """Of the pods of one gang."""
+    """The tally of the pods of one gang."""
     requested, allocated = _shares(found.requested), _shares(found.allocated)
     return Tally(requested, allocated, NOTHING if preemptible else allocated)
 
 
 def statuses(queues: Iterable[Queue], own: Mapping[str, Tally]) -> dict[str, Json]:
-    """What the status of each queue should say: of its own gangs and of those below it."""
+    """The wanted status of each queue: its own gangs and those of its descendants."""
     known = {queue.metadata.name: queue for queue in queues}
     total: dict[str, Tally] = dict.fromkeys(known, EMPTY)
     children: dict[str, list[str]] = {name: [] for name in known}
@@ -56,7 +56,7 @@ def statuses(queues: Iterable[Queue], own: Mapping[str, Tally]) -> dict[str, Jso
 
 
 def status_changes(said: QueueStatus, wanted: Json) -> Json:
-    """The fields that are to be written. What is not there says nothing is asked for or held."""
+    """The fields to write. A missing amount equals zero."""
     there = {
         "requested": said.requested,
         "allocated": said.allocated,
@@ -82,7 +82,7 @@ def _status(total: Tally, children: list[str]) -> Json:
 
 
 def _upwards(name: str, known: Mapping[str, Queue]) -> Iterator[str]:
-    """The queue and those above it, each once, whatever the parents say."""
+    """The queue and its ancestors, each once, even if the parents form a cycle."""
     seen: set[str] = set()
     while name in known and name not in seen:
         seen.add(name)

@@ -1,7 +1,7 @@
-"""The tree of queues: who may schedule, how much, and who comes first.
+"""The tree of queues: which gangs are admitted, how much they may use, and in what order they are decided.
 
-Refuses before any placement, and never by guess: a refusal names the queue, the resource and the numbers. Usage is
-counted as it changes; a verdict costs no more than the way from the leaf to the root.
+Refuses before any placement, and with facts: a refusal names the queue, the resource and the numbers. Usage is updated
+incrementally; a verdict costs one walk from the leaf to the root.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Key = tuple[int, tuple[int, ...], str, bool, int, str]
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a gang is not even tried. `details` are the numbers, for what is about amounts."""
+    """Why a gang is not admitted. `details`: the numbers, if it is about amounts."""
 
     reason: str
     message: str
@@ -44,7 +44,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class QueueUsage(NamedTuple):
-    """What a gang asks of a queue, or holds of it."""
+    """What a gang asks of a queue, or uses of it."""
 
     queue: str
     amounts: Amounts
@@ -52,7 +52,7 @@ class QueueUsage(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What gangs of a queue and of those below it hold, and the part of it that is not preemptible."""
+    """What the gangs of a queue and its descendants use, and the non-preemptible part of it."""
 
     allocated: Shares = NOTHING
     non_preemptible: Shares = NOTHING
@@ -63,7 +63,7 @@ class Usage(NamedTuple):
 
 
 class Queues:
-    """Queues come and go in any order; usage of a queue is kept whether it is there or not."""
+    """Queues may be added and removed in any order; the usage of a queue is kept even while it does not exist."""
 
     def __init__(self, resources: Sequence[str], queues: Sequence[Queue] = ()) -> None:
         self._scale = ShareUnits(resources)
@@ -74,10 +74,10 @@ class Queues:
         for queue in queues:
             self.put(queue)
 
-    # Fold
+    # Changes
 
     def put(self, queue: Queue) -> None:
-        """A queue is there, new or changed."""
+        """Add or replace a queue."""
         name = queue.metadata.name
         before = self._queues.get(name)
         self._queues[name] = queue
@@ -89,28 +89,28 @@ class Queues:
         self._add_up()
 
     def remove(self, name: str) -> None:
-        """Nothing happens if it is not there."""
+        """Remove a queue, if it exists."""
         before = self._queues.pop(name, None)
         if before is not None:
             self._unhook(before)
             self._add_up()
 
     def allocate(self, queue: str, amounts: Amounts, preemptible: bool) -> None:
-        """A pod, or a seat that is kept for one, uses the queue."""
+        """Charge the queue for pods with a node or a reservation."""
         self._change(queue, self._scale.shares_of(amounts), preemptible, 1)
 
     def release(self, queue: str, amounts: Amounts, preemptible: bool) -> None:
         """The opposite of `allocate`."""
         self._change(queue, self._scale.shares_of(amounts), preemptible, -1)
 
-    # What is there
+    # Queries
 
     def usage(self, queue: str) -> Usage:
-        """Of the queue and everything below it."""
+        """The usage of the queue and its descendants."""
         return self._total.get(queue, Usage())
 
     def verdict(self, queue: str, requested: Amounts, preemptible: bool) -> Refusal | None:
-        """None: the queue has nothing against it."""
+        """Why the queue does not admit the request; None: it does."""
         refused = self._standing(queue)
         if refused is not None:
             return refused
@@ -124,13 +124,13 @@ class Queues:
         return None
 
     def over_limit_queue(self, queue: str, requested: Amounts) -> str:
-        """The highest queue, from this one up, whose limit refuses; empty: none."""
+        """The highest queue, from this one up, whose limit is exceeded; empty: none."""
         asked = self._scale.shares_of(requested)
         over = [name for name in self._upwards(queue) if self._exceeded(name, asked) is not None]
         return over[-1] if over else ""
 
     def below(self, name: str) -> Iterator[str]:
-        """The queue and those below it, each once; also where one of them is not there."""
+        """The queue and its descendants, each once, even if one of them does not exist."""
         seen = {name: None}
         stack = [name]
         while stack:
@@ -142,7 +142,7 @@ class Queues:
 
     @contextmanager
     def supposing(self, *, gone: Sequence[QueueUsage] = (), there: Sequence[QueueUsage] = ()) -> Iterator[None]:
-        """What would be if these used nothing, and those were there as well."""
+        """Inside the block, the usage `gone` is released and the usage `there` is added."""
         for amount in gone:
             self.release(*amount)
         for amount in there:
@@ -156,25 +156,25 @@ class Queues:
                 self.allocate(*amount)
 
     def min_runtime_s(self, queue: str) -> float:
-        """How long its gangs run before they can be preempted: as it says, or the nearest queue above it that does."""
+        """The minimum runtime of its gangs before preemption: its own, or that of the nearest ancestor with one."""
         stated = (self._queues[name].spec.preempt_min_runtime for name in self._upwards(queue))
         return next((_seconds(text) for text in stated if text), 0.0)
 
     def order(self, priority: int, queue: str, created: str | None, name: str) -> Key:
-        """Sorts pending gangs: gang priority, queue priority from the root down, age, fair share, name.
+        """Sort key of pending gangs: gang priority, queue priorities from the root down, age, fair share, name.
 
-        Of gangs of one age, those of a queue under its quota come first, then those of the queue that uses the
-        smaller part of what it deserves. `created` is the creation timestamp as the server wrote it.
+        Of gangs of one age, those of a queue within its quota come first, then those of the queue that uses the smaller
+        part of its quota. `created` is the creation timestamp as the API server wrote it.
         """
         way = list(self._upwards(queue))
         ranks = tuple([-_priority(self._queues[each]) for each in reversed(way)])
         over, share = self._share(queue)
         return -priority, ranks, created or "", over, share, name
 
-    # Steps
+    # Internals
 
     def _standing(self, queue: str) -> Refusal | None:
-        """Only leaves of a tree that is whole schedule."""
+        """Only leaf queues whose ancestors all exist admit gangs."""
         if queue not in self._queues:
             return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' does not exist")
         children = self._children.get(queue)
@@ -192,7 +192,7 @@ class Queues:
         return None
 
     def _exceeded(self, name: str, asked: Shares) -> int | None:
-        """Of which resource there would be more than the limit."""
+        """The index of a resource whose limit would be exceeded."""
         limit, used = limits(self._queues[name]), self.usage(name).allocated
         for kind in range(len(NAMES)):
             if limit[kind] != UNLIMITED and asked[kind] and used[kind] + asked[kind] > limit[kind]:
@@ -238,7 +238,7 @@ class Queues:
         )
 
     def _share(self, name: str) -> tuple[bool, int]:
-        """Whether it holds more than its quota, and the largest part it holds of any, in millionths."""
+        """Whether usage exceeds the quota, and the largest ratio of usage to quota of any resource, in millionths."""
         queue = self._queues.get(name)
         if queue is None:
             return False, 0
@@ -251,7 +251,7 @@ class Queues:
         return any(used > quota for used, quota in pairs), largest
 
     def _upwards(self, name: str) -> Iterator[str]:
-        """The queue and its ancestors as far as they are there; each once, whatever the parents say."""
+        """The queue and its existing ancestors, each once, even if the parents form a cycle."""
         seen: set[str] = set()
         while name and name not in seen and name in self._queues:
             seen.add(name)
@@ -267,7 +267,7 @@ class Queues:
             self._total[name] = self.usage(name).plus(amounts, preemptible, times)
 
     def _add_up(self) -> None:
-        """The tree has changed."""
+        """Recompute the totals after the tree has changed."""
         self._total = {}
         for queue, own in self._own.items():
             for name in self._upwards(queue):
@@ -283,7 +283,7 @@ class Queues:
 
 
 def _seconds(text: str) -> float:
-    """What is no duration is none."""
+    """Text that is not a duration counts as none."""
     try:
         return seconds(text)
     except DurationError:

@@ -1,6 +1,6 @@
-"""The three resources that queues share out, in whole units: GPUs in milli, cpu in milli, memory in bytes.
+"""The three resources that queues account for, in integer units: GPUs and cpu in thousandths, memory in bytes.
 
-No float takes part once a queue is read.
+No floats are used once a queue is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Shares(NamedTuple):
         )
 
     def resources(self) -> dict[str, str | int]:
-        """As a status shows them; what is unlimited is left out."""
+        """As shown in a status; unlimited amounts are omitted."""
         texts = {
             GPU_RESOURCE: quantity.format_milli(self.gpu_m),
             "cpu": quantity.format_milli(self.cpu_m),
@@ -45,7 +45,7 @@ NAMES = ("GPUs", "CPU cores", "memory")
 
 
 class ShareUnits:
-    """Reads amounts on one axis of resources."""
+    """Converts amounts over one list of resources."""
 
     def __init__(self, resources: Sequence[str]) -> None:
         self._gpus = [index for index, name in enumerate(resources) if name.endswith("/gpu")]
@@ -53,7 +53,7 @@ class ShareUnits:
         self._memory = [index for index, name in enumerate(resources) if name == "memory"]
 
     def shares_of(self, amounts: Amounts) -> Shares:
-        """No amounts at all are nothing."""
+        """An empty tuple of amounts counts as nothing."""
         if not amounts:
             return NOTHING
         return Shares(
@@ -64,7 +64,7 @@ class ShareUnits:
 
 
 def quotas(queue: Queue) -> Shares:
-    """What it deserves; a queue that states no resources at all has no bounds."""
+    """The deserved quota; a queue that states no resources at all is unlimited."""
     given = queue.spec.resources
     return EVERYTHING if given is None else _shares([one.quota for one in (given.gpu, given.cpu, given.memory)])
 
@@ -75,7 +75,7 @@ def limits(queue: Queue) -> Shares:
 
 
 def amount_text(kind: int, amount: int) -> str:
-    """An amount of one of the three, for people."""
+    """An amount of one of the three, for messages."""
     match kind:
         case 0:
             return f"{_decimal(amount)} GPUs"

@@ -1,4 +1,4 @@
-"""How the scheduler tells its story: one report for status, events, command line and pages. Pure."""
+"""Reports: the scheduler's decisions in one form for status, events, command line and pages. Pure."""
 
 from spinney.core.scheduling.reporting.report import ClusterSummary, Event, PodReport, Report
 from spinney.core.scheduling.reporting.report_builder import (

@@ -1,6 +1,6 @@
-"""Conditions that follow conditions: what stays, what is replaced, and when a change is one.
+"""Transitions of conditions: which stay, which are replaced, and what counts as a change.
 
-Counters do not make a change: a domain that holds three pods instead of two is the same story.
+Numbers in a message do not count: a domain that holds three pods instead of two is no change.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NUMBER = re.compile(r"\d+")
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two messages tell the same but for counters."""
+    """Whether two messages are equal but for numbers."""
     return one == other or _NUMBER.sub("#", one) == _NUMBER.sub("#", other)
 
 
 def current(before: Sequence[SchedulingCondition], node_pool: str) -> SchedulingCondition | None:
-    """What was last said about a node pool."""
+    """The last condition of a node pool."""
     kind = UNSCHEDULABLE_ON_NODE_POOL
     return next((one for one in reversed(before) if one.node_pool == node_pool and one.type == kind), None)
 
@@ -35,7 +35,7 @@ def current(before: Sequence[SchedulingCondition], node_pool: str) -> Scheduling
 def next_conditions(
     before: Sequence[SchedulingCondition], report: Report, node_pool: str, now_s: float
 ) -> list[Json] | None:
-    """The whole list after a report, the newest last; None: it stays as it is."""
+    """The whole list after a report, the newest last; None: no change."""
     old = current(before, node_pool)
     others = [to_builtins(one) for one in before if one is not old]
     if report.clears:
@@ -51,7 +51,7 @@ def next_conditions(
 
 
 def pod_condition(before: PodCondition | None, said: tuple[str, str], now_s: float) -> Json | None:
-    """PodScheduled=False with reason and message; None: that is what it says."""
+    """PodScheduled=False with reason and message; None: no change."""
     reason, message = said
     if before is not None and (before.status, before.reason) == ("False", reason) and alike(before.message, message):
         return None

@@ -1,7 +1,7 @@
-"""The explanation of a gang as it stands in the annotation of its PodGroup: bounded, versioned JSON.
+"""The explanation of a gang in the annotation of its PodGroup: bounded, versioned JSON.
 
-Whoever reads it gets the words of the events and the figures behind them. Never larger than the limit: long lists are
-cut and say how long they were. Reading never fails on what others wrote.
+Holds the text of the events and the numbers behind it. Never larger than the limit: long lists are cut and say how long
+they were. Reading never fails on untrusted text.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from spinney.api.placement.writing import write_result
 
 VERSION = 1
 LIMIT = 8192
-"""Bytes of the annotation."""
+"""Maximum size of the annotation, in bytes."""
 
 _MOST = 8
 _MOST_VICTIMS = 16
 _LONGEST = 512
 _GIVEN_UP = ("occupied", "fitsIf", "blocked", "best", "lines")
-"""What is left out when everything else is too long, first things first."""
+"""Fields that are left out, in this order, while the whole is too large."""
 
 
 def record(state: str, lines: Iterable[str], found: Explanation | None = None, **more: Any) -> Json:
-    """`lines` are those of the message; the rest are the figures they are made of."""
+    """`lines` are those of the message; the rest are the numbers they are made of."""
     told: Json = {"version": VERSION, "state": state, "lines": [_cut(line) for line in lines][:_MOST]}
     if found is not None:
         told |= _figures(found)
@@ -40,7 +40,7 @@ def encode(told: Json) -> str:
 
 
 def decode(text: str) -> Json | None:
-    """None: there is none, or none that we can read."""
+    """None: there is no explanation, or not one of a known version."""
     try:
         told = read_json(text) if text else None
     except DocumentError:
@@ -59,7 +59,7 @@ def _figures(found: Explanation) -> Json:
 
 
 def _most(counts: Mapping[str, int]) -> Json:
-    """The largest counts; the others as one."""
+    """The largest counts; the rest as one sum."""
     order = sorted(counts, key=lambda name: (-counts[name], name))
     kept: Json = {_cut(name): counts[name] for name in order[:_MOST]}
     rest = sum(counts[name] for name in order[_MOST:])

@@ -1,6 +1,6 @@
-"""The scheduler's events and refusals in the words that upstream's users know.
+"""The texts of the scheduler's events and refusals, in the wording that users of KAI know.
 
-Texts only: an interface, each said in one place. Says nothing that the explanation does not hold.
+The texts are an interface; each is defined in one place. They say nothing that the explanation does not hold.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def scheduled(pod: Key, node: str, node_pool: str = DEFAULT_NODE_POOL) -> Event:
 
 
 def failed_binding(pod: Key, node: str, error: str) -> Event:
-    """Its message is that of the condition PodScheduled=False with reason BindingError as well."""
+    """Its message is also that of the condition PodScheduled=False with reason BindingError."""
     return Event(WARNING, "FailedBinding", f"Failed to bind pod {_shown(pod)} to node {node}. {error}")
 
 
@@ -40,7 +40,7 @@ def failed_eviction(pod: Key, node: str, error: str) -> Event:
 
 
 def failed_release(pod: Key, node: str, error: str) -> Event:
-    """A recorded place that is given up stays reserved as long as the pod cannot be touched."""
+    """An assignment that is given up stays reserved as long as the pod cannot be patched."""
     return Event(WARNING, "FailedRelease", f"Failed to release pod {_shown(pod)} from node {node}. {error}")
 
 
@@ -53,7 +53,7 @@ def pipelined(pod: Key, node: str) -> Event:
 
 
 def record_rejected(why: str) -> Event:
-    """On the group whose record it was."""
+    """On the PodGroup that had the record."""
     return Event(WARNING, "RecordRejected", f"The recorded plan (annotation {PLAN}) was removed and not used: {why}")
 
 
@@ -64,7 +64,7 @@ def stale(active: int, minimum: int, short: Sequence[tuple[str, int, int]] = ())
 
 
 def preempted(pod: str, by: Key, pods: int) -> Event:
-    """On the group of the victim; `pods`: how many it loses."""
+    """On the PodGroup of the victim; `pods`: how many it loses."""
     message = f"Pod {pod} was preempted by higher priority workload {by[1]}"
     return Event(NORMAL, "Evict", message, _evictor("preempt", by, pods))
 
@@ -107,7 +107,7 @@ _NO_NODES = "no nodes with enough resources were found"
 
 
 def fit_lines(reading: GangView, decision: Decision, spec: PodGroupSpec, summary: ClusterSummary) -> list[str]:
-    """Of a decision that did not place its gang."""
+    """The lines for a decision that did not place its gang."""
     found = decision.explanation or Explanation(UNABLE_GROUP)
     if decision.outcome == "invalid":
         return [_invalid(reading.gang, found, spec, summary)]
@@ -127,13 +127,13 @@ def unable(why: str) -> str:
 
 
 def known(text: str) -> str:
-    """Without names of ours: pods of one leaf that differ are cut into shapes, and a gang without leaves has one."""
+    """Without internal names: unequal pods of a leaf are split into shapes; without sub-groups there is one leaf."""
     told = _SHAPE.sub("", text).removeprefix(f"{DEFAULT_LEAF}: ")
     return f"the gang {told.removeprefix(_UNNAMED)}" if told.startswith(_UNNAMED) else told
 
 
 def beyond_minimum(pod: tuple[str, str], fit: str = f"{_NO_NODES}.") -> str:
-    """Of a pod that no gang waits for."""
+    """For a pod beyond the minimum of its gang."""
     return f"Resources were not found for pod {pod[0]}/{pod[1]} due to: {fit}"
 
 
@@ -168,7 +168,7 @@ def _head(topology: str | None, level: str | None, gang: Gang, sub_group: str) -
 
 
 def _required_above(gang: Gang, path: str) -> tuple[str, str] | None:
-    """The requirement that a part without one of its own stands under: what all nodes cannot hold, no domain can."""
+    """The requirement of the nearest ancestor that has one: what all nodes together cannot hold, no domain can."""
     while path:
         path = path.rpartition("/")[0]
         part, topology = _part(gang, path)
@@ -195,7 +195,7 @@ def _gang(reading: GangView, found: Explanation, spec: PodGroupSpec, summary: Cl
 
 
 def _nodes(found: Explanation, summary: ClusterSummary) -> str:
-    """A line for each reason with its nodes; those that take some of the pods have too little for the others."""
+    """A line per reason with its number of nodes; nodes that hold some of the pods have too little for the others."""
     reasons = dict(found.blocked.reasons) if found.blocked else {}
     short = next(iter(found.best[0].short), None)
     rest = summary.nodes - sum(reasons.values())
@@ -214,13 +214,13 @@ def _node(reason: str) -> str:
 
 
 def _sub_group(spec: PodGroupSpec, path: str | None) -> str:
-    """The narrowest sub-group of the PodGroup on a path; what we cut it into has no name that others know."""
+    """The deepest sub-group of the PodGroup on a path; internal parts have no name that users know."""
     known = {one.name for one in spec.sub_groups}
     return next((name for name in reversed((path or "").split("/")) if name in known), "")
 
 
 def _part(gang: Gang, path: str) -> tuple[Group | PodSet, str | None]:
-    """The part of that path, as far as there is one, and the topology that counts for it."""
+    """The part at that path, or its deepest existing ancestor, and its effective topology."""
     part: Group | PodSet = gang.root
     topology = part.topology
     for name in path.split("/") if path else ():

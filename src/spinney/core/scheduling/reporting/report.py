@@ -1,6 +1,6 @@
-"""What is to be told about a gang, as values: conditions, events, explanation; and what has to be known to tell it.
+"""Reports on gangs as values (conditions, events, explanation), and the input they are built from.
 
-Nothing in here writes: whoever holds the door carries a report out, and leaves out what has been told already.
+Makes no write: the status writer writes a report, and leaves out what was reported before.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ DEFAULT_NODE_POOL = "default"
 
 
 class State(Enum):
-    """How it stands with a gang, in one word for programs."""
+    """The state of a gang in one word, for programs."""
 
     SCHEDULED = "Scheduled"
     PARTLY = "PartlyScheduled"  # the minimum has its nodes, some pods beyond it have none
-    PIPELINED = "Pipelined"  # its nodes are chosen, others have to leave them first
+    PIPELINED = "Pipelined"  # its nodes are chosen; pods on them have to terminate first
     NOT_READY = "NotReady"
     MISTAKE = "Mistake"
     OVER_QUEUE = "QueueRefused"
-    TIED = "Tied"  # waits for the gang whose domain it has to share
+    TIED = "Tied"  # waits for the base gang whose domain it has to share
     EXHAUSTED = "BudgetExhausted"
-    BINDING_ERROR = "BindingError"  # it has places, and the API server does not take its binds
-    EVICTION_ERROR = "EvictionError"  # others would have to leave, and the API server does not take their evictions
+    BINDING_ERROR = "BindingError"  # it has nodes, and the API server refuses its binds
+    EVICTION_ERROR = "EvictionError"  # it needs victims, and the API server refuses their eviction
     UNSCHEDULABLE = "Unschedulable"
 
 
 class Member(Protocol):
-    """A pod that waits."""
+    """A pod without a node."""
 
     @property
     def uid(self) -> str: ...
@@ -44,14 +44,14 @@ class Member(Protocol):
 
 
 class HeldMember(Member, Protocol):
-    """A pod that waits and takes no part in decisions, with the reason."""
+    """A pod without a node that takes no part in decisions, with the reason."""
 
     @property
     def reason(self) -> str: ...
 
 
 class GangView(Protocol):
-    """The part of a read gang that a report needs."""
+    """The part of a parsed gang that a report needs."""
 
     @property
     def gang(self) -> Gang: ...
@@ -70,7 +70,7 @@ class GangView(Protocol):
 
 
 class QueueRefusal(Protocol):
-    """A queue's no: the reason in a word, the sentence, and the figures of the queue."""
+    """A refusal by a queue: the reason in a word, the sentence, and the numbers of the queue."""
 
     @property
     def reason(self) -> str: ...
@@ -84,7 +84,7 @@ class QueueRefusal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
-    """What a story refers to beside its gang: the topologies there are, how many nodes, and the name of their pool."""
+    """What a report needs beside its gang: existing topologies, number of nodes, and the name of their pool."""
 
     topologies: Mapping[str, Topology]
     nodes: int = 0
@@ -103,7 +103,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PodReport:
-    """What one pod is told: reason and message of PodScheduled=False, and an event."""
+    """A report on one pod: reason and message of PodScheduled=False, and an event."""
 
     uid: str
     key: tuple[str, str]
@@ -113,9 +113,9 @@ class PodReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The story of one gang. `condition` lacks what depends on the one before: its number and its time.
+    """A report on one gang. `condition` lacks what depends on the one before: its transition number and time.
 
-    `clears`: whatever was said about not being scheduled is over. `explanation` None: there is nothing to explain.
+    `clears`: remove the condition that it is not scheduled. `explanation` None: there is nothing to explain.
     """
 
     state: State

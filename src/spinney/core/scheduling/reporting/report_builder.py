@@ -1,6 +1,6 @@
-"""From a gang and what became of it to its report: a decision, writes that failed, or no PodGroup at all.
+"""Builds the report of a gang from its outcome: a decision, failed writes, or a missing PodGroup.
 
-The first line is in upstream's words, the others are ours: why, and what would fit. The same lines go everywhere.
+The first line is in KAI's wording, the others are our own: why, and what would fit. The same lines go everywhere.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from spinney.core.scheduling.reporting.report import (
 )
 
 LONGEST_MESSAGE = 1024
-"""As long as the message of an event may be."""
+"""The maximum length of an event message."""
 
 _FIT = "PodSchedulingErrors"
 _MISTAKE = "InvalidPodGroup"
@@ -49,9 +49,9 @@ def report(
     summary: ClusterSummary,
     denied: str = "",
 ) -> Report:
-    """`verdict` None: nothing was decided, for the gang has a mistake or is not complete.
+    """`verdict` None: nothing was decided, because the gang has a mistake or is not complete.
 
-    `denied`: why the queue will not have more pods than the minimum.
+    `denied`: why the queue admits no pods beyond the minimum.
     """
     if reading.mistake:
         told = record(State.MISTAKE.value, [reading.mistake], reason=reading.mistake)
@@ -67,7 +67,7 @@ def report(
 
 
 def awaiting_volumes(reading: GangView) -> Report:
-    """Its places are chosen and kept; nobody is bound before the volumes of all are there."""
+    """Its nodes are chosen and reserved; no pod is bound before the volumes of all are ready."""
     line = "its place is chosen, and it waits for its volumes to be made there"
     pods = [
         PodReport(pod.uid, pod.key, (messages.UNSCHEDULABLE, line)) for pods in reading.waiting.values() for pod in pods
@@ -77,7 +77,7 @@ def awaiting_volumes(reading: GangView) -> Report:
 
 
 def _not_ready(reading: GangView, spec: PodGroupSpec) -> Report:
-    """No condition of the group: a gang that is not complete is not what cannot be scheduled."""
+    """Without a condition on the PodGroup: an incomplete gang is not unschedulable."""
     why = cut(reading.not_ready)
     told = record(State.NOT_READY.value, [why], reason=why)
     marked = (messages.UNSCHEDULABLE, why) if _marks(spec) else None
@@ -87,7 +87,7 @@ def _not_ready(reading: GangView, spec: PodGroupSpec) -> Report:
 
 
 def _held(reading: GangView, spec: PodGroupSpec) -> Iterator[PodReport]:
-    """Pods that no decision is about have their own reason."""
+    """Pods that take no part in the decision have their own reason."""
     for pod in reading.held:
         why = cut(pod.reason)
         event = Event(WARNING, messages.UNSCHEDULABLE, why)
@@ -143,7 +143,7 @@ def _refused(
     return Report(
         state,
         message,
-        # A group that has pods allocated keeps what was said before it had them.
+        # A group that has pods allocated keeps the condition from before.
         condition=None if reading.gang.running else {"type": UNSCHEDULABLE_ON_NODE_POOL, **said, "reasons": reasons},
         group_event=Event(NORMAL, messages.UNSCHEDULABLE, message),
         pods=(*pods, *_held(reading, spec)),
@@ -178,7 +178,7 @@ def _beyond(pod: Member, marks: bool, denied: str) -> PodReport:
 
 
 def _pipelined(reading: GangView, decision: Decision) -> Report:
-    """Nothing is bound before the others have left; each pod is told where it will go."""
+    """Nothing is bound before the victims are gone; each pod gets an event with its node."""
     seats = {(one.pods, one.index): one.node for one in decision.placements}
     pods = [
         PodReport(pod.uid, pod.key, event=messages.pipelined(pod.key, seats[path, index]))
@@ -202,7 +202,7 @@ def _victims(decision: Decision) -> str:
 
 
 def _left(reading: GangView, decision: Decision) -> Iterator[Member]:
-    """Waiting pods that got no place."""
+    """Waiting pods without a placement."""
     seats = {(one.pods, one.index) for one in decision.placements}
     for path, pods in reading.waiting.items():
         for index, pod in enumerate(pods):
@@ -211,7 +211,7 @@ def _left(reading: GangView, decision: Decision) -> Iterator[Member]:
 
 
 def _ours(found: Explanation, first: str) -> list[str]:
-    """The reason, unless the first line is made of it, and what would help."""
+    """The reason, unless the first line already contains it, and what would fit."""
     why, _, ways = known(sentence(found)).partition(_WOULD_FIT)
     lines = [] if known(found.reason) in first else [f"The{why[3:]}." if why.startswith("the ") else f"{why}."]
     return [*lines, f"It would fit {ways}."] if ways else lines
@@ -231,7 +231,7 @@ def _plain(details: Any) -> Json | None:
 
 
 def cut(text: str) -> str:
-    """As long as a message may be."""
+    """Truncated to the maximum length of a message."""
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."
 
 
@@ -240,9 +240,9 @@ _FAILED = (State.BINDING_ERROR, State.EVICTION_ERROR)
 
 @dataclass(frozen=True, slots=True)
 class WriteFailure:
-    """`write`: bind, evict, release or record. `event` tells it; `code` is that of HTTP.
+    """`write`: bind, evict, release or record. `event`: describes it; `code`: the HTTP status code.
 
-    `pod` and `uid` are those of the pod that it is about; without a uid it is about the PodGroup.
+    `pod` and `uid`: the pod that it is about; without a uid it is about the PodGroup.
     """
 
     write: str
@@ -253,7 +253,7 @@ class WriteFailure:
 
 
 def failed(reading: GangView, failures: Sequence[WriteFailure], spec: PodGroupSpec, summary: ClusterSummary) -> Report:
-    """The story of a gang for which something could not be written."""
+    """The report of a gang for which a write was refused."""
     state = State.EVICTION_ERROR if failures[0].write == "evict" else State.BINDING_ERROR
     lines = _lines(failures)
     message = cut("\n".join(lines))
@@ -270,7 +270,7 @@ def failed(reading: GangView, failures: Sequence[WriteFailure], spec: PodGroupSp
 
 
 def tells_failure(explanation: str) -> bool:
-    """Whether a gang says that something could not be written: that stays told while it is tried again."""
+    """Whether the explanation reports a refused write: it stays while the write is retried."""
     told = decode(explanation)
     return told is not None and told.get("state") in [state.value for state in _FAILED]
 
@@ -283,7 +283,7 @@ def _lines(failures: Sequence[WriteFailure]) -> list[str]:
 def _pods(
     reading: GangView, failures: Sequence[WriteFailure], state: State, message: str, spec: PodGroupSpec
 ) -> list[PodReport]:
-    """Each pod that was not bound hears its own error, the others that of the gang."""
+    """A pod that was not bound gets its own error, the others that of the gang."""
     own = {each.uid: each.event for each in failures if each.write == "bind"}
     reason = messages.UNSCHEDULABLE if state is State.EVICTION_ERROR else messages.BINDING_ERROR
     marks = spec.mark_unschedulable is not False or state is State.BINDING_ERROR
@@ -296,7 +296,7 @@ def _pods(
 
 
 def ungrouped_reports(group: tuple[str, str], pods: Iterable[Pod]) -> list[PodReport]:
-    """`group` is what they name: a PodGroup that is not there, or none at all."""
+    """`group`: the PodGroup that they name, which does not exist; or the empty name."""
     why = f"PodGroup {'/'.join(group)} does not exist" if group[1] else "the pod is in no PodGroup yet"
     event = Event(WARNING, UNSCHEDULABLE, why)
     return [

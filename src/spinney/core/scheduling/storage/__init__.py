@@ -1,1 +1,1 @@
-"""Where volumes and resource claims let pods run."""
+"""Restrictions of placement by volumes and resource claims."""

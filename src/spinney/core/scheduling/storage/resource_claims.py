@@ -1,6 +1,6 @@
-"""Where the resource claims of a pod let it run.
+"""The nodes that a pod's resource claims allow.
 
-Never allocates: a pod goes where its claims are allocated already, or it waits with a reason (K8).
+Never allocates: a pod goes where its claims are already allocated, or it waits with a reason (K8).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ClaimLookup = Callable[[str, str], ResourceClaim | None]
 
 
 def claims_reach(pod: Pod, claim: ClaimLookup) -> Reach:
-    """`waits` is a sentence that names the first claim which is not allocated."""
+    """`waits` is a sentence that names the first claim that is not allocated."""
     required = []
     for asked in pod.spec.resource_claims:
         field = f"resourceClaims[{asked.name}]"
@@ -37,7 +37,7 @@ def claims_reach(pod: Pod, claim: ClaimLookup) -> Reach:
 
 
 def _claim_name(pod: Pod, asked: PodResourceClaim) -> str | None:
-    """The name of the claim; "": none is needed, None: it is not made yet."""
+    """The name of the claim; "": none is needed, None: it is not created yet."""
     if asked.resource_claim_name:
         return asked.resource_claim_name
     for status in pod.status.resource_claim_statuses:

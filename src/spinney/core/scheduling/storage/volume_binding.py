@@ -1,6 +1,6 @@
-"""The claims of pods that have their seats: which of them have to learn of the node, and which have their volume.
+"""The volume claims of pods with assignments: which need the selected node annotation, and which have their volume.
 
-A claim that waits for its first consumer gets its volume only after a node is chosen; nobody is bound before that.
+A claim that waits for its first consumer gets its volume only after a node is selected; no pod is bound before that.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from spinney.core.scheduling.storage.volumes import Volumes, claims_of, volume_t
 
 
 class SelectedNode(msgspec.Struct, frozen=True, gc=False):
-    """A claim that has to learn of a node; None: it has to forget the one it knows."""
+    """A claim and the node to write as its selected node; None: remove it."""
 
     claim: PersistentVolumeClaim
     node: str | None
 
 
 class VolumeBinding(msgspec.Struct, frozen=True):
-    """How it stands with the volumes of a plan. `awaited`: some are not there yet.
+    """The state of a plan's volumes. `awaited`: some are not bound yet.
 
-    `lost`: uids of pods that cannot have their volumes where they are seated.
+    `lost`: uids of pods that cannot use their volumes on the assigned node.
     """
 
     marks: tuple[SelectedNode, ...] = ()
@@ -40,7 +40,7 @@ def has_claims(pod: Pod) -> bool:
 
 
 def bind_volumes(assignments: Iterable[tuple[Pod, Node]], volumes: Volumes) -> VolumeBinding:
-    """What these pods need, each on its node. A claim that several share learns of the node of the first."""
+    """What these pods need, each on its node. A claim that several pods share gets the node of the first."""
     pairs = list(assignments)
     nodes = {node.name for _, node in pairs}
     marks: dict[tuple[str, str], SelectedNode] = {}
@@ -65,7 +65,7 @@ def bind_volumes(assignments: Iterable[tuple[Pod, Node]], volumes: Volumes) -> V
 
 
 def unselected(assignments: Iterable[tuple[Pod, str]], volumes: Volumes) -> tuple[SelectedNode, ...]:
-    """Claims of pods that do not get their seats: such as still wait for a volume there may go elsewhere."""
+    """Claims of pods that do not get their assignment: those still without a volume may go elsewhere."""
     marks: dict[tuple[str, str], SelectedNode] = {}
     for pod, node in assignments:
         for name in claims_of(pod):
@@ -78,7 +78,7 @@ def unselected(assignments: Iterable[tuple[Pod, str]], volumes: Volumes) -> tupl
 
 
 def _may_use(claim: PersistentVolumeClaim, node: Node, volumes: Volumes) -> bool:
-    """Whether the volume of the claim, if it has one, can be used from the node."""
+    """Whether the claim's volume, if it has one, can be used from the node."""
     terms = volume_terms(claim, volumes)
     if terms is None:
         return True

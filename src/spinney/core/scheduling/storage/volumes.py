@@ -1,6 +1,6 @@
-"""Where the volumes of a pod let it run, and which claims learn of its node at bind.
+"""The nodes that a pod's volumes allow, and the claims that need the selected node at bind.
 
-Never picks a volume for a claim: a claim is bound already, or its provisioner makes a volume for the node we choose.
+Never picks a volume for a claim: a claim is bound already, or its provisioner creates a volume for the selected node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Terms = tuple[NodeTerm, ...]
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Look-ups in the caches: claims by namespace and name, volumes and storage classes by name.
+    """Lookups in the caches: claims by namespace and name, volumes and storage classes by name.
 
     `users`: the pods that name a claim.
     """
@@ -44,10 +44,10 @@ NO_VOLUMES = Volumes(lambda _, __: None, lambda _: None, lambda _: None)
 
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
-    """What the claims of a pod say. `required` holds for all of them: each entry is any of its terms.
+    """The restrictions by the claims of a pod. `required`: all entries must hold, each by any one of its terms.
 
-    `waits` is a sentence when the pod cannot be placed yet. `to_mark` are claims that get the annotation with the
-    selected node at bind, so that their provisioner starts.
+    `waits`: a sentence if the pod cannot be placed yet. `to_mark`: claims that get the selected node annotation at
+    bind, so that their provisioner starts.
     """
 
     required: tuple[Terms, ...] = ()
@@ -75,7 +75,7 @@ def reach(pod: Pod, volumes: Volumes) -> Reach:
 
 @lru_cache(maxsize=4096)
 def narrowed(wanted: NodeFilter, required: tuple[Terms, ...]) -> NodeFilter | None:
-    """A filter that holds where the given one and all the others hold; None: too many combinations to write down.
+    """The conjunction of the filter and all the others; None: too many combinations to write down.
 
     A node has to meet one term of each list, so the terms of the result are all their combinations.
     """
@@ -88,7 +88,7 @@ def narrowed(wanted: NodeFilter, required: tuple[Terms, ...]) -> NodeFilter | No
 
 
 def _product(some: Terms, others: Terms) -> Terms:
-    """A term without requirements is never met, and neither is anything combined with it."""
+    """A term without requirements never matches, and neither does any combination with it."""
     pairs = ((mine, other) for mine in some if not _is_empty(mine) for other in others if not _is_empty(other))
     return tuple(dict.fromkeys(_both(mine, other) for mine, other in pairs))
 
@@ -113,7 +113,7 @@ def is_for_one_pod(claim: PersistentVolumeClaim | None) -> bool:
 
 
 def volume_terms(claim: PersistentVolumeClaim, volumes: Volumes) -> Terms | None:
-    """From where the volume of a claim can be used; None: from anywhere, or it has none yet."""
+    """The node terms of the claim's volume; None: it can be used from any node, or there is no volume yet."""
     volume = volumes.volume(claim.spec.volume_name) if claim.spec.volume_name else None
     affinity = volume.spec.node_affinity if volume is not None else None
     return _terms(affinity.required) if affinity is not None and affinity.required is not None else None
@@ -144,7 +144,7 @@ def _of_claim(name: str, claim: PersistentVolumeClaim | None, ephemeral: bool, p
 
 
 def _is_taken(claim: PersistentVolumeClaim, pod: Pod, volumes: Volumes) -> bool:
-    """By a pod that has a node, or by the first of those that could get one."""
+    """By a pod with a node, or by the first of those that could get one."""
     users = volumes.users(claim.metadata.namespace, claim.metadata.name)
     others = [each for each in users if each.metadata.uid != pod.metadata.uid and not each.is_over]
     return any(each.spec.node_name or (_may_go(each) and each.metadata.name < pod.metadata.name) for each in others)

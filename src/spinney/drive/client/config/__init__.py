@@ -1,1 +1,1 @@
-"""Which API server, and who we are there: kubeconfig, credentials, service account."""
+"""The API server and our credentials: kubeconfig, credentials, service account."""

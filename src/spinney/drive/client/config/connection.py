@@ -1,4 +1,4 @@
-"""How to reach one API server and who we are there: the result of reading a kubeconfig or of being in a pod."""
+"""How to reach and authenticate to one API server: the result of a kubeconfig or of the in-cluster environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spinney.drive.client.config.credentials import Credentials
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Server, trust, credentials, and the namespace meant when none is given."""
+    """Server address, CA, credentials and the default namespace."""
 
     server: str
     credentials: Credentials = field(repr=False)

@@ -1,6 +1,6 @@
-"""Who we are to the server: tokens, tokens in files that rotate, passwords, certificates.
+"""Credentials: tokens, rotating token files, passwords, certificates.
 
-Never shows a secret: nothing in here puts a token or a key into a message or a representation.
+Never exposes a secret: nothing in here puts a token or a key into a message or a representation.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What to present: headers on each request, a certificate on each connection."""
+    """Credentials to present: headers on each request, a certificate on each connection."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     certificate: Certificate | None = None
 
 
 class Credentials(Protocol):
-    """Gives what is valid now. `renew` is called after the server said 401; True if it is worth trying again."""
+    """Returns the valid credentials. `renew` is called after a 401; True if the request should be retried."""
 
     async def grant(self) -> Grant: ...
 
@@ -42,7 +42,7 @@ class Credentials(Protocol):
 
 
 class Fixed:
-    """The same for ever: a token, a password, a certificate, or nothing."""
+    """Static credentials: a token, a password, a certificate, or none."""
 
     def __init__(self, grant: Grant) -> None:
         self._grant = grant
@@ -55,7 +55,7 @@ class Fixed:
 
 
 class TokenFile:
-    """A token that somebody else writes anew into a file, as the kubelet does."""
+    """A token file that another process rotates, as the kubelet does."""
 
     def __init__(self, path: Path, clock: Clock, certificate: Certificate | None = None) -> None:
         self._path = path

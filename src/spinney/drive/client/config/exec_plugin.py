@@ -29,7 +29,7 @@ _EARLY_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What the kubeconfig says about the program. `cluster` is what it is told about the server, if it is told."""
+    """The plugin settings of the kubeconfig. `cluster` is the cluster information passed to it, if it is passed."""
 
     command: str
     args: tuple[str, ...]

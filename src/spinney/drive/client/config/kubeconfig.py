@@ -1,7 +1,7 @@
-"""Kubeconfig files, as kubectl reads and merges them, to a connection.
+"""Reads and merges kubeconfig files as kubectl does, and resolves a context to a connection.
 
-Never ignores a setting that would change who we are or whom we talk to: what is not supported is refused by name, and
-every refusal names the file, the field and what is allowed.
+Never ignores a setting that would change our identity or the server: unsupported settings are refused by name, and
+every error names the file, the field and what is allowed.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _File(msgspec.Struct, rename="kebab"):
 
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[N]):
-    """A named part and the file it stands in: relative paths are relative to that file."""
+    """A named entry and the file it comes from: relative paths are relative to that file."""
 
     file: Path
     where: str
@@ -118,7 +118,7 @@ class _Entry(Generic[N]):
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """One or more files, merged: what an earlier one says is not changed by a later one."""
+    """One or more merged files: entries of an earlier file take precedence."""
 
     source: str
     clusters: Mapping[str, _Entry[_NamedCluster]]
@@ -128,7 +128,7 @@ class Kubeconfig:
 
 
 def kubeconfig_paths(path: Path | None, env: Mapping[str, str] = os.environ) -> list[Path]:
-    """The files that count: the one given, else those of KUBECONFIG, else the one in the home directory."""
+    """The files to read: the given one, else those of KUBECONFIG, else the one in the home directory."""
     if path is not None:
         return [path]
     listed = [Path(part) for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]
@@ -151,7 +151,7 @@ def read_kubeconfig(paths: Iterable[Path]) -> Kubeconfig:
 
 
 def connection_of(config: Kubeconfig, clock: Clock, context: str | None = None) -> Connection:
-    """The connection that a context (the current one if none is named) stands for. Raises `ConfigError`."""
+    """The connection of a context (the current one if none is named). Raises `ConfigError`."""
     chosen = _chosen_context(config, context)
     wanted = chosen.part.context
     cluster = _named(config.clusters, wanted.cluster, chosen, "cluster")
@@ -273,7 +273,7 @@ def _certificate(user: _Entry[_NamedUser], told: _User) -> Certificate | None:
 
 
 def _content(entry: _Entry[Any], field: str, file: str | None, inline: str | None) -> bytes | None:
-    """A file's content, given in place (base64) or by its path; in place wins, as kubectl has it."""
+    """The content of a field given inline (base64) or as a file path; inline takes precedence, as in kubectl."""
     if inline:
         try:
             return base64.b64decode("".join(inline.split()), validate=True)

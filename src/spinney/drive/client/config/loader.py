@@ -1,6 +1,6 @@
-"""From "which cluster" to a transport: the kubeconfig that counts, or the service account of the pod we run in.
+"""Finds the cluster to connect to: from a kubeconfig, or from the service account of the pod we run in.
 
-Never guesses: without a kubeconfig and outside of a pod it is a ConfigError.
+Never guesses: without a kubeconfig and outside of a pod it raises a ConfigError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_in_cluster(env: Mapping[str, str] = os.environ, directory: Path = SERVICE
 def in_cluster_connection(
     clock: Clock, env: Mapping[str, str] = os.environ, directory: Path = SERVICE_ACCOUNT
 ) -> Connection:
-    """Raises `ConfigError` outside of a pod."""
+    """The connection from the pod's service account. Raises `ConfigError` outside of a pod."""
     host, port = env.get("KUBERNETES_SERVICE_HOST"), env.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigError("environment: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT: expected both in a pod")
@@ -54,7 +54,7 @@ def find_connection(
     context: str | None = None,
     env: Mapping[str, str] = os.environ,
 ) -> Connection:
-    """The kubeconfig given, that of KUBECONFIG, that of the home directory, else the cluster around us."""
+    """The connection of the given kubeconfig, of KUBECONFIG, of the home directory, else of the surrounding cluster."""
     paths = kubeconfig_paths(kubeconfig, env)
     if paths:
         return connection_of(read_kubeconfig(paths), clock, context)

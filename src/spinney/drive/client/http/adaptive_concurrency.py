@@ -1,6 +1,6 @@
-"""How many requests one client has under way: as many as the server answers without keeping them waiting.
+"""Limits a client's concurrent requests to what the server answers without queueing them.
 
-More of them would not be answered sooner; they would only stand in line before those of everybody else. Pure.
+More of them would not be answered sooner; they would only queue ahead of other clients' requests. Pure.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 FEWEST = 4
 FIRST = 8
 ROUND = 32
-"""So many answers between two judgements."""
+"""The number of answers between two adjustments of the limit."""
 _REMEMBERED = 32
-"""So many rounds until the fastest answer is forgotten: the way to a server may become longer for good."""
+"""The number of rounds until the fastest answer is forgotten: the latency to a server may grow permanently."""
 _SHORT_LINE, _LONG_LINE = 3.0, 6.0
-"""Requests of ours that stand in line at the server: below the one there may be more, above the other fewer."""
+"""Our requests that are queued at the server: below the first value the limit grows, above the second it shrinks."""
 
 
 class AdaptiveConcurrency:
-    """`limit` follows what writes take: the fastest of a kind shows the work, what comes on top is waiting."""
+    """`limit` follows the latency of writes: the fastest of a kind is the service time, the rest is queueing."""
 
     def __init__(self, most: int) -> None:
         self.limit = min(FIRST, most)
@@ -26,10 +26,10 @@ class AdaptiveConcurrency:
         self._waited, self._answers, self._rounds = 0.0, 0, 0
         self._some_had_no_turn = False
         self._kept = 0
-        """The limit before a round with the fewest, which shows anew how fast the server is when nobody waits."""
+        """The limit before a round with minimal concurrency, which measures again how fast the idle server answers."""
 
     def answered(self, kind: str, took_s: float, none_free: bool) -> None:
-        """A write of that kind took so long; `none_free`: whether others of ours were kept back meanwhile."""
+        """Record the duration of a write of a kind; `none_free`: whether other requests waited for a free slot."""
         lately_s = self._lately_s[kind] = min(took_s, self._lately_s.get(kind, took_s))
         fastest_s = min(lately_s, self._fastest_s.get(kind, lately_s))
         self._waited += 1 - fastest_s / took_s if took_s > 0 else 0.0
@@ -53,7 +53,7 @@ class AdaptiveConcurrency:
 
 
 def kind_of(method: str, target: str) -> str:
-    """What requests of like cost have in common: `POST pods`, `POST pods binding`, `PATCH podgangs status`."""
+    """The class of requests of similar cost: `POST pods`, `POST pods binding`, `PATCH podgangs status`."""
     _, namespaced, rest = target.partition("?")[0].partition("/namespaces/")
     words = rest.split("/")
     return " ".join([method, *words[1:2], *words[3:4]]) if namespaced else method

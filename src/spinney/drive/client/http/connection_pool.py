@@ -1,6 +1,6 @@
-"""Kept-alive connections to one server, each for one whole request and one whole answer at a time.
+"""A pool of keep-alive connections to one server, each with at most one request at a time.
 
-Never sends a request twice, and never uses a connection again on which something went wrong.
+Never sends a request twice, and never reuses a connection after an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONNECT_S = 10.0
 KEEP_ALIVE_S = 60.0
 _PROBES = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 _SELF_INFLATING = 15 + 32
-"""For zlib: whatever of gzip and deflate it is."""
+"""zlib's `wbits` for automatic detection of gzip and deflate."""
 _TARGET = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
@@ -34,7 +34,7 @@ _VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a server is, and by what name it must prove itself."""
+    """The address of a server, and the name that its certificate must carry."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ class Endpoint:
 
 
 class Pool:
-    """So many connections at most, and fewer while the server is slow; whoever finds none free waits for his turn."""
+    """At most `limit` connections, and fewer while the server is slow; requests wait for a free one in order."""
 
     def __init__(self, place: Endpoint, limit: int) -> None:
         self._place = place
@@ -75,7 +75,7 @@ class Pool:
         return response
 
     def _end_turn(self) -> None:
-        """One may go next; two where the pace has become quicker, nobody where it has become slower."""
+        """Release one slot; two where the concurrency limit has grown, none where it has shrunk."""
         for _ in range(1 + self._pace.limit - self._granted):
             self._turns.release()
         self._granted = self._pace.limit
@@ -93,7 +93,7 @@ class Pool:
         return None
 
     def _keep(self, exchange: _Exchange) -> None:
-        """The last used are used next, so that those nobody needs grow old."""
+        """Reuse the most recently used connection first, so that unneeded ones expire."""
         if exchange.is_usable and not self._closed:
             self._idle.append(exchange)
             while exchange.idle_since - self._idle[0].idle_since > KEEP_ALIVE_S:
@@ -117,7 +117,7 @@ class Pool:
 
 
 class _Exchange(asyncio.Protocol):
-    """One connection: at most one request is on it."""
+    """One connection with at most one request in flight."""
 
     def __init__(self, members: set[_Exchange]) -> None:
         self._members = members
@@ -155,13 +155,13 @@ class _Exchange(asyncio.Protocol):
         self.is_usable = False
         self._members.discard(self)
         if self._has_head and exc is None and not {"content-length", "transfer-encoding"} & self._headers.keys():
-            self._complete()  # the end of the connection is the end of the answer
+            self._complete()  # the response ends with the connection
         self._fail(f"the server closed the connection: {exc or 'before the answer was whole'}")
         del self._parser
 
     def on_message_begin(self) -> None:
         if self._answer is None:
-            self.abort()  # nobody asked: it must not be taken for the answer to what is asked next
+            self.abort()  # unsolicited: must not be taken for the next response
         self._has_head = False
         self._headers: dict[str, str] = {}
         self._parts: list[bytes] = []
@@ -226,7 +226,7 @@ def _lower(name: bytes) -> str:
 
 
 def watch_peer(sock: Any) -> None:
-    """Notice a peer that vanished without a word: nobody must wait for it for ever."""
+    """Enable TCP keep-alive, so that a peer that vanished silently is noticed and no request waits forever."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _PROBES:
         if hasattr(socket, name):

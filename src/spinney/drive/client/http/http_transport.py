@@ -1,4 +1,4 @@
-"""The transport over HTTP: kept-alive connections of our own for requests, and one more, of aiohttp, per watch.
+"""The transport over HTTP: our own keep-alive connection pool for requests, and one aiohttp connection per watch.
 
 Never follows a redirect, never retries a write, and never sends a token anywhere but to the server it is for.
 """
@@ -32,7 +32,7 @@ _HEADERS = {"user-agent": "spinney", "accept-encoding": "identity"}
 
 @dataclass(slots=True)
 class _Pools:
-    """Connections made with one client certificate: some for requests, as many as needed for watches."""
+    """Connections with one client certificate: a pool for requests, as many as needed for watches."""
 
     certificate: Certificate | None
     requests: Pool
@@ -131,7 +131,7 @@ class HttpTransport:
         return self._pools, {**_HEADERS, **(headers or {}), **grant.headers}
 
     async def _open(self, certificate: Certificate | None) -> None:
-        """New connections for a new certificate; those of the last one may finish what they are at."""
+        """Open new connections for a new certificate; requests on the previous ones may finish."""
         tls = tls_context(self._connection, certificate) if self._base.startswith("https:") else None
         before, self._retired = self._retired, self._pools
         place = _endpoint(self._base, tls, self._connection.tls_server_name)
@@ -148,7 +148,7 @@ def _endpoint(base: str, tls: ssl.SSLContext | None, tls_name: str | None) -> En
 
 
 def tls_context(connection: Connection, certificate: Certificate | None) -> ssl.SSLContext:
-    """Trust as the connection says: the given authority, else the system's; or none at all if it says so."""
+    """A TLS context with the connection's CA, else the system's; without verification if the connection says so."""
     context = ssl.create_default_context()
     if connection.ca is not None:
         context = ssl.create_default_context(cadata=_pem_text(connection))
@@ -170,7 +170,7 @@ def _pem_text(connection: Connection) -> str:
 
 
 def _load(context: ssl.SSLContext, certificate: Certificate, source: str) -> None:
-    """The ssl module reads keys from files only; this one is ours alone and lives for one call."""
+    """The ssl module reads keys from files only; this file is private to us and exists for one call."""
     with tempfile.TemporaryDirectory(prefix="spinney-") as directory:
         chain, key = Path(directory, "chain.pem"), Path(directory, "key.pem")
         for path, content in ((chain, certificate.certificate), (key, certificate.key)):
@@ -208,7 +208,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turns what aiohttp raises into what a transport may raise."""
+    """Translates aiohttp exceptions into transport errors."""
     try:
         yield
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:

@@ -1,6 +1,6 @@
-"""A transport that sends no more requests than it may: so many in a second, and a few at once.
+"""A transport with a client-side rate limit: queries per second with a burst.
 
-Requests wait in the order in which they came. Leases are let through: waiting must not cost leadership.
+Requests wait in first-in, first-out order. Lease requests are exempt: waiting must not cost leadership.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEASES = "/apis/coordination.k8s.io/"
 
 
 class RateLimitedTransport:
-    """`qps` requests in a second, `burst` of them at once (at least one)."""
+    """Allows `qps` requests per second with bursts of `burst` (at least one)."""
 
     def __init__(self, inner: Transport, clock: Clock, qps: float, burst: int) -> None:
         self._inner = inner
@@ -50,7 +50,7 @@ class RateLimitedTransport:
         await self._inner.close()
 
     async def _turn(self, path: str) -> None:
-        """Each request takes the next moment that is free; it may be used early by as much as a burst is long."""
+        """Reserve the next free time slot; it may be used early by up to the length of a burst."""
         if path.startswith(_LEASES):
             return
         now_s = self._clock.monotonic()

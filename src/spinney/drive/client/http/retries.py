@@ -1,6 +1,6 @@
-"""One call to the server, carried out with patience: repeated where repeating cannot do harm.
+"""One call to the server with retries where a retry is safe.
 
-Never repeats a call that may have been carried out, unless the caller says that twice is the same as once.
+Never repeats a call that may have taken effect, unless the caller declares it idempotent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BETWEEN_TRIES = Backoff(base_s=0.1, cap_s=5.0)
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A request and what may be done about its failure."""
+    """A request and how it may be retried."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Call(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often one call is tried, how long one try may last, and how long a wait the server may ask for."""
+    """The number of attempts, the timeout of one attempt, and the longest Retry-After that is honoured."""
 
     attempts: int = 4
     timeout_s: float = 30.0
@@ -45,7 +45,7 @@ class RetryPolicy:
 
 
 async def carry_out(transport: Transport, call: Call, retry_policy: RetryPolicy, dice: Dice) -> Response:
-    """The answer, whatever it says. Raises what the transport raises once patience ends."""
+    """The response, whatever its status. Raises the transport's error after the last attempt."""
     for attempt in range(retry_policy.attempts - 1):
         wait_s = retry_policy.backoff.delay_s(attempt, dice)
         try:
@@ -63,7 +63,7 @@ async def carry_out(transport: Transport, call: Call, retry_policy: RetryPolicy,
 
 
 def retry_after_s(response: Response) -> float | None:
-    """The wait the server asks for, in seconds, if it asks for one."""
+    """The server's Retry-After in seconds, if it sent one."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isdecimal() else None
 
@@ -86,7 +86,7 @@ def _may_repeat(call: Call, error: TransportError) -> bool:
 
 
 def _asked_to_wait(call: Call, response: Response) -> float | None:
-    """Seconds to wait before the same call again; None if the answer stands."""
+    """Seconds to wait before the retry; None if the response is final."""
     if response.status == 429 and call.wait_when_busy:
         return retry_after_s(response) or 0.0
     if response.status == 503 and call.wait_when_busy:

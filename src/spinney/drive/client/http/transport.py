@@ -1,6 +1,6 @@
-"""The smallest seam between us and an API server: one request, one stream.
+"""The transport protocol to an API server: one request, one stream.
 
-Real, in-process and faulty transports are plugs of equal rank. A transport never retries, never interprets a
+Real, in-process and fault-injecting transports are interchangeable. A transport never retries, never interprets a
 status code and never follows a redirect.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["NotSent", "Response", "Stream", "Transport", "TransportError", "Tran
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A whole answer; header names are lower case."""
+    """A complete response; header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,7 +26,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(Protocol):
-    """An answer that is still coming; header names are lower case."""
+    """A streaming response; header names are lower case."""
 
     @property
     def status(self) -> int: ...
@@ -39,12 +39,12 @@ class Stream(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """The rest of the body at once; used for refusals."""
+        """The rest of the body at once; used for error responses."""
         ...
 
 
 class Transport(Protocol):
-    """Carries requests. Raises `TransportError` (or `TransportTimeout`, or `NotSent`) and nothing else."""
+    """Sends requests. Raises `TransportError` (or `TransportTimeout`, or `NotSent`) and nothing else."""
 
     async def request(
         self,

@@ -1,8 +1,9 @@
-"""A view of one resource, kept by folding a list and the changes after it; many readers share it.
+"""A cache of one resource, built from a list and the watch events after it; many readers share it.
 
-Never goes back in time: what is older than what is known is ignored. Never holds on to the loop: long work is cut in
-pieces. Only a watcher folds; everybody else reads. Never fails of one object: one that can not be decoded, or that a
-subscriber or an index fails of, is `broken` until it changes, and everybody else is told of.
+Never goes back in time: objects older than the cached ones are ignored. Never blocks the event loop for long: long work
+is split. Only a watcher writes to it; everybody else reads. One bad object never breaks the cache: an object that
+cannot be decoded, or that makes a subscriber or an index function raise, is `broken` until it changes; all other
+objects are delivered.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 Subscriber = Callable[[Change[T]], None]
 IndexKeys = Callable[[T], tuple[str, ...]]
 BrokenSubscriber = Callable[[Broken | None, Broken | None], None]
-"""Hears what was broken of an object (nothing: it was well) and what is."""
+"""Receives the old and the new broken state of an object (None: it was, or is, not broken)."""
 
 
 class StaleList(StaleView):
-    """A list older than the view it should renew."""
+    """A list that is older than the cache it should replace."""
 
 
 class Cache(Generic[T]):
@@ -66,12 +67,12 @@ class Cache(Generic[T]):
         self._items: dict[Key, T] = {}
         self._indexes: dict[str, tuple[IndexKeys[T], dict[str, dict[Key, None]]]] = {}
         self._subscribers: tuple[Subscriber[T], ...] = ()
-        self._settled = 0  # everything up to this version is in the view
+        self._settled = 0  # everything up to this version is in the cache
         self._latest = 0  # the newest version seen
-        self._newest = 0  # no object of the view, alive or dead, is newer
+        self._newest = 0  # no cached object or tombstone is newer
         self._tombstones: dict[Key, int] = {}
         self._listed: set[Key] = set()
-        self._renewing = False  # the server's history began anew: versions of old and new cannot be compared
+        self._renewing = False  # the server's history was reset: old and new versions are not comparable
         self._waiters: list[asyncio.Future[None]] = []
         for name, keys_of in (indexes or {}).items():
             self.add_index(name, keys_of)
@@ -91,7 +92,7 @@ class Cache(Generic[T]):
         return self._items.get(key)
 
     def uid_of(self, key: Key) -> str:
-        """The uid of the object in the view; empty if there is none."""
+        """The uid of the cached object; empty if there is none."""
         item = self._items.get(key)
         return self._identity(item)[2] if item is not None else ""
 
@@ -99,12 +100,12 @@ class Cache(Generic[T]):
         return sorted(self._items)
 
     def by(self, index: str, value: str) -> list[T]:
-        """The objects that an index lists under a value, in the order of their keys."""
+        """The objects that an index holds under a value, ordered by key."""
         keys = self._indexes[index][1].get(value, {})
         return [self._items[key] for key in sorted(keys)]
 
     def add_index(self, name: str, keys_of: IndexKeys[T]) -> None:
-        """List objects under the values that a function gives for them; the same name means the same function."""
+        """Index objects by the values that a function returns for them; the same name means the same function."""
         if name in self._indexes:
             return
         index: dict[str, dict[Key, None]] = {}
@@ -118,26 +119,26 @@ class Cache(Generic[T]):
         return str(self._latest) if self._latest else ""
 
     def subscribe(self, subscriber: Subscriber[T]) -> Callable[[], None]:
-        """Tell about every change from now on, and about what is there already as added. Returns how to stop it."""
+        """Deliver every change from now on, and cached objects as added. Returns a function that unsubscribes."""
         for key in self.keys():
             self._guarded(subscriber, Change(key, None, self._items[key]))
         self._subscribers += (subscriber,)
         return lambda: self._unsubscribe(subscriber)
 
     def subscribe_broken(self, subscriber: BrokenSubscriber) -> None:
-        """Tell about objects that can not be read from now on, and about those that are there already."""
+        """Deliver changes of broken objects from now on, and those that are broken already."""
         for key in sorted(self.broken):
             subscriber(None, self.broken[key])
         self._broken_subscribers += (subscriber,)
 
     def complain(self, key: Key, error: Exception) -> None:
-        """Whoever works on an object of the view failed of it, and will try again: it is told, and nothing else."""
+        """Report that processing a cached object failed and will be retried; the object stays in the cache."""
         thing = self._failed_of(key, error)
         if thing is not None:
             self._unreadable.add(self.resource, thing, error)
 
     def recover(self, key: Key) -> None:
-        """The work on it went well."""
+        """Withdraw the report of `complain`: processing the object succeeded."""
         if self._unreadable.has_any and key not in self.broken:
             self._unreadable.remove(self.resource, key)
 
@@ -147,19 +148,19 @@ class Cache(Generic[T]):
         await self._until(lambda: self.synced)
 
     async def wait_for(self, version: str) -> None:
-        """Until the view is synced and at least as new as this version."""
+        """Wait until the cache is synced and at least as new as this version."""
         number = version_number(version)
         await self._until(lambda: self.synced and self._latest >= number)
 
     def unseen(self) -> dict[Key, Pending]:
-        """Own writes that the view does not show yet; what it shows is forgotten."""
+        """Own writes that the cache does not show yet; expectations that it meets are removed."""
         for key, pending in list(self.expectations.pending.items()):
             if self.shows(key, pending):
                 self.expectations.forget(key, pending)
         return dict(self.expectations.pending)
 
     async def wait_shown(self, writes: Mapping[Key, Pending]) -> None:
-        """Until the view shows these own writes, which are then forgotten; later ones do not prolong the wait."""
+        """Wait until the cache shows these own writes and forget them; later writes do not prolong the wait."""
         left, pending = list(writes.items()), self.expectations.pending
 
         def shown() -> bool:
@@ -181,7 +182,7 @@ class Cache(Generic[T]):
     # Folding
 
     def begin_list(self, version: str, *, renew: bool = False) -> None:
-        """Start a list. One older than the view is refused, unless the server's history is known to begin anew."""
+        """Start a list. A list older than the cache is refused, unless the server's history was reset (`renew`)."""
         if not renew and 0 < version_number(version) < self._latest:
             raise StaleList(f"{self.resource}: list is of version {version}, the view of {self._latest}")
         self.synced = False
@@ -205,7 +206,7 @@ class Cache(Generic[T]):
             self._break(thing)
 
     async def end_list(self, version: str) -> None:
-        """Delete what the list did not have, in pieces; then the view is that of the list."""
+        """Remove objects that the list did not contain, in pieces; then the cache equals the list."""
         missing: list[Key] = []
         async for keys in _in_pieces(list(self._items), 10 * _PIECE):
             missing.extend(key for key in keys if key not in self._listed)
@@ -224,7 +225,7 @@ class Cache(Generic[T]):
         self._wake()
 
     def fold(self, events: Sequence[WatchEvent[T]]) -> None:
-        """Changes in any order, also repeated ones: only what is newer than what is known counts."""
+        """Apply watch events in any order, also repeated ones: only objects newer than the cached ones count."""
         identity = self._identity
         for event in events:
             item = event.object
@@ -243,7 +244,7 @@ class Cache(Generic[T]):
         self._wake()
 
     def fold_broken(self, things: Sequence[Broken]) -> None:
-        """Objects of unexpected shape: their last good state stays, and they are named in `broken`."""
+        """Record objects that cannot be decoded in `broken`; their last good state stays in the cache."""
         for thing in things:
             number = version_number(thing.version)
             self._latest = max(self._latest, number)
@@ -254,7 +255,7 @@ class Cache(Generic[T]):
         self._wake()
 
     def bookmark(self, version: str) -> None:
-        """Everything up to this version has been told."""
+        """All events up to this version have been delivered."""
         number = version_number(version)
         if number > self._settled:
             self._settled = number
@@ -317,14 +318,14 @@ class Cache(Generic[T]):
             self._guarded(subscriber, change)
 
     def _guarded(self, subscriber: Subscriber[T], change: Change[T]) -> None:
-        """The one place where an object that somebody fails of is kept from everybody else."""
+        """Call a subscriber; an object that makes it raise is marked broken and does not affect other subscribers."""
         try:
             subscriber(change)
         except Exception as error:
             self._break_by(change.key, error)
 
     def _values(self, keys_of: IndexKeys[T], key: Key, item: T) -> tuple[str, ...]:
-        """An object that can not be indexed is listed nowhere."""
+        """The index values; an object whose index function raises is marked broken and not indexed."""
         try:
             return keys_of(item)
         except Exception as error:
@@ -390,7 +391,7 @@ def _unlist(index: dict[str, dict[Key, None]], value: str, key: Key) -> None:
 
 
 async def _in_pieces(keys: list[Key], size: int) -> AsyncIterator[list[Key]]:
-    """The keys some at a time; others may run in between."""
+    """The keys in chunks; the event loop runs other tasks in between."""
     for start in range(0, len(keys), size):
         yield keys[start : start + size]
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""What we wrote ourselves and have not yet seen come back through the watch.
+"""Own writes that the watch has not delivered yet (expectations).
 
-Never guesses: a write whose fate is unknown stays unsure until somebody reads the object from the server.
+Never guesses: a write whose outcome is unknown stays unsure until the object is read from the server.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from spinney.drive.client.paths import Key, Ref, ResourcePath
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What a view must show before it may be decided on.
+    """What a cache must show before decisions may use it.
 
     `at_least`: the object's version, or the view's; with `is_older` the write itself has some later version, so that
     only the object tells. `absent_uid`: this very object must be gone. `unsure`: read first.
@@ -26,7 +26,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Expectations:
-    """Own writes to one resource, by object. Entries go when the cache has seen them."""
+    """Own writes to one resource, by object. Entries are removed when the cache shows them."""
 
     def __init__(self) -> None:
         self.pending: dict[Key, Pending] = {}
@@ -36,7 +36,7 @@ class Expectations:
         self._raise_to(key, version_number(version))
 
     def wrote_after(self, key: Key, version: str) -> None:
-        """The write was the next one after this version (the answer did not tell its own)."""
+        """The write came after this version (the answer did not contain the new version)."""
         before = self.pending.get(key, Pending())
         self.pending[key] = Pending(max(before.at_least, version_number(version) + 1), is_older=True)
 

@@ -1,6 +1,6 @@
-"""The garbage collector's manners while a large list comes in.
+"""Controls Python's garbage collector while a large list is decoded.
 
-The only place that touches the collector; watchers take a `DuringList` as given, and by default one that does nothing.
+The only place that touches the collector; watchers are given a `DuringList`, by default one that does nothing.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 
 Tidy = Callable[[], None]
 DuringList = Callable[[], AbstractContextManager[Tidy]]
-"""Entered for the time of a list; what it gives is called after each page."""
+"""A context manager around a list; the function that it yields is called after each page."""
 
 _THRESHOLDS = (1_000, 20, 100)
-"""Few new objects per look: they are still in the processor's cache, and the looks take slim ones out of sight."""
+"""Few new objects per collection: they are still in the CPU cache, and collections untrack objects without cycles."""
 
 
 @contextmanager
@@ -24,10 +24,10 @@ def no_pause() -> Iterator[Tidy]:
 
 
 class GcPause:
-    """No collections of its own choosing while a list runs: what is new is looked at once, page by page.
+    """Disables automatic collections while a list runs: new objects are collected once, page by page.
 
-    A look at new slim objects takes them out of the collector's sight for ever, so that neither the end of the list nor
-    a later collection has to look at a hundred thousand of them at once.
+    A collection untracks new slim objects for good, so that neither the end of the list nor a later collection has to
+    traverse a hundred thousand of them at once.
     """
 
     def __init__(self) -> None:

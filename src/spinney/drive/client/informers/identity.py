@@ -1,4 +1,4 @@
-"""Who an object is: namespace, name, uid and version, read from slim Structs and from plain JSON values alike.
+"""The identity of an object: namespace, name, uid and version, read from Structs and from plain JSON values alike.
 
 Never compares versions as text: they are numbers that grow with every write to the store.
 """
@@ -12,7 +12,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Identity(NamedTuple):
-    """What tells one object, and one state of it, from all others."""
+    """Identifies one object and one version of it."""
 
     namespace: str
     name: str
@@ -58,10 +58,10 @@ def of_dict(item: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def identify(item: Any) -> tuple[str, str, str, str]:
-    """Either of the two, by type."""
+    """The identity of a Struct or a JSON value, by type."""
     return of_dict(item) if isinstance(item, dict) else of_struct(item)
 
 
 def version_number(version: str) -> int:
-    """The order of a version; 0 where there is none, or where a server invents its own."""
+    """The version as a number for comparison; 0 if it is missing or not numeric."""
     return int(version) if version.isdecimal() else 0

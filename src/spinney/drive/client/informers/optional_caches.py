@@ -1,6 +1,6 @@
-"""Kinds that a server may have or not, and that it may get while we run: looked for until they are there, then watched.
+"""Caches of kinds that the server may not serve, or not yet: polled for until they are served, then watched.
 
-Until then their views are those of an empty list, and nobody has to wait for them.
+Until then the caches are empty and count as synced, so that nothing has to wait for them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class OptionalCache(Generic[T]):
-    """One kind. `cache` is there from the start; `is_here` once the server has the kind."""
+    """One kind. `cache` exists from the start; `is_here` is true once the server serves the kind."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class OptionalCache(Generic[T]):
         return self._caches.troubles
 
     async def refresh(self) -> None:
-        """Find out whether the server has the kind by now."""
+        """Find out whether the server serves the kind now."""
         while not self.is_here:
             found = await is_served(self._client, self._resource)
             if found is not None:
@@ -71,7 +71,7 @@ class OptionalCache(Generic[T]):
 
 
 class OptionalCaches:
-    """All of them together."""
+    """All optional caches of a role."""
 
     def __init__(
         self, client: ApiClient, own_writes: OwnWrites, dice: Dice, unreadable: Unreadable | None = None
@@ -83,7 +83,7 @@ class OptionalCaches:
         self._all: list[OptionalCache[Any]] = []
 
     def expect(self, resource: ResourcePath, kind: type[T]) -> Cache[T]:
-        """The view of a kind; to be asked for before `refresh` and `run`."""
+        """The cache of a kind; has to be requested before `refresh` and `run`."""
         one = OptionalCache(self._client, self._own_writes, self._dice, resource, kind, self._unreadable)
         self._all.append(one)
         return one.cache
@@ -104,7 +104,7 @@ class OptionalCaches:
 
 
 async def is_served(client: ApiClient, resource: ResourcePath) -> bool | None:
-    """Whether the server has a kind, and lets us see it; None: it could not be found out."""
+    """Whether the server serves a kind and allows us to list it; None if that could not be determined."""
     try:
         await client.read(resource.collection(), {"limit": "1"})
     except (NotFound, Forbidden):
@@ -116,7 +116,7 @@ async def is_served(client: ApiClient, resource: ResourcePath) -> bool | None:
 
 
 async def until_served(client: ApiClient, resources: Sequence[ResourcePath]) -> None:
-    """Until the server has all of these kinds."""
+    """Wait until the server serves all of these kinds."""
     for resource in resources:
         while not await is_served(client, resource):  # noqa: ASYNC110 - a server tells nobody what it serves
             await asyncio.sleep(PAUSE_S)

@@ -1,6 +1,6 @@
-"""Waiting until a view shows what we wrote ourselves: no decision on a view older than our own last write.
+"""Waits until a cache shows our own writes: no decision uses a cache that is older than our own last write.
 
-Never lets a write of unknown fate pass as seen: the object is read from the server first.
+A write whose outcome is unknown never counts as seen: the object is read from the server first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spinney.drive.client.paths import Ref
 
 
 async def catch_up(client: ApiClient, caches: Iterable[Cache[Any]], timeout_s: float = 10.0) -> None:
-    """Until every cache is synced and shows the own writes made so far. Raises `StaleView` when it takes too long."""
+    """Wait until every cache is synced and shows the own writes made so far. Raises `StaleView` on timeout."""
     caches = tuple(caches)
     try:
         async with asyncio.timeout(timeout_s):

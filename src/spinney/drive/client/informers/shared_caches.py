@@ -1,4 +1,4 @@
-"""The caches of a process: each selection is listed and watched once, however many read it.
+"""The caches of a process (shared informers): each selection is listed and watched once, however many readers it has.
 
 Never starts by itself: `run` keeps all of them up to date until it is cancelled.
 """
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 _LONGEST_WAIT_S = 2.0
 _WAIT_PER_OBJECT_S = 0.0001
-"""About what it takes to list one."""
+"""Approximate time to list one object."""
 _BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
 
 _log = structlog.get_logger(__name__)
 
 
 class SharedCaches:
-    """Caches by selection and type. All of them must be asked for before `run`."""
+    """Caches by selection and type. All of them must be requested before `run`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class SharedCaches:
     def cache(
         self, selection: Selection, kind: type[T], *, indexes: Mapping[str, IndexKeys[T]] | None = None
     ) -> Cache[T]:
-        """The cache of a selection; indexes are joined with those it has."""
+        """The cache of a selection; the indexes are added to those that it has."""
         known = self._caches.get((selection, kind))
         if known is None:
             expectations = self._own_writes.expectations(selection.resource, selection.namespace)
@@ -80,13 +80,13 @@ class SharedCaches:
 
     @property
     def troubles(self) -> list[str]:
-        """What is wrong with the watches at the moment."""
+        """The current problems of the watches."""
         return [watcher.trouble for watcher in self._watchers if watcher.trouble]
 
     async def confirm(self, caches: Sequence[Cache[Any]]) -> None:
-        """Until these views show everything that anybody wrote before this was asked for.
+        """Wait until these caches show everything that any client wrote before this call.
 
-        A watch tells what it has to tell soon, but not that there was nothing; then it is cheaper to list few objects
+        A watch delivers changes soon, but does not say that there were none; then it is cheaper to list few objects
         than to wait, and cheaper to wait a while than to list many.
         """
         async with asyncio.TaskGroup() as group:
@@ -104,7 +104,7 @@ class SharedCaches:
             await cache.wait_for(version)
 
     async def _version_of(self, selection: Selection) -> str:
-        """The version of the store now, or a later one."""
+        """The current version of the store, or a later one."""
         attempt = 0
         while True:
             try:

@@ -1,7 +1,6 @@
-"""Objects that can not be read: what the API server accepts ends no role and no command, and hides nobody else.
+"""A register of objects that cannot be decoded: they never end a role or command and never hide other objects.
 
-Each version of an object is told once: in the log or wherever the register was told to write, in the figures of the
-role, and to whoever listens.
+Each version of an object is reported once: to the log or another writer, in the metrics of the role and to listeners.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Complaint(NamedTuple):
-    """One version of one object that can not be read."""
+    """One version of one object that cannot be decoded."""
 
     resource: ResourcePath
     thing: Broken
@@ -36,7 +35,7 @@ Writer = Callable[[Complaint, Exception | None], None]
 
 
 def log_complaint(complaint: Complaint, error: Exception | None) -> None:
-    """As a role says it: one line of its log."""
+    """The writer of roles: one log line."""
     _log.error(
         "an object can not be read",
         resource=str(complaint.resource),
@@ -47,7 +46,7 @@ def log_complaint(complaint: Complaint, error: Exception | None) -> None:
 
 
 class Unreadable:
-    """Shared by all caches and lists of a role or command. `write` says a complaint to people."""
+    """Shared by all caches and lists of a role or command. `write` reports a complaint to users."""
 
     def __init__(self, write: Writer = log_complaint) -> None:
         self._write = write
@@ -61,16 +60,16 @@ class Unreadable:
         return bool(self._present)
 
     def listen(self, listener: Callable[[Complaint], None]) -> None:
-        """Hear of every new complaint."""
+        """Call the listener with every new complaint."""
         self._listeners.append(listener)
 
     def add(self, resource: ResourcePath, thing: Broken, error: Exception | None = None) -> None:
-        """It is there, until it is removed."""
+        """Report the object and count it as present until it is removed."""
         self._present[str(resource), thing.key] = thing
         self.report(resource, thing, error)
 
     def report(self, resource: ResourcePath, thing: Broken, error: Exception | None = None) -> None:
-        """It was met once, in a list: nobody will say when it is gone, so that it does not count as present."""
+        """Report an object found in a one-time list; not counted as present, since its removal would go unnoticed."""
         if not self._is_news(str(resource), thing):
             return
         self.totals[str(resource)] += 1
@@ -80,12 +79,12 @@ class Unreadable:
             listener(complaint)
 
     def remove(self, resource: ResourcePath, key: Key) -> None:
-        """It is gone, or can be read."""
+        """The object is deleted or can be decoded again."""
         self._present.pop((str(resource), key), None)
 
     @property
     def present(self) -> Counter[str]:
-        """How many there are at present, by resource."""
+        """The number of unreadable objects at present, by resource."""
         return Counter(name for name, _ in self._present)
 
     def _is_news(self, name: str, thing: Broken) -> bool:
@@ -100,7 +99,7 @@ class Unreadable:
 
 
 def figures(*registers: Unreadable) -> dict[str, float]:
-    """For the metrics of a role: how many there are at present and how many there were, by kind, which are few."""
+    """Metrics of a role: unreadable objects at present and in total, by kind (a bounded label)."""
     totals = sum((each.totals for each in registers), Counter[str]())
     now = sum((each.present for each in registers), Counter[str]())
     return {

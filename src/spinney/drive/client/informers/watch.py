@@ -1,7 +1,7 @@
-"""List, then watch, for ever: a state machine written as a table (`step`), and the hands that drive it.
+"""List, then watch (a reflector): a state machine written as a table (`step`), and the watcher that drives it.
 
-Never loses a delete: after a gap it lists again and the cache deletes what is no longer there. Never decides how long
-to wait by itself: clock and dice are given. Never ends but when it is cancelled, whatever the server sends.
+Never loses a delete: after a gap it lists again and the cache removes objects that no longer exist. Clock and
+randomness are injected. Ends only when it is cancelled, whatever the server sends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WATCH_S = 240
 _WATCH_SPREAD_S = 60
 _OVERTIME_S = 30
 _ABRUPT_S = 1.0
-_BREATH = 128 << 10  # bytes folded before others may run
+_BREATH = 128 << 10  # bytes processed before other tasks may run
 _STALE_LISTS = 3
 
 _log = structlog.get_logger(__name__)
@@ -35,14 +35,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Nothing is known, or what is known has a gap: list."""
+    """The cache is empty or has a gap: list."""
 
     failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Everything up to a version is known: open a watch from there."""
+    """The cache holds everything up to a version: open a watch from there."""
 
     version: str
     failures: int = 0
@@ -50,7 +50,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """A watch is open; everything up to a version is known."""
+    """A watch is open; the cache holds everything up to a version."""
 
     version: str
     failures: int = 0
@@ -58,7 +58,7 @@ class Watching:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The list came to its end."""
+    """The list is complete."""
 
     version: str
 
@@ -70,14 +70,14 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Changes or a bookmark came in."""
+    """Events or a bookmark were received."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The server ended the watch, as it does every few minutes; `abrupt` if at once and without a word."""
+    """The server ended the watch, as it does every few minutes; `abrupt`: immediately and without any event."""
 
     abrupt: bool
 
@@ -89,12 +89,12 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """Somebody has to be sure of the view, and the watch does not tell in time: list again, without delay."""
+    """A caller needs a confirmed cache and the watch delivers nothing in time: list again, without delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Anything else."""
+    """Any other failure."""
 
     reason: str
 
@@ -104,7 +104,7 @@ Outcome = Complete | Opened | Received | Closed | Expired | Doubted | Failed
 
 
 def step(state: State, outcome: Outcome) -> State:
-    """The table. Failures are counted for the backoff; progress forgives them."""
+    """The transition table. Failures are counted for the backoff; progress resets the count."""
     match state, outcome:
         case Empty(), Complete(version):
             return Listed(version)
@@ -128,7 +128,7 @@ def step(state: State, outcome: Outcome) -> State:
 
 
 class Watcher(Generic[T]):
-    """Keeps one cache up to date. `trouble` says what is wrong at the moment, if anything is."""
+    """Keeps one cache up to date. `trouble` is the current problem, empty if there is none."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Watcher(Generic[T]):
             state = await self._advance(state)
 
     def list_again(self) -> None:
-        """The view is taken from a new list; the watch that is open ends."""
+        """Replace the cache by a new list; the open watch ends."""
         self._doubted = True
         if self._watch_end is not None and not self._watch_end.expired():
             self._watch_end.reschedule(asyncio.get_running_loop().time())
@@ -202,7 +202,7 @@ class Watcher(Generic[T]):
         return version
 
     def _begin_list(self, version: str) -> None:
-        """A list may come late and be old once or twice; if it stays old, the server's history began anew."""
+        """A list may be stale once or twice; if it stays older than the cache, the server's history was reset."""
         try:
             self._cache.begin_list(version, renew=self._stale_lists >= _STALE_LISTS)
         except StaleList:

@@ -1,6 +1,6 @@
-"""Cutting a stream of chunks into whole lines, many at once.
+"""Splits a stream of chunks into pieces of whole lines.
 
-Never looks at a line twice, and copies only the one that a chunk cuts in two.
+Never scans a line twice, and copies only a line that is split between chunks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class LineBuffer:
         self._tail_size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | memoryview]:
-        """Pieces of whole lines, small: what is decoded from one is folded while the processor's cache still has it."""
+        """Small pieces of whole lines: objects decoded from a piece are applied while still in the CPU cache."""
         start, end = 0, chunk.rfind(b"\n") + 1
         if self._tail and end:
             start = chunk.find(b"\n") + 1

@@ -1,4 +1,4 @@
-"""What a cycle asks others to do for a gang, as values."""
+"""The actions that a cycle returns, as values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StartPlan:
 
 @dataclass(frozen=True, slots=True)
 class ResumePlan:
-    """Carry out a plan that was found. `why`: some of its seats were never to be given, and that is told."""
+    """Carry out a recorded plan. `why`: some of its assignments are not valid; the reason is reported."""
 
     key: Key
     plan_task: PlanTask
@@ -32,7 +32,7 @@ class ResumePlan:
 
 @dataclass(frozen=True, slots=True)
 class DiscardRecord:
-    """Take a record away that is not a plan. `pods`: those that its writer may be about to bind."""
+    """Remove a record that is not a valid plan. `pods`: those that its writer may be about to bind."""
 
     key: Key
     group: ObjectMeta
@@ -42,4 +42,4 @@ class DiscardRecord:
 
 Action = StartPlan | ResumePlan | DiscardRecord | NominatedAction | MarkStale | EvictStale
 Step = Action | None
-"""None: something was decided, and there is nothing to do."""
+"""None: a gang was read or decided, and there is nothing to do."""

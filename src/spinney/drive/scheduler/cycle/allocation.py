@@ -1,7 +1,7 @@
-"""Gangs whose turn it is get their places, or are told why not: minimums, and pods beyond them.
+"""The allocate action: gangs that are due get nodes or the reason why not; minimums first, then pods beyond them.
 
-Writes nothing: it reserves what it gives out, and answers with what is to be done. Nobody is asked to leave but for a
-gang that gets its places by that.
+Makes no write: it reserves the assignments and returns the action to carry out. Pods become victims only for a gang
+that is placed by their eviction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spinney.drive.scheduler.status.status_writer import GangReporter
 
 @dataclass(slots=True)
 class PartialAllocation:
-    """A gang whose minimum has its places, and which has more pods."""
+    """A gang whose minimum is reserved and which has more pods to place."""
 
     entry: GangState
     decision: Decision
@@ -67,7 +67,7 @@ class Allocator:
         self._decisions = 0
 
     def decide_minimum(self, entry: GangState, partials: list[PartialAllocation]) -> Action | None:
-        """A gang that has its minimum and more pods becomes a draft."""
+        """Place the minimum of a gang; one that has more pods to place is appended to `partials`."""
         reading = self._gang_reader.with_affinity(entry)
         self._decisions += 1
         entry.decided = self._decisions
@@ -89,9 +89,9 @@ class Allocator:
         return self._begin(entry, decision, places)
 
     def _choose(self, entry: GangState, reading: ParsedGang) -> VictimSelection | Refusal:
-        """What the queue allows: where some children of a group suffice, others than the best ones may ask for less.
+        """The selection that the queue allows; where some children of a group suffice, cheaper subsets are tried too.
 
-        So whether a gang gets in does not depend on how much room there is for what its queue refuses (LIVE4).
+        So whether a gang is admitted does not depend on the free capacity for children that its queue refuses (LIVE4).
         """
         found = self._decide_with_victims(entry, reading)
         refusal = self._queue_objection(reading, found)
@@ -112,7 +112,7 @@ class Allocator:
         )
 
     def _decide_with_victims(self, entry: GangState, reading: ParsedGang) -> VictimSelection | Refusal:
-        """Where the minimum goes and who has to leave for it, or why the queue will not have it whoever leaves."""
+        """The placement of the minimum with its victims, or the queue's refusal where no victims would lift it."""
         refusal = self._queue_accounting.refusal(reading)
         preempts = refusal is not None and reading.preempts and self._session.has_lower_priority(reading.gang)
         queue_preemption = self._queue_accounting.queue_preemption(reading) if preempts else None
@@ -131,7 +131,7 @@ class Allocator:
         return selection
 
     def decide_extras(self, allocation: PartialAllocation) -> Action | None:
-        """Whatever is beyond the minimum, as far as there is room for it and its queue allows."""
+        """Place the pods beyond the minimum, as far as capacity and the queue allow."""
         entry, decision, places = allocation.entry, allocation.decision, list(allocation.places)
         reading = entry.reading
         assert reading is not None
@@ -158,14 +158,14 @@ class Allocator:
         return StartPlan(entry.key, self._reservations.plan_task(entry, decision, places))
 
     def _preempt(self, entry: GangState, selection: VictimSelection) -> Action:
-        """Others have to leave for it: that is recorded before the first of them is asked to."""
+        """Nominate a plan with victims: it is recorded before the first of them is evicted."""
         assert entry.reading is not None
         entry.in_flight = True
         self._reporter.explain(entry, entry.reading, selection.decision)
         return self._nominated_plans.nominate(entry, selection)
 
     def _nominate(self, entry: GangState, decision: Decision) -> Action | None:
-        """Its places are chosen, but others have to leave first; nobody else gets them meanwhile."""
+        """Keep the reserved nodes until the pods that terminate there are gone; no other gang gets them meanwhile."""
         assert entry.reading is not None
         self._scheduling_queue.refuse(entry, self._cluster.improved)
         self._scheduling_queue.nominated[entry.key] = None

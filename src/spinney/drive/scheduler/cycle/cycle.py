@@ -1,7 +1,8 @@
-"""One cycle: what changed is read again, gangs that are due are decided in order, what has to be done is handed out.
+"""One scheduling cycle: read the gangs that changed, decide the ones that are due in queue order, hand out the actions.
 
-It writes nothing and waits for nothing: it answers with acts, and hears from whoever did them. Reservations are made
-the moment a gang is decided, so that the next one sees them. Never decides on a gang whose own writes are not seen.
+The cycle makes no API call and never blocks: it yields actions, and `finished` tells it their results. An assignment is
+reserved as soon as a gang is decided, so that the next gang sees it. A gang is not decided while the scheduler's own
+writes to it are missing from the caches.
 """
 
 from __future__ import annotations
@@ -55,15 +56,16 @@ _VOLUMES_RECHECK_S = 5.0
 _CONFIRM_S = 0.5
 
 _WaitingPlan = tuple[GangState, Callable[[], Action | None]]
-"""A gang whose plan waits for others to leave, and how to look after it."""
+"""A gang whose recorded plan waits for its victims to terminate, and the call that continues it."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Cycle:
-    """`requeue_after` asks to be called back for a key after so many seconds.
+    """`requeue_after` schedules another look at a key after that many seconds.
 
-    `confirmed_at`: when the Lease was asked that last said that we lead; None: nobody is elected.
+    `confirmed_at`: when the Lease request was sent whose answer last confirmed our leadership; None: there is no leader
+    election.
     """
 
     def __init__(
@@ -131,17 +133,17 @@ class Cycle:
         self._improved = -1
 
     def _reread_gang(self, key: Key) -> None:
-        """Members of a gang need not go after all: whoever is decided next counts them, for room and for queues."""
+        """Read a gang whose pods are no longer victims, so that the next decision counts its capacity and usage."""
         self._gang_reader.reread(key)
         entry = self._scheduling_queue.entries.get(key)
         if entry is not None:
             self._queue_accounting.charge(entry)
         self._requeue_after(key, 0.0)
 
-    # Acts
+    # Actions
 
     def steps(self) -> Iterator[Step]:
-        """What is to be done now. Others may run between two steps; what they change is seen in the next cycle."""
+        """Yield the actions of this cycle. Other tasks may run between steps; the next cycle sees what they change."""
         began_s = self._clock.monotonic()
         if self._session.renew():
             self._queue_accounting.renew(self._cluster.inventory.resources, self._scheduling_queue.entries.values())
@@ -158,7 +160,7 @@ class Cycle:
         self._metrics.cycle(self._clock.monotonic() - began_s, read_s)
 
     def finished(self, act: Action, task_result: TaskResult) -> None:
-        """The work on a gang is done, well or not: it is looked at again."""
+        """Take the result of an action, done or failed, and put the gang back into the queue."""
         key, task_status = act.key, task_result.task_status
         entry = self._scheduling_queue.entries.get(key)
         if entry is None:
@@ -183,7 +185,7 @@ class Cycle:
         self._scheduling_queue.touch(key)
 
     def _failed(self, entry: GangState, act: Action, failures: Sequence[WriteFailure]) -> None:
-        """The gang, the log and whoever asks hear what the API server said; the same is logged once."""
+        """Report what the API server answered on the gang and in the log; an unchanged answer is logged once."""
         first = failures[0]
         entry.probes = entry.probes or first.write == "bind"
         is_news, entry.failure = not alike(entry.failure, first.event.message), first.event.message
@@ -197,7 +199,7 @@ class Cycle:
             self._reporter.note(entry, first.event)
 
     def _await_volumes(self, entry: GangState) -> None:
-        """Its claims are looked at when they change, and now and then."""
+        """Park the gang until its volume claims change, with a periodic recheck."""
         if entry.volumes_since is None:
             entry.volumes_since = self._clock.monotonic()
         self._scheduling_queue.waits_for_volumes[entry.key] = None
@@ -206,7 +208,7 @@ class Cycle:
         self._requeue_after(entry.key, _VOLUMES_RECHECK_S)
 
     def _act_on(self, entry: GangState, decide_action: Callable[[], Action | None]) -> Action | None:
-        """What is to be done for a gang; our own mistake about one gang is no harm to the others."""
+        """Decide the action of one gang; an unexpected error backs off this gang only and does not stop the others."""
         try:
             act = decide_action()
         except LeadershipLost:
@@ -227,7 +229,7 @@ class Cycle:
     # Reading
 
     def _read_changed(self) -> Iterator[Step]:
-        """Plans that wait for others to leave come last: what these and everybody else use of their queues counts."""
+        """Read the changed gangs; plans that wait for victims go last, when the queue usage of all others is known."""
         context = self._context()
         waits: list[_WaitingPlan] = []
         for key in self._scheduling_queue.pop_changed():
@@ -280,12 +282,12 @@ class Cycle:
         return self._queue(entry, group)
 
     def _limits(self, group: PodGroup) -> Consolidate | None:
-        """How much may be moved for a gang: requests count only where whoever runs the scheduler has said so."""
+        """The consolidation limits of a gang; its annotation counts only where the settings allow moves on request."""
         by_itself, asks = self._settings.consolidate, self._settings.moves_on_request
         return limits_of(group.metadata.annotations, by_itself) if asks else by_itself
 
     def _reserve_recorded(self, entry: GangState, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
-        """A plan was found on a gang that may not be decided on yet: its seats are nobody else's meanwhile (INV1)."""
+        """Reserve a recorded plan's assignments though its gang may not be decided yet: no other gets them (INV1)."""
         entry.group, entry.in_flight = group, True
         self._gang_reader.read(entry, group, pods, context)
         found = self._records.read(group.metadata)
@@ -293,7 +295,7 @@ class Cycle:
             self._reservations.reserve_recorded(entry, found, pods)
 
     def _keeps_its_reservations(self, entry: GangState) -> bool:
-        """Whether a plan of it is about to be tried again: nobody overtakes it meanwhile."""
+        """Whether the reservations stay because the plan is retried in a moment: no other gang may take them."""
         left_s = entry.not_before - self._clock.monotonic()
         if not entry.assignments or entry.victims or not 0.0 < left_s <= _LONGEST_HOLD_S:
             return False
@@ -301,7 +303,7 @@ class Cycle:
         return True
 
     def _forget_gang(self, entry: GangState) -> None:
-        """There is no such group (any more), or it is of another node pool."""
+        """Drop all state of a PodGroup that is deleted or belongs to another node pool."""
         self._reservations.release(entry)
         self._scheduling_queue.dequeue(entry)
         self._scheduling_queue.set_base(entry, "")
@@ -314,7 +316,7 @@ class Cycle:
         entry.group = entry.reading = None
 
     def _discard(self, entry: GangState, group: PodGroup, pods: Sequence[Pod], why: RejectedRecord) -> Action | None:
-        """A record that is not a plan: nothing is reserved, bound or evicted for it."""
+        """Remove a record that is not a valid plan: nothing is reserved, bound or evicted for it."""
         self._reservations.release(entry)
         self._scheduling_queue.dequeue(entry)
         if entry.not_before > self._clock.monotonic() or (why.is_foreign and not self._is_confirmed(entry, why)):
@@ -323,7 +325,7 @@ class Cycle:
         return DiscardRecord(entry.key, group.metadata, why, tuple(waiting))
 
     def _is_confirmed(self, entry: GangState, why: RejectedRecord) -> bool:
-        """Whether the Lease has said that it is still ours since a record under another one was found."""
+        """Whether the Lease was confirmed as ours after a record under another Lease was found."""
         if self._confirmed_at is None:
             return True
         if entry.foreign is None or entry.foreign[0] != why.message:
@@ -337,7 +339,7 @@ class Cycle:
     def _resume(
         self, entry: GangState, group: PodGroup, plan: Plan, pods: Sequence[Pod], waits: list[_WaitingPlan]
     ) -> Action | None:
-        """Go on with a plan that is recorded, in the place it says."""
+        """Continue a recorded plan with the assignments it names."""
         self._scheduling_queue.dequeue(entry)
         entry.in_flight = True
         if entry.not_before > self._clock.monotonic():
@@ -352,7 +354,7 @@ class Cycle:
         return ResumePlan(entry.key, plan_task, next(iter(refused.values()), ""))
 
     def _refused(self, entry: GangState, group: PodGroup, plan: Plan, pods: Sequence[Pod]) -> dict[str, str]:
-        """Seats of a plan that somebody else made, and that nobody may take now, by uid: judged before any is kept."""
+        """Assignments in an earlier leader's plan that are no longer valid, by uid; checked before any is reserved."""
         if not self._records.is_taken_over(group.metadata.uid):
             return {}
         self._reservations.release(entry)
@@ -362,9 +364,10 @@ class Cycle:
         )
 
     def _queue(self, entry: GangState, group: PodGroup) -> Action | None:
-        """A gang without a plan: is it to be decided, told something, or left in peace?
+        """Handle a gang without a plan: enqueue it, report why it is not ready, or leave it alone.
 
-        A gang begins with all its pods where the last gates are about to go: the domain is chosen for all of them.
+        A gang whose last scheduling gates are about to be removed starts with all its pods: the domain is chosen for
+        all of them.
         """
         reading = entry.reading
         assert reading is not None
@@ -374,7 +377,7 @@ class Cycle:
             return None
         if not reading.ready:
             self._scheduling_queue.dequeue(entry)
-            is_gated = reading.gated and not is_owned_by_podgang(group)  # the gates of those are their operator's
+            is_gated = reading.gated and not is_owned_by_podgang(group)  # a PodGang's operator removes its gates
             if self._grace_period.is_over(entry) and (any(reading.held) or any(reading.waiting.values()) or is_gated):
                 self._reporter.explain(entry, reading, None)
             return None
@@ -395,7 +398,7 @@ class Cycle:
     # Deciding
 
     def _requeue_nominated(self) -> None:
-        """Who waits for others to leave is asked again with everybody else: the first in order gets the room."""
+        """Decide nominated gangs again together with all that are due: the first in queue order gets the capacity."""
         if not self._scheduling_queue.due:
             return
         for key in list(self._scheduling_queue.nominated):
@@ -405,7 +408,7 @@ class Cycle:
             self._scheduling_queue.due[key] = None
 
     def _decide(self, order: Sequence[GangState]) -> Iterator[Step]:
-        """Minimums first, in order; then whatever is beyond them."""
+        """Decide the minimums first, in queue order; then the pods beyond them."""
         partials: list[PartialAllocation] = []
         for entry in order:
             if not self._is_its_turn(entry):
@@ -426,7 +429,7 @@ class Cycle:
     def _with_reservations(
         self, entry: GangState, decide_action: Callable[[], Action | None]
     ) -> Callable[[], Action | None]:
-        """Decide with the places that are kept for it."""
+        """Decide with the capacity that is reserved for the replacements of the gang's moved pods."""
         if not self._move_reservations.has_any(entry.key):
             return decide_action
 
@@ -448,6 +451,6 @@ class Cycle:
 
 
 def _backoff_s(task_status: TaskStatus, failures: int) -> float:
-    """Longer each time."""
+    """Exponential backoff."""
     base_s = _FAILED_RETRY_S if task_status is TaskStatus.FAILED else _RETRY_S
     return min(base_s * 2.0 ** min(failures, _MOST_DOUBLINGS), _LONGEST_RETRY_S)

@@ -1,7 +1,7 @@
-"""Gangs read from the caches and made known to the engine: where their members run, and how they are to be decided.
+"""Parses gangs from the caches and passes them to the engine: where members run, and what is to be placed.
 
-Pods that have to go for others are members no more, though they hold their capacity until they are gone. A base gang
-that begins anew while its scaled gangs still run goes to where they are (G12).
+Pods that are victims no longer count as members, though they hold their capacity until they are gone. A base gang that
+starts anew while its scaled gangs still run is placed beside them (G12).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spinney.drive.scheduler.cycle.scheduling_queue import GangState, Scheduling
 
 
 class GangReader:
-    """Over all views; `context` are the look-ups that a reading needs now."""
+    """Reads from all caches; `context` builds the lookups that parsing needs now."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GangReader:
         self._context = context
 
     def read(self, entry: GangState, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
-        """Where the members of a gang are now, for itself and for those tied to it."""
+        """Parse a gang and update the state that it and the gangs tied to it depend on."""
         before, reading = entry.reading, read_gang(group, self._members(pods), context)
         entry.reading = reading
         self._session.put_gang(reading.gang)
@@ -58,7 +58,7 @@ class GangReader:
             self._cluster.touch()
 
     def with_affinity(self, entry: GangState) -> ParsedGang:
-        """A gang as it is to be decided beside the pods that have their places now."""
+        """The gang with its affinity terms resolved against the pods that have a node or a reservation now."""
         assert entry.reading is not None
         there = self._cluster
         return with_affinity(
@@ -67,14 +67,14 @@ class GangReader:
         )
 
     def reread(self, key: Key) -> None:
-        """Members of a gang have to go, or need not go any more."""
+        """Read a gang whose members were marked as victims or unmarked."""
         entry, group = self._scheduling_queue.entries.get(key), self._views.podgroups.get(key)
         if entry is not None and entry.reading is not None and group is not None:
             self.read(entry, group, self._views.pods_of(key), self._context())
         self._scheduling_queue.touch(key)
 
     def running_gang(self, name: str) -> RunningGang | None:
-        """A gang by its name, as far as it may be disturbed."""
+        """A gang by its name, with what victim selection has to know of it."""
         namespace, _, short = name.partition("/")
         entry = self._scheduling_queue.entries.get((namespace, short))
         if entry is None or entry.reading is None:
@@ -87,9 +87,10 @@ class GangReader:
         )
 
     def has_victims_leaving(self, key: Key) -> bool:
-        """Whether members have to go and are not on their way yet: who stays, and where, is known when they are.
+        """Whether victims of the gang are not terminating yet: who stays, and where, is known only once they are.
 
-        The plan that they have to go for may never be recorded, or be given up; then they hold the others (INV3).
+        The plan that they were selected for may never be recorded, or be dropped; then they stay and bind the others
+        (INV3).
         """
         if not self._cluster.has_victims:
             return False
@@ -99,7 +100,7 @@ class GangReader:
         )
 
     def charges(self, pods: Iterable[Pod]) -> list[QueueUsage]:
-        """What pods that hold room use of the queues of their gangs."""
+        """The queue usage of running pods, each charged to the queue of its gang."""
         found = []
         for pod in pods:
             entry, held = (
@@ -111,9 +112,10 @@ class GangReader:
         return found
 
     def finish_plan(self, entry: GangState) -> None:
-        """Nothing of a plan is left: from now on its members may be victims, and those refused meanwhile ask again.
+        """No plan is left: the gang's members may be victims again, and gangs that were refused meanwhile are retried.
 
-        So do those tied to it: members that were given a node and have none are nobody's company any more.
+        Gangs tied to it are decided again too: a member whose assignment was given up no longer determines their
+        domain.
         """
         if not entry.in_flight or entry.reading is None:
             return
@@ -131,13 +133,13 @@ class GangReader:
 
 
 def _became_preemptible(before: ParsedGang, now: ParsedGang) -> bool:
-    """Whether a gang that was in somebody's way may not be any more, though it stands where it stood."""
+    """Whether a gang may now be a victim where it could not before, though its members run on the same nodes."""
     is_weaker = now.gang.priority < before.gang.priority
     return is_weaker or now.gang.preemptible > before.gang.preemptible or now.queue != before.queue
 
 
 def beside_scaled_gangs(reading: ParsedGang, scaled_gangs: Iterable[GangState], cluster: Cluster) -> ParsedGang:
-    """The reading, tied for once to the one of its followers that has most members."""
+    """The gang tied, for this decision only, to the one of its scaled gangs that has the most running members."""
     gang = reading.gang
     if gang.running or gang.tied_to is not None:
         return reading

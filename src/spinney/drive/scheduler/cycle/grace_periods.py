@@ -1,6 +1,6 @@
-"""How long gangs may be incomplete before that is told, and pods may be without their PodGroup.
+"""Grace periods: how long a gang may be incomplete, and a pod without its PodGroup, before that is reported.
 
-Most of them are complete a moment later; whoever is waited for is looked at again when the time is over.
+Most of them are complete a moment later; each is looked at again when the time is over.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from spinney.drive.scheduler.status.status_writer import StatusWriter
 _TIMER_SLACK_S = 0.1  # a timer may be early by less
 
 RequeueAfter = Callable[[Key, float], None]
-"""Asks to be called back for a key after so many seconds."""
+"""Schedules another look at a key after that many seconds."""
 
 
 class GracePeriod:
-    """With gangs."""
+    """The grace period of incomplete gangs."""
 
     def __init__(self, clock: Clock, incomplete_grace_s: float, requeue_after: RequeueAfter) -> None:
         self._clock = clock
@@ -34,13 +34,13 @@ class GracePeriod:
         self._requeue_after = requeue_after
 
     def is_gathering(self, entry: GangState, group: PodGroup, pods: Sequence[Pod]) -> bool:
-        """Whether there is nothing to read yet: most of a new gang's pods are still to come."""
+        """Whether it is too early to parse the gang: most pods of a new gang do not exist yet."""
         if PLAN in group.metadata.annotations or not is_gathering(group.spec, pods):
             return False
         return not self.is_over(entry)
 
     def is_over(self, entry: GangState) -> bool:
-        """Whether it has been incomplete for longer than is usual; it is looked at again when it is."""
+        """Whether it has been incomplete for longer than the grace period; it is looked at again when that ends."""
         now, is_new = self._clock.monotonic(), entry.incomplete_since is None
         if entry.incomplete_since is None:
             entry.incomplete_since = now
@@ -51,7 +51,7 @@ class GracePeriod:
 
 
 class UngroupedPods:
-    """With pods whose PodGroup is not there."""
+    """The grace period of pods whose PodGroup does not exist."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class UngroupedPods:
         self._status_writer = status_writer
 
     def check(self, entry: GangState, pods: Sequence[Pod]) -> None:
-        """Tell those that have waited long enough; an entry without pods is nobody's."""
+        """Report the pods that have waited long enough; an entry without pods is removed."""
         waiting = [pod for pod in pods if _waits(pod) and not _is_explained(pod)]
         if not pods:
             self._scheduling_queue.forget(entry)
@@ -82,7 +82,7 @@ class UngroupedPods:
 
 
 def _is_explained(pod: Pod) -> bool:
-    """The pod-grouper has said what its user has to put right."""
+    """Whether the pod-grouper has already told the user what to correct."""
     told = pod.condition(SCHEDULED)
     return told is not None and told.reason == WARNING
 

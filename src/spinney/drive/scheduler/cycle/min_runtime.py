@@ -1,7 +1,7 @@
-"""Gangs that began too short a time ago to be preempted, as their queues say (`preemptMinRuntime`).
+"""The minimum runtime (`preemptMinRuntime` of the queue) during which a gang may not be preempted.
 
-When a gang began is read off its PodGroup, so that the time goes on across restarts. Nobody who was refused because of
-it is forgotten: when the time is over, everybody who waits is asked again.
+The start of a gang is read from its PodGroup, so that the time continues across restarts. When it is over, gangs that
+were refused because of it are retried.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spinney.drive.scheduler.cycle.scheduling_queue import GangState, Scheduling
 
 
 class MinRuntime:
-    """`requeue_after` asks to be called back for a key after so many seconds."""
+    """`requeue_after` schedules another look at a key after that many seconds."""
 
     def __init__(
         self,
@@ -39,10 +39,8 @@ class MinRuntime:
         self._queue_accounting = queue_accounting
         self._clock = clock
         self._requeue_after = requeue_after
-        self._future_starts: dict[
-            Key, tuple[str, float]
-        ] = {}  # beginnings that are still to come, and when they were read
-        self._protected: set[Key] = set()  # those that somebody would have preempted
+        self._future_starts: dict[Key, tuple[str, float]] = {}  # start times in the future, and when they were read
+        self._protected: set[Key] = set()  # gangs that would have been victims but for this
         views.queues.subscribe(self._on_queue)
 
     def is_protected(self, entry: GangState) -> bool:
@@ -54,7 +52,7 @@ class MinRuntime:
         return left_s > 0
 
     def check(self, entry: GangState) -> None:
-        """A gang was read: perhaps its time is over."""
+        """A gang was read: its minimum runtime may be over."""
         if entry.key not in self._protected:
             return
         self._protected.discard(entry.key)
@@ -62,7 +60,7 @@ class MinRuntime:
             self._retry_refused(entry.reading.gang.priority)
 
     def forget(self, key: Key) -> None:
-        """There is no such gang any more."""
+        """The gang does not exist any more."""
         self._protected.discard(key)
         self._future_starts.pop(key, None)
 
@@ -74,13 +72,13 @@ class MinRuntime:
         return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._clock.now()
 
     def _pods_began_s(self, entry: GangState) -> float:
-        """When the first of the pods that run did: the gang is not younger, whatever its PodGroup says."""
+        """The start of the first running pod: the gang is at least as old, whatever its PodGroup says."""
         running = [pod for pod in self._views.pods_of(entry.key) if pod.spec.node_name and pod.is_here]
         times = [_time(pod.status.start_time) for pod in running if pod.status.start_time]
         return min(times, default=inf)
 
     def _began_s(self, entry: GangState, text: str) -> float:
-        """A beginning that is still to come was at the latest when it was first read, whoever wrote it."""
+        """A start time in the future counts as the time when it was first read, whoever wrote it."""
         began_s, now_s = _time(text), self._clock.now()
         if began_s <= now_s:
             self._future_starts.pop(entry.key, None)
@@ -100,7 +98,7 @@ class MinRuntime:
 
 
 def _time(text: str) -> float:
-    """What cannot be read was long ago."""
+    """A time that cannot be parsed counts as long ago."""
     try:
         return seconds(text)
     except ValueError:

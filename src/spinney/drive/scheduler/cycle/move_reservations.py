@@ -1,7 +1,7 @@
-"""Places kept for pods that are moved: whoever their owner makes in their stead finds room there.
+"""Reservations for moved pods: capacity is kept for the replacement that the owner of a moved pod creates.
 
-A place is opened when the gang that it is kept for is decided, in the same breath, so that nobody else gets it. Never
-kept for ever: an owner who makes nobody anew loses it, and so does a process that ends after the move.
+A reservation is opened at the moment its gang is decided, so that no other gang gets the capacity. It expires if the
+owner creates no replacement, and it is lost if the process ends after the move.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import group_of
 
 RESERVED_S = 60.0
-"""So long an owner may take to make a pod anew."""
+"""How long an owner may take to create the replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveReservation:
-    """Room for the successor of a pod, until a time."""
+    """Capacity for the replacement of a pod, until a deadline."""
 
     pod: Pod
     node: str
@@ -36,7 +36,7 @@ class MoveReservation:
 
 
 class MoveReservations:
-    """`requeue_after` asks to be called back for a key after so many seconds."""
+    """`requeue_after` schedules another look at a key after that many seconds."""
 
     def __init__(self, cluster: Cluster, clock: Clock, requeue_after: Callable[[Key, float], None]) -> None:
         self._cluster = cluster
@@ -45,7 +45,7 @@ class MoveReservations:
         self._kept: dict[Key, dict[str, MoveReservation]] = {}
 
     def keep(self, moves: Iterable[tuple[Pod, str]]) -> None:
-        """Room for pods that are about to be moved; one that is kept already, or has no room, is left as it is."""
+        """Reserve for pods about to be moved; skips those that have a reservation already or do not fit."""
         for pod, node in moves:
             key = group_of(pod)
             reservation = MoveReservation(_successor(pod), node, self._clock.monotonic() + RESERVED_S)
@@ -54,14 +54,14 @@ class MoveReservations:
                 self._requeue_after(key, RESERVED_S)
 
     def open(self, key: Key) -> list[MoveReservation]:
-        """Give the places of a gang free; those still good are answered."""
+        """Release the reservations of a gang and return those that have not expired."""
         found = self._kept.pop(key, {})
         for reservation in found.values():
             self._cluster.release(reservation.uid)
         return [reservation for reservation in found.values() if reservation.until_s > self._clock.monotonic()]
 
     def close(self, key: Key, opened: Iterable[MoveReservation], taken: Iterable[str]) -> None:
-        """Keep the places of a gang that it has not taken: so many fewer as pods of it have seats now."""
+        """Reserve again what the gang has not taken: one less for each of its pods that got an assignment now."""
         nodes = Counter(taken)
         left = []
         for reservation in opened:
@@ -73,7 +73,7 @@ class MoveReservations:
             self._take(key, reservation)
 
     def expire(self, key: Key) -> None:
-        """Nobody came in time."""
+        """Drop reservations whose replacement did not come in time."""
         now_s = self._clock.monotonic()
         for reservation in [
             reservation for reservation in self._kept.get(key, {}).values() if reservation.until_s <= now_s
@@ -81,7 +81,7 @@ class MoveReservations:
             self._drop(key, reservation.uid)
 
     def withdraw(self, pods: Iterable[Pod]) -> None:
-        """Pods that stay where they are need no other place."""
+        """Drop the reservations of pods that are not moved after all."""
         for pod in pods:
             self._drop(group_of(pod), _successor(pod).metadata.uid)
 

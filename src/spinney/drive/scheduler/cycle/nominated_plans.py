@@ -1,7 +1,7 @@
-"""Plans that wait for others to leave: made, found again, given up, and turned into plans to bind.
+"""Plans that wait for their victims to terminate: made, resumed, dropped, and turned into plans to bind.
 
-A plan is recorded before the first pod is asked to leave, and its seats are kept until it is carried out or given up.
-Nobody is asked to leave for a plan that can not come true any more, or that can do without.
+A plan is recorded before its first victim is evicted, and its assignments stay reserved until it is bound or dropped.
+No pod is evicted for a plan that can no longer succeed, or that can be bound without the eviction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from spinney.drive.scheduler.execution.plan_store import RecordReader
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Record a plan that waits, then ask its victims to leave."""
+    """Record a plan that waits, then evict its victims."""
 
     key: Key
     plan_task: PlanTask
@@ -45,7 +45,7 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class EvictRemaining:
-    """Ask the victims of a recorded plan that are still there to leave."""
+    """Evict the victims of a recorded plan that are still running."""
 
     key: Key
     plan_task: PlanTask
@@ -54,7 +54,7 @@ class EvictRemaining:
 
 @dataclass(frozen=True, slots=True)
 class BindNow:
-    """Those who had to leave have left: record that the plan is to be bound, and carry it out."""
+    """All victims are gone: record that the plan is to be bound, and carry it out."""
 
     key: Key
     plan_task: PlanTask
@@ -62,7 +62,7 @@ class BindNow:
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """A recorded plan can not come true: its pods are decided anew. `why`: it was never to, and that is told."""
+    """A recorded plan cannot succeed: its pods are decided again. `why`: the plan was never valid; it is reported."""
 
     key: Key
     plan_task: PlanTask
@@ -73,7 +73,7 @@ NominatedAction = Nominate | EvictRemaining | BindNow | DropPlan
 
 
 class NominatedPlans:
-    """Over everything that a cycle has read."""
+    """Works on everything that a cycle has read."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class NominatedPlans:
         self._epoch = records.term.epoch
 
     def nominate(self, entry: GangState, selection: VictimSelection) -> Nominate:
-        """The seats are reserved; from now on victims are as good as gone for everybody who is decided after it."""
+        """Turn the reserved assignments into a plan; gangs that are decided later count its victims as gone."""
         victims = tuple(pod.metadata.uid for pod in selection.victims)
         moves = tuple(Move(pod.metadata.uid, node) for pod, node in selection.moves)
         plan_task = self._reservations.plan_task(
@@ -114,10 +114,10 @@ class NominatedPlans:
     def resume(
         self, entry: GangState, group: PodGroup, plan: Plan, pods: Sequence[Pod]
     ) -> EvictRemaining | BindNow | DropPlan | None:
-        """What is to be done for a plan that was found waiting; None: wait on.
+        """The action for a recorded plan that waits; None: wait on.
 
-        Victims use their queues until they are gone: what a limit does not allow beside them waits. Those on a node
-        that is not ready are not waited for, where nobody sees them go.
+        Victims are charged to their queues until they are gone: the plan waits while a limit does not allow it beside
+        them. Terminating victims on a node that is not ready are not waited for, because no kubelet reports their end.
         """
         there = {pod.metadata.uid: pod for pod in pods}
         keys = {uid: (pod.metadata.namespace, pod.metadata.name) for uid, pod in there.items()}
@@ -164,13 +164,13 @@ class NominatedPlans:
         return BindNow(entry.key, PlanTask(group.metadata, bind, keys))
 
     def _base_has_moved(self, entry: GangState, plan: Plan) -> bool:
-        """Whether the gang that it is tied to has gone elsewhere while this one waited (INV3)."""
+        """Whether the base gang has moved elsewhere while this one waited (INV3)."""
         assert entry.reading is not None
         assignments = [(assignment.node, assignment.zone) for assignment in plan.assignments]
         return not self._session.is_beside_its_base(entry.reading.gang, assignments)
 
     def _objection(self, entry: GangState, group: PodGroup, plan: Plan) -> str:
-        """What is wrong with a plan of somebody else, before anything is done for it."""
+        """Why a plan of an earlier leader is not valid; checked before anything is done for it."""
         if not self._records.is_taken_over(group.metadata.uid):
             return ""
         self._reservations.release(entry)
@@ -181,7 +181,7 @@ class NominatedPlans:
         return why
 
     def _better_placement(self, entry: GangState, plan: Plan, assignments: Sequence[str]) -> BindNow | None:
-        """Room that has come up meanwhile and is as good as what the gang waits for, which may never be free."""
+        """Bind at once to free capacity that is as good as the awaited one, which may never become free."""
         if plan.moves:
             return None
         asking = beside_scaled_gangs(
@@ -227,14 +227,14 @@ class NominatedPlans:
         return slot is not None and self._cluster.inventory.node(slot).ready
 
     def _reread(self, key: Key) -> None:
-        """Somebody's members have changed by what is decided here, and what its queue is charged for."""
+        """Read a gang whose members were marked as victims, and update what its queue is charged."""
         self._gang_reader.reread(key)
         entry = self._scheduling_queue.entries.get(key)
         if entry is not None:
             self._queue_accounting.charge(entry)
 
     def _is_below_minimum(self, group: Key) -> bool:
-        """Whether the gang has lost so much already that it has to go whole."""
+        """Whether the gang has lost so many pods already that all the others are evicted as well."""
         found = self._views.podgroups.get(group)
         if found is None:
             return True
@@ -242,7 +242,7 @@ class NominatedPlans:
         return shortage(found, self._views.pods_of(group), lambda name: has_node(name) is not None) is not None
 
     def _is_lawful(self, entry: GangState, plan: Plan, pod: Pod) -> bool:
-        """Things may have changed since the plan was made (INV7)."""
+        """Whether the pod may still be a victim: priorities may have changed since the plan was made (INV7)."""
         victim = self._scheduling_queue.entries.get(group_of(pod))
         if victim is None or victim.reading is None or entry.reading is None:
             return False

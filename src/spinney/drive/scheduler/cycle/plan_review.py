@@ -1,7 +1,7 @@
-"""Plans that an earlier leader recorded, judged again before they are gone on with: by what a decision may say today.
+"""Reviews plans that an earlier leader recorded by the rules for a decision made now, before they are continued.
 
-Things have changed since, and the record may be an old one that somebody wrote again. Never changes anything: what is
-found wrong is a sentence, and whoever asked gives the plan up.
+The cluster has changed since, and the record may be an old one that was written again. Changes nothing: an objection is
+a sentence, and the caller gives the plan up.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spinney.drive.scheduler.cycle.scheduling_queue import GangState, Scheduling
 
 
 class PlanReview:
-    """Over everything that a cycle has read."""
+    """Works on everything that a cycle has read."""
 
     def __init__(
         self,
@@ -45,9 +45,10 @@ class PlanReview:
     def assignments(
         self, entry: GangState, assignments: Sequence[Assignment], leaving: Container[str] = ()
     ) -> dict[str, str]:
-        """Why seats of pods that wait can not be taken, by uid. Room is looked at when they are reserved.
+        """Why assignments of pending pods are not valid, by uid. Free capacity is checked when they are reserved.
 
-        Nothing may be reserved for them yet: other pods are judged as they are. `leaving`: who is to go for them.
+        Must be called before they are reserved: other pods are counted as they are. `leaving`: uids of the plan's
+        victims.
         """
         assert entry.reading is not None
         reading = self._gang_reader.with_affinity(entry)
@@ -62,7 +63,7 @@ class PlanReview:
         return self._affinity_lost(entry.reading, sets, assignments) | found
 
     def _filters(self, key: Key, members: Mapping[str, str], sets: Mapping[str, PodSet]) -> dict[str, NodeFilter]:
-        """Where pods may go, by uid: as parts of the gang where they are, with their volumes, else by themselves."""
+        """Node filters by uid: that of its pod set, volumes included, for a member of the gang; else the pod's own."""
         shapes = shapes_on(self._cluster.inventory.resources)
         pods = self._views.pods_of(key)
         own = {pod.metadata.uid: shapes.of(pod).filter for pod in pods if not pod.spec.node_name}
@@ -71,7 +72,7 @@ class PlanReview:
     def _affinity_lost(
         self, reading: ParsedGang, now: Mapping[str, PodSet], assignments: Sequence[Assignment]
     ) -> dict[str, str]:
-        """Seats of pods whose affinity to other pods can not be honoured anywhere now."""
+        """Assignments of pods whose pod affinity cannot be met anywhere now."""
         before, paths = pod_sets(reading.gang), reading.members
         told = {path: pods.unsupported for path, pods in now.items() if pods.unsupported != before[path].unsupported}
         return {
@@ -81,7 +82,7 @@ class PlanReview:
         }
 
     def leaving(self, entry: GangState, plan: Plan) -> str:
-        """Why those who have to leave for a plan need not; empty: a decision could name them now (INV7)."""
+        """Why the plan's victims may not be evicted; empty: a decision could select them now (INV7)."""
         held = [pod for uid in plan.leaving if (pod := self._cluster.running_pod(uid)) is not None]
         still = [pod for pod in held if pod.metadata.deletion_timestamp is None]
         victims = frozenset(plan.victims)
@@ -90,7 +91,7 @@ class PlanReview:
         return found or self._below_minimum(still, victims) or self._budget_protected(still)
 
     def _objection_to_victim(self, entry: GangState, pod: Pod, *, is_victim: bool) -> str:
-        """Why one pod is not to be disturbed."""
+        """Why one pod may not be disturbed."""
         name = f"pod {pod.metadata.namespace}/{pod.metadata.name}"
         other, reading = self._scheduling_queue.entries.get(group_of(pod)), entry.reading
         if other is None or other.reading is None or reading is None or other is entry:
@@ -107,7 +108,7 @@ class PlanReview:
         return "" if is_victim or pod.metadata.controller is not None else f"{name} would be made anew by nobody"
 
     def _too_many(self, entry: GangState, plan: Plan) -> str:
-        """Pods are moved only for a gang for which that is allowed."""
+        """Pods are moved only for a gang that is allowed to move them."""
         if not plan.moves:
             return ""
         if entry.limits is None:
@@ -116,7 +117,7 @@ class PlanReview:
         return f"{found} pods would be moved, allowed are {most}" if found > most else ""
 
     def _below_minimum(self, still: Iterable[Pod], victims: frozenset[str]) -> str:
-        """A gang that has its minimum goes whole or keeps it."""
+        """A gang that has its minimum is evicted whole or keeps its minimum."""
         going = [pod for pod in still if pod.metadata.uid in victims]
         for key in sorted({group_of(pod) for pod in going}):
             group, pods = self._views.podgroups.get(key), self._views.pods_of(key)

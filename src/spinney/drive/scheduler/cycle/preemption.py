@@ -1,8 +1,8 @@
-"""Room for a gang that fits nowhere: who could be moved, who would have to go, and who must be left alone.
+"""Victim selection for a gang that does not fit: which pods are moved, which are evicted, and which are left alone.
 
-Asks the engine and names pods; writes nothing and evicts nobody. Nobody is named whom a disruption budget protects, who
-is part of a plan that is being carried out, who has run too short a time for its queue, or who is as important as the
-gang that asks (INV7).
+Asks the engine and names pods; makes no write and evicts nothing. No pod is selected that a disruption budget protects,
+or whose gang has a plan in flight. No pod is preempted whose gang has run for less than its queue's minimum runtime, or
+whose priority is not below that of the gang that asks (INV7).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from spinney.core.scheduling.queues.preemption import Candidate, QueuePreemption
 from spinney.drive.scheduler.caches import group_of
 
 _TRIES = 8
-"""So often victims are chosen anew when budgets do not allow all of them together."""
+"""The number of times that victims are selected again when budgets do not allow all of them together."""
 
 MemberLocation = tuple[str, str, str, str]
-"""Members alike: gang, pod set, node, zone."""
+"""Members that are interchangeable: gang, pod set, node, zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class VictimSelection:
-    """A decision, and the pods it is about: who goes for good, and who goes to which other node."""
+    """A decision and its pods: those to be evicted for good, and those to be moved with their target node."""
 
     decision: Decision
     victims: tuple[Pod, ...] = ()
@@ -49,9 +49,10 @@ class VictimSelection:
 
 @dataclass(frozen=True, slots=True)
 class RunningGang:
-    """A gang that stands, as far as it may be disturbed. `in_flight`: a plan of it is being carried out.
+    """A gang with running members, and whether it may be disturbed.
 
-    `list_pods` shows its pods. `is_young`: it may be moved, but not preempted yet.
+    `list_pods` lists its pods. `in_flight`: a plan of it is being carried out. `is_young`: it may be moved, but not
+    preempted yet.
     """
 
     reading: ParsedGang
@@ -61,15 +62,16 @@ class RunningGang:
 
     @property
     def eviction_order(self) -> list[Pod]:
-        """Members in the order in which they are given up: the last one first."""
+        """Members in eviction order: the last one first."""
         live = [pod for pod in self.list_pods() if pod.spec.node_name and pod.metadata.deletion_timestamp is None]
         return sorted(live, key=order, reverse=True)
 
 
 class Preemptor:
-    """`budgets` are those there are whenever they are looked at.
+    """Selects victims for one gang at a time.
 
-    `running_gang` answers with a gang by its name; None: it is not known (any more).
+    `budgets` is read again for each question. `running_gang` finds a gang by name; None: there is no such gang (any
+    more).
     """
 
     def __init__(
@@ -87,7 +89,7 @@ class Preemptor:
         self._running_gang = running_gang
 
     def decide(self, reading: ParsedGang, limits: Consolidate | None) -> VictimSelection:
-        """Where the minimum goes; at the cost of others only if there is no other way."""
+        """Place the minimum; disturb other gangs only if there is no other way."""
         gang = reading.gang
         preempts = reading.preempts and self._session.has_lower_priority(gang)
         if not preempts and limits is None:
@@ -109,9 +111,9 @@ class Preemptor:
     def decide_over_limit(
         self, reading: ParsedGang, limits: Consolidate | None, queue_preemption: QueuePreemption
     ) -> VictimSelection | None:
-        """Where the minimum goes once less important gangs have left its queue; None: it gets in by nobody's leaving.
+        """Place the minimum once gangs of lower priority have left its queue; None: no victims lift the limit.
 
-        Others are disturbed for room, wherever they are, only if what those leave is not enough.
+        Gangs elsewhere are disturbed for capacity only if the capacity of those victims is not enough.
         """
         gang, state = reading.gang, (queue_preemption.asked.queue, queue_preemption.freed_version)
         if self._session.is_known_futile(gang, *state):
@@ -124,15 +126,16 @@ class Preemptor:
         return None
 
     def kept(self, gang: Gang) -> dict[str, Places]:
-        """Members that may not be moved for a gang, by the name of theirs."""
+        """Members that may not be moved for a gang, by the name of their own gang."""
         return self._kept(gang, Budgets(self._budgets, self._cluster.pending_victims), set(), True)[1]
 
     def _ask(
         self, reading: ParsedGang, options: Options, queue_preemption: QueuePreemption | None = None
     ) -> VictimSelection | None:
-        """Whoever is over the budget is left alone in the next try, and whom it has to be near to from the first.
+        """Select victims; pods over a budget are excluded from the next try, pods it has affinity to from the first.
 
-        None: budgets allow nothing that would help, or relief is wanted and nobody's leaving brings it.
+        None: budgets allow no selection that helps, or the queue has to get below its limit and no victims achieve
+        that.
         """
         gang, budgets = reading.gang, Budgets(self._budgets, self._cluster.pending_victims)
         excluded = self._affinity_pods(reading)
@@ -154,7 +157,7 @@ class Preemptor:
     def _over_limit_decision(
         self, gang: Gang, options: Options, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
     ) -> Decision | None:
-        """The places that a gang gets once those have left whom the limit does not allow beside it."""
+        """The placement once the gangs have left that the limit does not allow beside this one."""
         candidates = self._candidates(gang, fixed, queue_preemption)
         gone = queue_preemption.victims(candidates)
         if gone is None:
@@ -173,7 +176,7 @@ class Preemptor:
     def _candidates(
         self, gang: Gang, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
     ) -> list[Candidate]:
-        """Less important gangs of the queues that the limit is about."""
+        """Gangs of lower priority in the queues below the exceeded limit."""
         base = gang.tied_to.gang if gang.tied_to is not None else ""
         weaker = [each.name for each in self._session.preemptible() if each.priority < gang.priority]
         running_gangs = {
@@ -189,7 +192,7 @@ class Preemptor:
     def _kept(
         self, gang: Gang, budgets: Budgets, excluded: set[str], moves: bool
     ) -> tuple[set[str], dict[str, Places]]:
-        """Members that stay: their uids, and their places by gang."""
+        """Members that stay: their uids, and their locations by gang."""
         kept: set[str] = set()
         fixed: dict[str, Places] = {}
         for other in self._session.preemptible():
@@ -215,7 +218,7 @@ class Preemptor:
         return kept, fixed
 
     def _affinity_pods(self, reading: ParsedGang) -> set[str]:
-        """Pods that the gang has to be near to, or that are like them."""
+        """Pods of running gangs that meet the pod affinity of one of the gang's pod sets."""
         near = [affinity_terms.near for affinity_terms in reading.affinity_terms.values() if affinity_terms.near]
         return {
             pod.metadata.uid
@@ -229,18 +232,19 @@ class Preemptor:
         }
 
     def _protected(self, eviction_order: Sequence[Pod], budgets: Budgets, moves: bool) -> set[str]:
-        """Protected members; and where pods are to be moved, those that nobody would make anew or take anywhere."""
+        """Pods protected by budgets and, for moves, those that no controller recreates or that have to stay there."""
         fixed = {pod.metadata.uid for pod in eviction_order if self._is_fixed(pod)} if moves else set()
         return fixed | budgets.protected(eviction_order)
 
     def _is_fixed(self, pod: Pod) -> bool:
+        """No controller recreates the pod, or its affinity terms or those of other pods restrict where it may run."""
         return pod.metadata.controller is None or has_terms(pod) or self._cluster.affinity_index.repels(pod)
 
     def _slot(self, pod: Pod) -> int:
         return self._cluster.inventory.seat(pod.spec.node_name, zone_of(pod))
 
     def _named_pods(self, decision: Decision, kept: set[str]) -> VictimSelection:
-        """Pods for the places that a decision names; of equal ones those go first that came last."""
+        """The pods for the locations that a decision names; among interchangeable pods the newest go first."""
         taken: set[str] = set()
 
         def choose(spot: MemberLocation) -> Pod:
@@ -261,10 +265,10 @@ class Preemptor:
         return VictimSelection(decision, tuple(victims), tuple(moves))
 
     def _with_remaining_victims(self, selection: VictimSelection) -> VictimSelection:
-        """Whoever takes the last members of a gang takes those as well who have to go for others.
+        """Where a selection takes the last members of a gang, add its members that are victims of other plans.
 
-        The plan of those others may never be recorded, or be given up: then what it was to take would be left behind,
-        below its minimum (INV7). So each plan is lawful by itself.
+        Those other plans may never be recorded, or be dropped: their victims would then be left running below the
+        gang's minimum (INV7). So each plan is lawful by itself.
         """
         taken = {pod.metadata.uid for pod in selection.leaving}
         fallen = {each.gang for each in selection.decision.victims if self._is_last(each.gang, taken)}
@@ -272,7 +276,7 @@ class Preemptor:
         return replace(selection, victims=(*selection.victims, *rest))
 
     def _is_last(self, name: str, taken: set[str]) -> bool:
-        """Whether nobody of a gang stays but who has to go for others."""
+        """Whether all members that would stay are victims of other plans already."""
         running_gang = self._running_gang(name)
         return running_gang is not None and all(
             pod.metadata.uid in taken

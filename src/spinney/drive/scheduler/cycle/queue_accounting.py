@@ -1,6 +1,6 @@
-"""Whose turn it is, and whose queue has nothing against it. What gangs use of their queues is kept in step.
+"""Queue order and quota accounting: which gang comes first, whether its queue admits it, and what each gang uses.
 
-A gang that follows another one is decided after it (G12), whatever their ages are.
+A scaled gang is decided after its base gang (G12), whatever their ages are.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from spinney.drive.scheduler.cycle.scheduling_queue import GangState, Scheduling
 
 
 class QueueAccounting:
-    """Queues, and what each entry is charged for. `freed_version` grows when a queue may have more room than before."""
+    """Queues, and the charge of each gang. `freed_version` grows when a queue may have more free quota than before."""
 
     def __init__(self, queues: Cache[Queue]) -> None:
         self.queues = Queues(BASE)
         self.freed_version = 0
-        self._preemptible: dict[str, Counter[int]] = {}  # gangs that are charged for and may go, by queue and priority
+        self._preemptible: dict[str, Counter[int]] = {}  # number of charged preemptible gangs, by queue and priority
         self._resources: tuple[str, ...] = BASE
         self._cache = queues
         queues.subscribe(self._on_queue)
 
     def renew(self, resources: tuple[str, ...], entries: Iterable[GangState]) -> None:
-        """Amounts are on another axis: everybody is charged anew as they are read."""
+        """The set of resources changed: every gang is charged anew when it is read."""
         self._resources = resources
         self.queues = Queues(
             resources, [queue for _, queue in sorted((each.metadata.name, each) for each in self._cache)]
@@ -50,7 +50,7 @@ class QueueAccounting:
             entry.charge = None
 
     def charge(self, entry: GangState) -> None:
-        """For members that have a node and for seats that are kept."""
+        """Charge the queue for members with a node and for reservations."""
         reading = entry.reading
         charge = _usage(reading, entry.assignments) if reading is not None else None
         rank = reading.gang.priority if reading is not None else 0
@@ -66,11 +66,11 @@ class QueueAccounting:
             self._count(charge, rank, 1)
 
     def refusal(self, reading: ParsedGang) -> Refusal | None:
-        """Why the queue will not have the minimum."""
+        """Why the queue does not admit the minimum."""
         return self.queues.verdict(*self._asked(reading))
 
     def queue_preemption(self, reading: ParsedGang) -> QueuePreemption | None:
-        """What the limit of the queue, or of one above it, would have to be relieved of; None: of nobody who may go."""
+        """The exceeded limit, of the queue or one above it, that victims may lift; None: there are no such victims."""
         asked = self._asked(reading)
         over_limit_queue = self.queues.over_limit_queue(asked.queue, asked.amounts)
         inside = frozenset(self.queues.below(over_limit_queue)) if over_limit_queue else frozenset[str]()
@@ -80,9 +80,9 @@ class QueueAccounting:
         return QueuePreemption(self.queues, asked, inside, self.freed_version)
 
     def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
-        """Why the queue will not have these places, where more may have been chosen than was asked about before.
+        """Why the queue does not admit this placement, where it has more pods than the minimum that was checked before.
 
-        `gone`: what those hold who leave for it.
+        `gone`: the usage of its victims.
         """
         if not is_choosy(reading.gang.root):
             return None
@@ -90,20 +90,20 @@ class QueueAccounting:
             return self._verdict(reading, Counter(place.pods for place in places))
 
     def choices(self, reading: ParsedGang) -> list[ParsedGang]:
-        """The gang with each choice of children that suffice, those first that ask for least of the queue."""
+        """The gang with each sufficient subset of children, those that ask least of the queue first."""
         return [replace(reading, gang=gang) for gang in subsets(reading.gang, self._resources)]
 
     def allows(self, entry: GangState, assignments: Iterable[str], beside: Sequence[QueueUsage] = ()) -> bool:
-        """Whether the queue has nothing against a gang with these seats, by uid, beside those who linger."""
+        """Whether the queue admits a gang with these assignments, by uid, beside victims that still hold capacity."""
         charge = _usage(entry.reading, assignments) if entry.reading is not None else None
         own = [entry.charge] if entry.charge is not None else []
         with self.queues.supposing(gone=own, there=beside):
             return charge is None or self.queues.verdict(*charge) is None
 
     def allowance(self, reading: ParsedGang, left: Counter[str]) -> tuple[Counter[str], str]:
-        """How many of these pods beyond the minimum the queue has room for, by pod set: they share it; if none, why.
+        """How many of these pods beyond the minimum the queue admits, by pod set in fair shares; if none, why.
 
-        Where only some children of a group have to be there, a part of those left may be too few to begin: all or none.
+        Where only some children of a group are required, a part of the others may be too few to start: all or none.
         """
         refused = self._verdict(reading, left) if left else None
         if refused is None:
@@ -170,7 +170,7 @@ class QueueAccounting:
 
 
 def _usage(reading: ParsedGang, assignments: Iterable[str]) -> QueueUsage | None:
-    """For members that have a node and for seats, by uid; None: there are none."""
+    """The usage of members with a node and of assignments, by uid; None: there are none."""
     paths = Counter(member.pods for member in reading.gang.running)
     paths.update(reading.members[uid] for uid in assignments if uid in reading.members)
     return QueueUsage(reading.queue, _total(reading, paths), reading.gang.preemptible) if paths else None

@@ -1,6 +1,6 @@
-"""Placements become seats: pods by uid, room reserved, ranks given; and recorded plans become seats again.
+"""Turns placements into assignments (pod uids, reserved capacity, ranks), and recorded plans back into reservations.
 
-Reservations belong to entries, and every one of them is on a gang that is decided or recorded.
+A reservation belongs to a gang in the scheduling queue that was decided or has a recorded plan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spinney.drive.scheduler.execution.plan_executor import PlanTask
 
 
 class Reservations:
-    """Over one cluster, for one epoch. `reread`: a gang stands otherwise than it did."""
+    """Works on one cluster, for one epoch. `reread`: called with a gang whose members changed."""
 
     def __init__(
         self, views: SchedulerCaches, cluster: Cluster, epoch: int, clock: Clock, reread: Callable[[Key], None]
@@ -50,7 +50,7 @@ class Reservations:
                 entry.assignments[waiting.uid] = place.node
 
     def release(self, entry: GangState) -> None:
-        """Seats that nobody took; whoever has a node by now keeps it."""
+        """Release the assignments that were not bound; a pod that has its node by now keeps it."""
         for uid in entry.assignments:
             self._cluster.release(uid)
         entry.assignments = {}
@@ -58,7 +58,7 @@ class Reservations:
         self.unmark_victims(entry)
 
     def unmark_victims(self, entry: GangState) -> None:
-        """Nobody has to go for it any more."""
+        """The gang needs no victims any more."""
         unmarked = [pod for uid in entry.victims if (pod := self._cluster.running_pod(uid)) is not None]
         self._cluster.unmark_victims(entry.victims)
         entry.victims = ()
@@ -66,13 +66,13 @@ class Reservations:
             self._reread(group)
 
     def reserve_again(self, entry: GangState, plan: Plan, pods: Mapping[str, Pod]) -> None:
-        """Seats of a recorded plan that waits are kept, also where nobody remembers them."""
+        """Reserve the assignments of a recorded plan that waits, also after a restart."""
         for assignment in plan.assignments:
             self._cluster.reserve(pods[assignment.uid], assignment.node, assignment.zone)
             entry.assignments[assignment.uid] = assignment.node
 
     def reserve_recorded(self, entry: GangState, plan: Plan, pods: Sequence[Pod]) -> None:
-        """Seats of a recorded plan whose pods still wait are kept, whatever is to become of it."""
+        """Reserve the assignments of a recorded plan whose pods have no node yet, whatever becomes of the plan."""
         there = {pod.metadata.uid: pod for pod in pods if _waits(pod)}
         for assignment in plan.assignments:
             if assignment.uid in there:
@@ -87,7 +87,7 @@ class Reservations:
         victims: tuple[str, ...] = (),
         moves: tuple[Move, ...] = (),
     ) -> PlanTask:
-        """What is to be recorded and done for a gang that was decided."""
+        """The plan to record and carry out for a gang that was decided."""
         reading, group = entry.reading, entry.group
         assert reading is not None and group is not None
         assignments = [(_waiting_pod(reading, place), place) for place in places]
@@ -120,11 +120,12 @@ class Reservations:
         refused: Container[str] = (),
         give_up: bool = False,
     ) -> PlanTask:
-        """What is left to do of a plan that was found: seats on nodes that cannot keep them are given up, or all.
+        """What is left to do of a recorded plan: assignments to nodes that cannot keep them are given up, or all are.
 
-        `refused`: seats, by uid, that nobody may take for another reason.
+        `refused`: assignments, by uid, that are not valid for another reason.
 
-        Room that is given up is nobody else's before the record is gone: a bind of whoever made it may be on its way.
+        Capacity that is given up stays reserved until the record is gone: a bind by the record's writer may be in
+        flight.
         """
         there = {pod.metadata.uid: pod for pod in pods}
         for uid in [uid for uid in entry.assignments if all(uid != assignment.uid for assignment in plan.assignments)]:
@@ -149,14 +150,14 @@ class Reservations:
         return PlanTask(group.metadata, plan, keys, frozenset(bad))
 
     def _notes(self, key: Key, group: PodGroup, reading: ParsedGang, coming: Mapping[str, Key]) -> dict[str, str]:
-        """When it starts, and how many members it has had: not where an operator of PodGangs sees to their end."""
+        """The start time and the most members so far; the latter not where the operator of PodGangs ends the gang."""
         notes = {} if reading.gang.running else {KAI_LAST_START_TIMESTAMP: format_time(self._clock.now())}
         if not is_owned_by_podgang(group):
             notes[MEMBERS] = members_noted(group, self._views.pods_of(key), coming)
         return notes
 
     def _ranks(self, key: Key, reading: ParsedGang, assignments: list[tuple[str, str]]) -> dict[str, int]:
-        """New pods take their numbers beside those that members have."""
+        """New pods get ranks that the running members do not have."""
         if not reading.gang.running:
             return ranks(self._cluster.inventory, _topology(reading.gang.root), assignments, blocks=reading.blocks)
         seated = {uid for uid, _ in assignments}
@@ -169,7 +170,7 @@ class Reservations:
 
 
 def continue_numbering(first: Sequence[Placement], more: Sequence[Placement]) -> list[Placement]:
-    """Places given out after others: each pod set counts on from where it was."""
+    """Placements made after others: the index of each pod set continues from there."""
     given = Counter(place.pods for place in first)
     return [Placement(place.pods, place.index + given[place.pods], place.node, place.zone) for place in more]
 
@@ -183,7 +184,7 @@ def _waits(pod: Pod) -> bool:
 
 
 def _holds_rank(pod: Pod) -> bool:
-    """A pod that leaves or has failed passes its number on to its replacement; one that succeeded has none."""
+    """A pod that terminates or failed passes its rank to its replacement; one that succeeded has no replacement."""
     return bool(pod.spec.node_name) and pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed"
 
 
@@ -196,7 +197,7 @@ def _rank(pod: Pod) -> str:
 
 
 def _topology(group: Group) -> str | None:
-    """The one of the gang, or the first that a part of it names."""
+    """The topology of the gang, or the first that a part of it names."""
     if group.topology:
         return group.topology
     below = [pods.topology for pods in group.pods] + [_topology(each) for each in group.groups]

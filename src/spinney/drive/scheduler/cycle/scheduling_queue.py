@@ -1,6 +1,7 @@
-"""The gangs there are, and what each of them is waiting for: a change, a turn, more room, or work being done for it.
+"""The scheduling queue: all known gangs, and what each waits for (a change, its turn, capacity, a running action).
 
-Holds keys and readings, decides nothing. Every pod of ours belongs to one entry, also a pod without a PodGroup.
+Holds keys and parsed gangs and decides nothing. Each pod of this scheduler belongs to one entry, also one without a
+PodGroup.
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ from spinney.drive.client.paths import Key
 class GangState:
     """One PodGroup with its pods.
 
-    `assignments`: reservations of pods without a node, by uid. `nominated`: they wait for room that others are leaving.
-    `refused_at`: there was no room when the cluster had improved so often; None: not refused. `charge`: what its queue
-    is charged for it; `rank`: its priority then. `told`: pods without a group that know of it. `state`: how it stood
-    when it was last told. `volumes_since`: volumes are being made for its plan. `victims`: pods that have to go before
-    it gets its seats. `decided`: the number of its last decision. `in_flight`: a plan of it is recorded or about to be.
-    `limits`: how much may be moved for it. `probes`: binds of it were refused. `failure`: what the API server said when
-    it last refused a write for it. `foreign`: what was found wrong with a record under another Lease, and when.
+    - `assignments`: reserved nodes of pods without a node, by uid.
+    - `nominated`: the assignments wait for terminating pods to free capacity.
+    - `refused_at`: the value of the cluster's `improved` counter at the last refusal; None: not refused.
+    - `charge`: the usage that its queue is charged with; `rank`: its priority at that time.
+    - `told`: uids of the pods without a PodGroup that the last report was about.
+    - `state`: the state that was last reported.
+    - `volumes_since`: since when its plan waits for volumes.
+    - `victims`: pods that have to terminate before it can be bound.
+    - `decided`: the sequence number of its last decision.
+    - `in_flight`: a plan of it is recorded or about to be.
+    - `limits`: how much may be moved for it (consolidation).
+    - `probes`: binds of it were refused, so the next plan is tried as a dry run first.
+    - `failure`: what the API server answered when it last refused a write for it.
+    - `foreign`: what was found wrong with a record under another Lease, and when.
     """
 
     key: Key
@@ -60,9 +68,14 @@ class GangState:
 
 
 class SchedulingQueue:
-    """`changed`: to be read again. `pending`: has pods to place. `due`: to be decided in the next cycle.
+    """The gangs by what happens to them next.
 
-    `waits`: has a recorded plan that waits for others to leave. `waits_for_volumes`: has one that waits for volumes.
+    - `changed`: to be read again.
+    - `pending`: has pods to place.
+    - `due`: to be decided in the next cycle.
+    - `nominated`: has assignments on capacity that terminating pods still hold.
+    - `waits`: has a recorded plan that waits for its victims to terminate.
+    - `waits_for_volumes`: has a recorded plan that waits for volumes.
     """
 
     def __init__(self) -> None:
@@ -86,37 +99,37 @@ class SchedulingQueue:
         self.changed[key] = None
 
     def forget_gone(self, is_there: Callable[[Key], bool]) -> None:
-        """While nobody reads what changed: what is not there any more need not be read."""
+        """Drop changed keys that no longer exist; used while nothing reads them."""
         self.changed = {key: None for key in self.changed if key in self.entries or is_there(key)}
 
     def touch_all(self) -> None:
         self.changed.update(dict.fromkeys(self.entries))
 
     def touch_unsettled(self) -> None:
-        """Those that could not be read because an own write had not been seen."""
+        """Read the gangs again that could not be read because an own write was not yet in the caches."""
         self.changed.update({key: None for key, entry in self.entries.items() if entry.unsettled})
 
     def pop_changed(self) -> list[Key]:
-        """The keys to read, those being worked on left out: they come again when the work is done."""
+        """The sorted keys to read; a gang with a running action is touched again when the action ends."""
         keys = sorted(self.changed)
         self.changed = {}
         return keys
 
     def enqueue(self, entry: GangState) -> None:
-        """It has pods to place, and something about it is new."""
+        """The gang has pods to place and has changed: decide it in the next cycle."""
         self.pending[entry.key] = None
         self.due[entry.key] = None
         entry.refused_at = None
 
     def dequeue(self, entry: GangState) -> None:
-        """Nothing of it is to be placed now."""
+        """The gang has nothing to place now."""
         for keys in (self.pending, self.due, self.nominated, self.waits):
             keys.pop(entry.key, None)
         entry.refused_at = None
         entry.nominated = False
 
     def refuse(self, entry: GangState, improved: int) -> None:
-        """It stays pending until there may be more room."""
+        """The gang stays pending until capacity may have improved."""
         self.due.pop(entry.key, None)
         entry.refused_at = improved
         if entry.reading is not None:
@@ -126,7 +139,7 @@ class SchedulingQueue:
         self.due.update(self.pending)
 
     def outranks(self, since: int, priority: int) -> bool:
-        """Whether somebody more important was refused after that decision."""
+        """Whether a gang of higher priority was refused after decision number `since`."""
         if priority >= self._highest_refused:
             return False
         refused = (self.entries[key] for key in self.pending)
@@ -136,14 +149,14 @@ class SchedulingQueue:
         )
 
     def retry_pending(self) -> None:
-        """Something other than room changed for everybody who waits."""
+        """Something other than capacity changed for all gangs that wait."""
         self.changed.update(self.waits_for_volumes)
         for key in self.pending:
             self.entries[key].refused_at = None
             self.touch(key)
 
     def set_base(self, entry: GangState, base: str) -> None:
-        """The entry follows another gang, by name; empty: nobody."""
+        """Tie the entry to its base gang, by name; empty: to none."""
         if entry.base == base:
             return
         if entry.base:
@@ -153,29 +166,29 @@ class SchedulingQueue:
         entry.base = base
 
     def requeue_tied(self, name: str) -> None:
-        """Members of a gang stand elsewhere: those tied to it may be decided differently now."""
+        """The members of a gang changed: decide the pending gangs that are tied to it again."""
         for key in self._tied.get(name, ()):
             if key in self.pending:
                 self.due[key] = None
 
     def requeue_base(self, entry: GangState) -> None:
-        """Members of a gang that follows another one stand elsewhere: that one may be decided differently now."""
+        """The members of a scaled gang changed: decide its base gang again, if that is pending."""
         namespace, _, name = entry.base.partition("/")
         if (namespace, name) in self.pending:
             self.due[namespace, name] = None
 
     def reserved(self, name: str) -> Iterable[str]:
-        """The pods of a gang, by its name, that have been given a node."""
+        """The uids of a gang's pods that have an assignment."""
         namespace, _, short = name.partition("/")
         entry = self.entries.get((namespace, short))
         return entry.assignments if entry is not None else ()
 
     def scaled_gangs(self, name: str) -> list[GangState]:
-        """Those tied to a gang, in the order of their names."""
+        """The gangs that are tied to this one, sorted by name."""
         return [self.entries[key] for key in sorted(self._tied.get(name, ()))]
 
     def states(self) -> Counter[str]:
-        """How many gangs wait, by how it stood with them when they were last told."""
+        """The number of pending gangs by the state that was last reported."""
         return Counter(entry.state or "Undecided" for entry in map(self.entries.__getitem__, self.pending))
 
     def forget(self, entry: GangState) -> None:

@@ -1,7 +1,7 @@
-"""Gangs that run below their minimum: marked, given time to be repaired, and then ended (K14).
+"""Stale gangs: marked when they run below their minimum, given time to be repaired, and then evicted (K14).
 
-Since when is written on the PodGroup, so that the time goes on across restarts. Gangs of PodGangs are left alone: their
-operator ends them.
+The start time is written on the PodGroup, so that the grace period continues across restarts. Gangs of PodGangs are
+left alone: their operator terminates them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spinney.drive.scheduler.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class MarkStale:
-    """Write since when a gang is stale; empty: it is not any more. The event goes with it."""
+    """Write since when a gang is stale; empty: it no longer is. The event is recorded with it."""
 
     key: Key
     group: ObjectMeta
@@ -38,7 +38,7 @@ class MarkStale:
 
 @dataclass(frozen=True, slots=True)
 class EvictStale:
-    """Ask what is left of a gang to leave."""
+    """Evict what is left of a gang."""
 
     key: Key
     targets: tuple[EvictionTarget, ...]
@@ -48,7 +48,7 @@ _EARLY_S = 0.01
 
 
 class StaleGangs:
-    """`requeue_after` asks to be called back for a key after so many seconds."""
+    """`requeue_after` schedules another look at a key after that many seconds."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class StaleGangs:
     def check(
         self, group: PodGroup, pods: Sequence[Pod], runs: bool, *, is_mistaken: bool = False
     ) -> MarkStale | EvictStale | None:
-        """What is to be done about a gang without a plan. `runs`: some of its members have a node.
+        """The action for a gang without a plan. `runs`: some of its members have a node.
 
-        Nobody is ended while a mistake keeps the gang from being made whole: it could not begin anew either.
+        A gang is not evicted while a mistake in its PodGroup prevents its repair: it could not start anew either.
         """
         key = (group.metadata.namespace, group.metadata.name)
         marked = group.metadata.annotations.get(KAI_STALE_TIMESTAMP, "")
@@ -85,7 +85,7 @@ class StaleGangs:
         if not marked:
             return self._mark(key, group, lack)
         now_s = self._clock.now()
-        seen_s = self._short_since.setdefault(key, now_s)  # whoever marked it may have had a clock that is ahead
+        seen_s = self._short_since.setdefault(key, now_s)  # the clock of the process that marked it may have been ahead
         left_s = min(_time(marked, now_s), seen_s) + self._grace_s - now_s
         if left_s > 0:
             self._wake_in(key, left_s)
@@ -97,7 +97,7 @@ class StaleGangs:
         self._timers.pop(key, None)
 
     def _mark(self, key: Key, group: PodGroup, lack: Shortage) -> MarkStale | None:
-        """A gap that is closed at once is not told."""
+        """A shortage that ends within the grace period is not reported."""
         now_s = self._clock.now()
         since_s = self._short_since.setdefault(key, now_s)
         left_s = since_s + self._incomplete_grace_s - now_s
@@ -122,7 +122,7 @@ class StaleGangs:
         return EvictStale(key, tuple(targets))
 
     def _wake_in(self, key: Key, left_s: float) -> None:
-        """Once for the same moment; a timer that was a little early is set anew."""
+        """Set one timer per deadline; a timer that fired a little early is set again."""
         now_s = self._clock.monotonic()
         set_s, at_s = self._timers.get(key, 0.0), now_s + max(left_s, _EARLY_S)
         if set_s <= now_s + _EARLY_S / 2 or abs(set_s - at_s) > 1.0:
@@ -135,7 +135,7 @@ def _runs(pod: Pod) -> bool:
 
 
 def _time(text: str, otherwise: float) -> float:
-    """What cannot be read begins now."""
+    """A time that cannot be parsed counts as `otherwise`."""
     try:
         return seconds(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Acts of a cycle carried out, each to its end.
+"""Executes the actions of a cycle, each to its end.
 
-Never decides: what an act says is done, told or given up.
+Never decides: it does, reports or gives up what the action says.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ActionExecutor:
-    """What acts come to."""
+    """Dispatches each action to the executor for it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ActionExecutor:
         )
 
     async def run(self) -> None:
-        """What can wait, until cancelled."""
+        """Write status and events in the background, until cancelled."""
         await self.status_writer.run()
 
     async def do(self, act: Action, write_slot: WriteSlot) -> TaskResult:
@@ -126,7 +126,7 @@ class ActionExecutor:
         return self._ended(plan_task, task_result)
 
     async def _discard(self, act: DiscardRecord) -> TaskResult:
-        """Told once it is gone: others who write it again and again are told as often."""
+        """Report the rejection once the record is removed: one that others keep rewriting is reported each time."""
         task_result = await self._plan_executor.discard(act.group, act.pods)
         if task_result.task_status is TaskStatus.DONE:
             self._report_rejected(act.group, act.rejected)
@@ -151,7 +151,7 @@ class ActionExecutor:
             self._metrics.evicted(about.name, about.uid, self._pool, action, pods=1)
 
     def _ended(self, plan_task: PlanTask, task_result: TaskResult) -> TaskResult:
-        """Those who have their nodes are told so."""
+        """Record a Scheduled event for the pods that got their nodes."""
         if task_result.task_status in (TaskStatus.DONE, TaskStatus.FAILED):
             for assignment in plan_task.plan.assignments:
                 key = plan_task.keys[assignment.uid] if assignment.uid in task_result.bound else None

@@ -1,6 +1,7 @@
-"""Seats of a recorded plan become binds: each names the pod's uid and version, many run at a time.
+"""Binds the assignments of a recorded plan: each bind names the pod's uid and version, many run concurrently.
 
-A bind is a replay: carried out twice, by whomever, it ends in the same place. Never binds to a node that is not there.
+A bind is idempotent: executed twice, by any scheduler, it has the same result. Never binds to a node that does not
+exist.
 """
 
 from __future__ import annotations
@@ -41,33 +42,33 @@ from spinney.drive.scheduler.metrics import Metrics
 from spinney.drive.scheduler.settings import Settings
 
 _TRIES = 8
-_NO_DRY_RUN = 400  # a webhook with side effects cannot be asked what it would say
+_NO_DRY_RUN = 400  # a webhook with side effects does not support dry run
 _BACKOFF = Backoff(base_s=0.005, cap_s=1.0, factor=3.0)
 
 
 class BindResult(Enum):
-    """What became of a seat."""
+    """The result of one assignment."""
 
     BOUND = "taken"  # the pod has a node
-    NOT_NEEDED = "vacant"  # the pod is gone or leaving: nobody needs the seat
-    REFUSED = "refused"  # the pod can not have it: the seat has to be given up
-    RETRY = "open"  # not yet: try again
+    NOT_NEEDED = "vacant"  # the pod is gone or terminating: it needs no node
+    REFUSED = "refused"  # the pod cannot be bound there: the assignment has to be given up
+    RETRY = "open"  # not bound yet: try again
 
 
 @dataclass(frozen=True, slots=True)
 class BindResults:
-    """What became of the seats of a plan, by uid, and what the API server said to those it did not bind."""
+    """The results of a plan's assignments, by uid, and the API server's answers to binds that it refused."""
 
     bind_results: Mapping[str, BindResult]
     failures: tuple[WriteFailure, ...] = ()
 
 
 _Tried = tuple[BindResult, Status | None]
-"""What came of a bind, and what the API server said if it did not take it."""
+"""The result of a bind, and the API server's answer if it was refused."""
 
 
 class Binder:
-    """`node_exists` says whether a node is still there to bind to."""
+    """`node_exists` says whether a node still exists."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Binder:
         self._slots = asyncio.Semaphore(settings.binds_at_a_time)
 
     async def bind_all(self, plan: Plan, keys: Mapping[str, Key]) -> BindResults:
-        """The fate of every seat. `keys` are the pods that are there, by uid."""
+        """Bind all assignments. `keys` are the pods that exist, by uid."""
         bind_results = {assignment.uid: BindResult.NOT_NEEDED for assignment in plan.assignments}
         assignments = [assignment for assignment in plan.assignments if assignment.uid in keys]
         async with asyncio.TaskGroup() as group:
@@ -105,7 +106,7 @@ class Binder:
         return BindResults(bind_results, _failures(keys, assignments, [said for _, said in tried]))
 
     async def probe(self, plan: Plan, keys: Mapping[str, Key]) -> tuple[WriteFailure, ...]:
-        """Which binds of a plan the API server would refuse; nothing is written."""
+        """Dry run: the binds of a plan that the API server would refuse."""
         assignments = [assignment for assignment in plan.assignments if assignment.uid in keys]
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -177,14 +178,14 @@ class Binder:
 
 
 def _answer(reason: Status | TransportError) -> Status | None:
-    """What the API server said; None: it did not say anything."""
+    """The API server's answer; None: there was none."""
     return reason if isinstance(reason, Status) else None
 
 
 def _failures(
     keys: Mapping[str, Key], assignments: Sequence[Assignment], said: Sequence[Status | None]
 ) -> tuple[WriteFailure, ...]:
-    """In the order of the names of pods: the same one is told first each time."""
+    """Sorted by pod name, so that the same failure is reported first each time."""
     found = [
         WriteFailure(
             "bind",
@@ -200,7 +201,7 @@ def _failures(
 
 
 def hints(assignment: Assignment, plan: Plan) -> dict[str, str]:
-    """What a pod is told about its place (K11)."""
+    """The annotations that tell a pod its rank and domain (K11)."""
     found = {RANK: str(assignment.rank)}
     if plan.domain:
         found[DOMAIN] = "/".join(plan.domain)
@@ -212,7 +213,7 @@ def hints(assignment: Assignment, plan: Plan) -> dict[str, str]:
 
 
 def hint_labels(assignment: Assignment) -> dict[str, str]:
-    """What of it fits into labels, for whoever selects pods by their place."""
+    """The part of the hints that fits into labels, for label selectors."""
     return {RANK: str(assignment.rank)} | ({SEGMENT: str(assignment.segment)} if assignment.segment is not None else {})
 
 
@@ -223,7 +224,7 @@ def age_s(pod: Pod, clock: Clock) -> float:
 
 
 def _settled(pod: Pod | None, assignment: Assignment) -> BindResult | None:
-    """The fate of a seat for which nothing has to be done."""
+    """The result for an assignment that needs no bind; None: it needs one."""
     if pod is None or pod.metadata.uid != assignment.uid or not pod.is_here:
         return BindResult.NOT_NEEDED
     return BindResult.BOUND if pod.spec.node_name else None

@@ -1,7 +1,7 @@
-"""Pods asked to leave: each is told why, evicted by its uid, and its PodGroup hears of it.
+"""Evicts pods: sets the DisruptionTarget condition, evicts by uid, and records events on the pod and its PodGroup.
 
-Goes through the eviction subresource, so that the server counts disruption budgets as well; those that a budget guards
-are asked first, one after the other, and nobody is asked after a no. Never decides who has to go.
+Uses the eviction subresource, so that the API server checks disruption budgets as well; pods that a budget guards are
+evicted first, one after the other, and none after a refusal. Does not choose the victims.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _AT_A_TIME = 32
 _TOO_MANY = 429
 
 RecordEvent = Callable[[str, str, ObjectMeta, Event], None]
-"""An event about an object, by its api version and kind, told when there is time."""
+"""Records an event about an object, given its api version and kind; it is written when there is time."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionTarget:
-    """A pod that has to go. `group`: its PodGroup; `guarded`: a budget will be asked."""
+    """A pod to evict. `group`: its PodGroup; `guarded`: a disruption budget covers it."""
 
     pod: Pod
     group: ObjectMeta | None
@@ -46,23 +46,23 @@ class EvictionTarget:
 
 
 class EvictionStatus(Enum):
-    """What came of asking."""
+    """The result of evictions."""
 
-    GOING = "going"  # all of them are on their way
+    GOING = "going"  # all of them are terminating
     NO = "no"  # a budget protects one of them, or the API server refuses
-    LATER = "later"  # it is not known, or could not be asked now
+    LATER = "later"  # the result is unknown, or it could not be evicted now
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionResult:
-    """The answer of all, and what the API server said to evictions that it refused."""
+    """The combined result, and the API server's answers to evictions that it refused."""
 
     answer: EvictionStatus
     failures: tuple[WriteFailure, ...] = ()
 
 
 class Evictor:
-    """Asks pods to leave."""
+    """Evicts pods through the eviction API."""
 
     def __init__(
         self, door: Door, write_confirmation: WriteConfirmation, clock: Clock, record_event: RecordEvent
@@ -74,7 +74,7 @@ class Evictor:
         self._slots = asyncio.Semaphore(_AT_A_TIME)
 
     async def evict_all(self, targets: Sequence[EvictionTarget]) -> EvictionResult:
-        """Guarded ones first. The views show what became of them when it returns."""
+        """Evict guarded pods first. On return the caches show the results."""
         found: list[EvictionResult] = []
         for target in targets:
             if target.guarded and _all_go(found):
@@ -100,7 +100,7 @@ class Evictor:
         return found
 
     async def _mark(self, target: EvictionTarget) -> None:
-        """Say on the pod why it goes; a courtesy, so that its owner does not take it for a failure."""
+        """Set the DisruptionTarget condition (best effort), so that the owner does not count this as a failure."""
         pod = target.pod
         said = pod.condition(DISRUPTION_TARGET)
         if said is not None and said.status == "True":
@@ -122,7 +122,7 @@ def _all_go(found: Iterable[EvictionResult]) -> bool:
 
 
 def _combined(found: Sequence[EvictionResult]) -> EvictionResult:
-    """The worst answer, and all failures in the order of the names of pods."""
+    """The worst status, and all failures sorted by pod name."""
     answers = {each.answer for each in found}
     worst = next(
         (answer for answer in (EvictionStatus.NO, EvictionStatus.LATER) if answer in answers), EvictionStatus.GOING
@@ -134,7 +134,7 @@ def _combined(found: Sequence[EvictionResult]) -> EvictionResult:
 def _read(target: EvictionTarget, outcome: Outcome) -> EvictionResult:
     match outcome:
         case Written() | Deleted() | Gone() | Stale():
-            return EvictionResult(EvictionStatus.GOING)  # a pod of another uid is not the one that had to go
+            return EvictionResult(EvictionStatus.GOING)  # a pod with another uid is not the victim
         case RetryLater(reason) if isinstance(reason, Status) and reason.code == _TOO_MANY:
             return EvictionResult(EvictionStatus.NO)
         case Refused(status):

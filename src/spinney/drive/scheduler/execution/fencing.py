@@ -1,7 +1,7 @@
-"""A new leader's first writes: every gang that its predecessor may be about to plan becomes another version.
+"""Fencing by a new leader: its first writes change the version of every PodGroup that the old leader may still plan.
 
-So a record that the predecessor still has in hand conflicts, wherever it was to go. Until that is done nothing is
-planned. What is and what is not excluded by it: docs/decisions/0010-fencing.md.
+So a record that the old leader has in flight conflicts, whichever PodGroup it is for. Nothing is planned before that is
+done. What this excludes and what not: docs/decisions/0010-fencing.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
 async def fence(
     door: Door, write_confirmation: WriteConfirmation, views: SchedulerCaches, dice: Dice, epoch: int
 ) -> None:
-    """Until no plan of an older epoch can be recorded any more. The views were listed in this epoch."""
+    """Return once no plan of an older epoch can be recorded any more. The caches were listed in this epoch."""
     slots = asyncio.Semaphore(_AT_A_TIME)
     async with asyncio.TaskGroup() as tasks:
         for group in list(views.podgroups):
@@ -35,7 +35,7 @@ async def fence(
 
 
 def _may_be_planned(pods: list[Pod]) -> bool:
-    """Not where everybody has a node: whoever got one was planned, and that has changed the group."""
+    """False where all pods have a node: the plan that placed them has changed the PodGroup's version."""
     return not pods or any(not pod.spec.node_name for pod in pods)
 
 
@@ -48,7 +48,7 @@ async def _touch(
     group: PodGroup,
     epoch: int,
 ) -> None:
-    """A group that is another version already is as good as touched, once that version is seen: it may have a plan."""
+    """A PodGroup that already has a newer version needs no patch once that version is seen: it may carry a plan."""
     metadata, attempt = group.metadata, 0
     patch = {"metadata": {"annotations": {FENCED: str(epoch)}}}
     given = Precondition(metadata.uid, metadata.resource_version)
@@ -72,7 +72,7 @@ async def _touch(
 
 
 def _is_as_listed(views: SchedulerCaches, group: PodGroup) -> bool:
-    """Whether the group is still the one that was to be touched: whoever said otherwise was mistaken."""
+    """Whether the PodGroup still is the one that was to be patched: then the reported conflict was wrong."""
     found = views.podgroups.get((group.metadata.namespace, group.metadata.name))
     version = (group.metadata.uid, group.metadata.resource_version)
     return found is not None and (found.metadata.uid, found.metadata.resource_version) == version

@@ -1,6 +1,7 @@
-"""One gang's plan from its record to its end: recorded, bound, and the record dropped.
+"""Executes one gang's plan: record it, bind its pods, remove the record.
 
-Nothing is done that is not recorded. Wherever it is interrupted, whoever finds the record goes on from what is there.
+Nothing is executed that is not recorded. After an interruption at any point, whoever finds the record continues from
+the state of the objects.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from spinney.drive.scheduler.execution.write_limiter import YieldSlot, no_wait
 
 
 class TaskStatus(Enum):
-    """How a piece of work on a gang ended."""
+    """How the execution of an action ended."""
 
-    DONE = "done"  # everything is as the record says, and the record is gone
-    CONFLICT = "look"  # somebody else was quicker, or it is not known who: look again
-    LATER = "later"  # it could not be done now
-    AWAITS_VOLUMES = "awaits"  # volumes are being made for it
-    FAILED = "failed"  # the API server refused a bind or an eviction: it is tried again, but not soon
-    REFUSED = "refused"  # the server will not have it
+    DONE = "done"  # everything in the record is carried out, and the record is removed
+    CONFLICT = "look"  # another writer was first, or the result of the write is unknown: read again
+    LATER = "later"  # it cannot be done now
+    AWAITS_VOLUMES = "awaits"  # its volumes are being provisioned
+    FAILED = "failed"  # the API server refused a bind or an eviction: retried with a longer backoff
+    REFUSED = "refused"  # the API server refused the record itself
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """`bound`: uids of pods that have a node. `failures`: what the API server did not take."""
+    """`bound`: uids of pods that have a node. `failures`: writes that the API server refused."""
 
     task_status: TaskStatus
     bound: frozenset[str] = frozenset()
@@ -52,10 +53,10 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """A plan to carry out: `keys` are its pods that are there, by uid; `given_up` are seats nobody may take.
+    """A plan to carry out: `keys` are its existing pods, by uid; `given_up` are uids whose assignments are given up.
 
-    `notes`: annotations that are written with the record and stay. `probes`: its binds were refused before, so that
-    they are tried without effect before anything is recorded or anybody has to leave for it.
+    `notes`: annotations that are written with the record and stay. `probes`: binds of this gang were refused before, so
+    they are tried as a dry run before anything is recorded or any victim is evicted for it.
     """
 
     group: ObjectMeta
@@ -67,7 +68,7 @@ class PlanTask:
 
 
 class PlanExecutor:
-    """Carries plans out."""
+    """Carries out plans."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class PlanExecutor:
         self._evictor = evictor
 
     async def begin(self, plan_task: PlanTask, yield_slot: YieldSlot = no_wait) -> TaskResult:
-        """A plan that was just made: record it, then act. `yield_slot` is awaited before the record is dropped."""
+        """Record a new plan, then carry it out. `yield_slot` is awaited before the record is removed."""
         refused = await self._probe(plan_task)
         if refused:
             return TaskResult(TaskStatus.FAILED, failures=refused)
@@ -98,15 +99,15 @@ class PlanExecutor:
         return await self._ended(outcome, plan_task.group)
 
     async def _probe(self, plan_task: PlanTask) -> tuple[WriteFailure, ...]:
-        """What the API server would still refuse; nothing is written and nobody leaves for a gang that it refuses."""
+        """Binds that the API server still refuses, by dry run: then nothing is written and no pod is evicted."""
         return await self._binder.probe(plan_task.plan, plan_task.keys) if plan_task.probes else ()
 
     async def mark(self, group: ObjectMeta, name: str, value: str) -> TaskStatus:
-        """An annotation on a PodGroup."""
+        """Write an annotation on a PodGroup."""
         return (await self._ended(await mark(self._door, group, name, value), group)).task_status
 
     async def nominate(self, plan_task: PlanTask, targets: Sequence[EvictionTarget]) -> TaskResult:
-        """A plan that was just made and has to wait: record it, then ask others to leave."""
+        """Record a new plan that has to wait, then evict its victims."""
         refused = await self._probe(plan_task)
         if refused:
             return TaskResult(TaskStatus.FAILED, failures=refused)
@@ -116,11 +117,11 @@ class PlanExecutor:
         return await self._ended(outcome, plan_task.group)
 
     async def evict_remaining(self, plan_task: PlanTask, targets: Sequence[EvictionTarget]) -> TaskResult:
-        """A plan that was found waiting for others who have not been asked yet."""
+        """Evict the victims of a recorded plan that were not evicted yet."""
         return await self._evict_and_wait(plan_task, targets, plan_task.group.resource_version)
 
     async def _evict_and_wait(self, plan_task: PlanTask, targets: Sequence[EvictionTarget], version: str) -> TaskResult:
-        """The record stays while they leave; if one of them may not go, it is given up at once."""
+        """The record stays while the victims terminate; if one may not be evicted, the plan is given up at once."""
         found = await self._evictor.evict_all(targets)
         if found.answer is EvictionStatus.NO:
             free = frozenset(assignment.uid for assignment in plan_task.plan.assignments)
@@ -130,11 +131,11 @@ class PlanExecutor:
         return TaskResult(TaskStatus.DONE if found.answer is EvictionStatus.GOING else TaskStatus.LATER)
 
     async def resume(self, plan_task: PlanTask) -> TaskResult:
-        """A plan that was found on its PodGroup."""
+        """Carry out a plan that was found on its PodGroup."""
         return await self._act(plan_task, plan_task.group.resource_version)
 
     async def discard(self, group: ObjectMeta, pods: Sequence[Pod]) -> TaskResult:
-        """A record that is not a plan: nothing of it is done. `pods` are those that its writer may be about to bind."""
+        """Remove a record that is not a valid plan. `pods`: those that its writer may be about to bind."""
         unreserved = await unreserve_all(self._door, pods, group.resource_version, {})
         if not unreserved.done:
             await self._write_confirmation.confirm_writes()
@@ -171,7 +172,7 @@ class PlanExecutor:
         return TaskResult(task_status, bound, failures + ended.failures)
 
     async def _prepare(self, plan_task: PlanTask) -> VolumeBindingResult:
-        """Volumes first. Where nobody has a node yet, all give up if one has to."""
+        """Bind volumes first. While no pod has a node, the loss of one assignment gives up all of them."""
         pods = [pod for uid in plan_task.keys if (pod := self._seen(plan_task, uid)) is not None]
         free = [pod for pod in pods if not pod.spec.node_name and pod.metadata.uid not in plan_task.given_up]
         prepared = await self._volume_binder.prepare(plan_task.plan, free)
@@ -181,7 +182,7 @@ class PlanExecutor:
         return prepared
 
     async def _give_up(self, plan_task: PlanTask, pods: Sequence[Pod], version: str) -> UnreserveResult:
-        """Done: nobody has a hand on the pods any more. If not, what became of our writes is known at least."""
+        """If done, no bind in flight for these pods can succeed. If not, at least our writes' results are known."""
         unreserved = UnreserveResult(False)
         if await self._volume_binder.undo(plan_task.plan, pods):
             unreserved = await unreserve_all(
@@ -199,7 +200,7 @@ class PlanExecutor:
         return pod if pod is not None and pod.metadata.uid == uid else None
 
     def _lost_pods_before_binding(self, plan_task: PlanTask) -> bool:
-        """Somebody has left before anybody had a node: the rest may be too few to begin."""
+        """Whether a pod is gone before any pod has a node: the rest may be too few for the minimum."""
         pods = [
             self._views.pods.get(plan_task.keys[assignment.uid])
             for assignment in plan_task.plan.assignments
@@ -210,12 +211,12 @@ class PlanExecutor:
         return len(there) < len(uids) and not any(pod.spec.node_name for pod in there)
 
     def _left(self, plan_task: PlanTask, uids: set[str] | frozenset[str]) -> list[Pod]:
-        """The pods that do not get the seats they had."""
+        """The pods that do not get their assignment."""
         found = [self._views.pods.get(plan_task.keys[uid]) for uid in sorted(uids) if uid in plan_task.keys]
         return [pod for pod in found if pod is not None and pod.metadata.uid in uids and not pod.spec.node_name]
 
     def _newest(self, group: ObjectMeta, version: str, plan: Plan) -> str:
-        """The version to take the record from: ours, or a later one that has the same record."""
+        """The version to remove the record from: ours, or a later one that has the same record."""
         seen = self._views.podgroups.get((group.namespace, group.name))
         if seen is None or seen.metadata.uid != group.uid:
             return version

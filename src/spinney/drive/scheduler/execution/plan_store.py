@@ -1,7 +1,7 @@
-"""Recorded plans: written and removed by compare-and-swap on the PodGroup, and judged when they are read.
+"""Recorded plans: written and removed by compare-and-swap on the PodGroup, and verified when they are read.
 
-A plan counts if a scheduler with the key wrote it, and it is neither copied nor replayed. Never decides what a plan
-says, nor whether it is still a good one: that is judged where it is resumed.
+A plan counts if a scheduler with the key wrote it, and it is neither copied nor replayed. What the plan says, and
+whether it is still a good one, is not decided here but where it is resumed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ UNLAWFUL = "unlawful"
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A record that is not a plan. `reason`: one of a few words; `message`: for people.
+    """A record that is not a valid plan. `reason`: one of a few fixed words; `message`: for users.
 
-    `is_foreign`: it is of another Lease, and it is not certain yet that ours is still the one. `has_binder`: whoever
-    wrote it may be about to bind its pods.
+    `is_foreign`: it was written under another Lease, and it is not confirmed yet that ours is still the current one.
+    `has_binder`: whoever wrote it may be about to bind its pods.
     """
 
     reason: str
@@ -43,7 +43,7 @@ class RejectedRecord:
 
 
 class RecordReader(Protocol):
-    """How a cycle learns what is recorded."""
+    """The source of recorded plans for a cycle."""
 
     @property
     def term(self) -> Term: ...
@@ -53,23 +53,23 @@ class RecordReader(Protocol):
         ...
 
     def is_taken_over(self, uid: str) -> bool:
-        """Whether the plan of a PodGroup was made by somebody else, and was not accepted yet."""
+        """Whether the plan of a PodGroup was recorded by an earlier leader and is not accepted yet."""
         ...
 
     def accept(self, uid: str) -> None:
-        """A plan that was taken over is as good as one of ours from now on."""
+        """Treat a plan that was taken over like one of ours from now on."""
         ...
 
     def forget(self, uid: str) -> None:
-        """There is no such PodGroup any more."""
+        """The PodGroup does not exist any more."""
         ...
 
 
 class UnverifiedReader:
-    """For those who have no key, and only imagine what would be done.
+    """For what-if runs that have no key and only simulate what would be done.
 
-    A record without a signature is none; any other is judged as one that is taken over: what does not fit, breaks
-    rules or names victims that no lawful decision names is not gone on with.
+    A record without a signature is rejected; any other is treated as taken over from an earlier leader: it is not
+    continued if it does not fit, breaks rules, or names victims that no lawful decision names.
     """
 
     term = Term("", INT32_LIMIT)
@@ -88,14 +88,14 @@ class UnverifiedReader:
         return True
 
     def accept(self, uid: str) -> None:
-        """Everything is judged whenever it is read."""
+        """Nothing to remember: every record is reviewed whenever it is read."""
 
     def forget(self, uid: str) -> None:
-        """It remembers nobody."""
+        """Nothing to forget."""
 
 
 class PlanRecords:
-    """Of one term. `keys`: the first one signs, all verify."""
+    """The plan records of one term. `keys`: the first one signs, all verify."""
 
     def __init__(self, keys: Sequence[bytes], term: Term) -> None:
         if not keys or any(len(key) < KEY_BYTES for key in keys):
@@ -104,22 +104,22 @@ class PlanRecords:
         self._keys = tuple(keys)
         self._term = term
         self._serial = 0
-        self._inherited: dict[str, Mark | None] = {}  # what groups had when the term began, by uid
-        self._accepted: set[str] = set()  # those of them whose plans were judged and found good
-        self._issued: dict[str, int] = {}  # the last serial that was made for a group, by uid
-        self._current: dict[str, int] = {}  # the serial of the record that a group is known to have, by uid
-        self._ended: dict[str, int] = {}  # the last serial that is over, by uid
+        self._inherited: dict[str, Mark | None] = {}  # what PodGroups had when the term began, by uid
+        self._accepted: set[str] = set()  # those of them whose plans were reviewed and accepted
+        self._issued: dict[str, int] = {}  # the last serial issued for a PodGroup, by uid
+        self._current: dict[str, int] = {}  # the serial of the record that a PodGroup is known to have, by uid
+        self._ended: dict[str, int] = {}  # the last serial that is completed or given up, by uid
 
     @property
     def term(self) -> Term:
         return self._term
 
     def inherit(self, groups: Iterable[ObjectMeta]) -> None:
-        """The term begins: what is recorded now may be taken over, what appears later of earlier terms may not."""
+        """Start the term: existing records may be taken over; records of earlier terms that appear later may not."""
         self._inherited = {group.uid: verify(self._keys, group) for group in groups if PLAN in group.annotations}
 
     def read(self, group: ObjectMeta) -> Plan | RejectedRecord | None:
-        """The plan that a PodGroup has; None: it has none. Raises `LeadershipLost` if somebody later has written it."""
+        """The plan that a PodGroup has; None: it has none. Raises `LeadershipLost` if a later leader has written it."""
         mark = verify(self._keys, group)
         if mark is not None and mark.term.lease == self.term.lease and mark.term.epoch > self.term.epoch:
             name = f"{group.namespace}/{group.name}"
@@ -151,21 +151,21 @@ class PlanRecords:
         return plan
 
     def seal(self, group: ObjectMeta, plan: Plan) -> tuple[int, dict[str, str | None]]:
-        """A new record of this term: its serial number, and the annotations it is made of."""
+        """A new record of this term: its serial number, and its annotations."""
         self._serial += 1
         self._issued[group.uid] = self._serial
         return self._serial, sign(self._keys[0], group, Mark(self.term, self._serial), encode(plan))
 
     def unseal(self, group: ObjectMeta) -> dict[str, str | None]:
-        """The annotations of a PodGroup that has no plan any more."""
+        """The annotations of a PodGroup whose plan is removed."""
         return sign(self._keys[0], group, Mark(self.term, self._serial), "")
 
     def recorded(self, uid: str, serial: int) -> None:
-        """A record of ours is on its PodGroup."""
+        """A record of ours was written to its PodGroup."""
         self._open(uid, serial)
 
     def dropped(self, uid: str) -> None:
-        """The record that a PodGroup had is gone."""
+        """The record of a PodGroup was removed."""
         self._close(uid)
 
     def is_taken_over(self, uid: str) -> bool:
@@ -175,7 +175,7 @@ class PlanRecords:
         self._accepted.add(uid)
 
     def forget(self, uid: str) -> None:
-        """There is no such PodGroup any more."""
+        """The PodGroup does not exist any more."""
         self._disinherit(uid)
         for known in (self._issued, self._current, self._ended):
             known.pop(uid, None)
@@ -185,7 +185,7 @@ class PlanRecords:
         self._accepted.discard(uid)
 
     def _open(self, uid: str, serial: int) -> None:
-        """Those before it are over."""
+        """Records with a lower serial number are completed or given up."""
         self._disinherit(uid)
         self._current[uid] = serial
         self._ended[uid] = max(self._ended.get(uid, 0), serial - 1)
@@ -198,7 +198,7 @@ class PlanRecords:
 
 
 def next_epoch(keys: Sequence[bytes], groups: Iterable[ObjectMeta]) -> int:
-    """The one after all that schedulers with these keys have recorded: where nobody is elected."""
+    """The epoch after all that schedulers with these keys have recorded; used where there is no leader election."""
     marks = [verify(keys, group) for group in groups]
     return min(INT32_LIMIT, 1 + max((mark.term.epoch for mark in marks if mark is not None), default=0))
 
@@ -206,9 +206,9 @@ def next_epoch(keys: Sequence[bytes], groups: Iterable[ObjectMeta]) -> int:
 async def write_plan(
     door: Door, group: ObjectMeta, plan: Plan, notes: Mapping[str, str], records: PlanRecords
 ) -> Outcome:
-    """From now on anybody with the key can carry the plan out. The epoch and the notes stay when the plan goes.
+    """Record a plan: any scheduler with the key can now carry it out. Epoch and notes stay when the plan is removed.
 
-    What was told of writes that failed stays until one is taken, and a request for moves while they are made.
+    An explanation of failed writes stays until a write succeeds, and a request for moves stays while they are made.
     """
     serial, signed = records.seal(group, plan)
     annotations: dict[str, str | None] = {**signed, PLACEMENT_SCORE: f"{plan.score:.4f}", **notes}
@@ -226,7 +226,7 @@ async def write_plan(
 async def remove_plan(
     door: Door, group: ObjectMeta, version: str, records: PlanRecords, *, has_moved: bool = False
 ) -> Outcome:
-    """Nothing is left to do for the record that the PodGroup had at this version. `has_moved`: as it was asked to."""
+    """Remove the completed record that the PodGroup had at this version. `has_moved`: requested moves were made."""
     asked: dict[str, str | None] = {CONSOLIDATE: None} if has_moved and CONSOLIDATE in group.annotations else {}
     outcome = await _annotate(door, group, version, {**records.unseal(group), **asked})
     if isinstance(outcome, Written):
@@ -235,7 +235,7 @@ async def remove_plan(
 
 
 async def mark(door: Door, group: ObjectMeta, name: str, value: str) -> Outcome:
-    """One annotation; an empty value takes it away."""
+    """Write one annotation; an empty value removes it."""
     return await _annotate(door, group, group.resource_version, {name: value or None})
 
 

@@ -1,7 +1,6 @@
-"""The keys that plans are signed with: in a Secret that every scheduler of a cluster reads and no tenant can.
+"""The keys that sign plans: in a Secret that all schedulers of a cluster read and no tenant can.
 
-The first scheduler that finds none that can be used makes one, by compare-and-swap. A key that can be used is never
-replaced.
+The first scheduler that finds no usable key creates one, by compare-and-swap. A usable key is never replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from spinney.drive.client.paths import Ref, ResourcePath
 
 SECRETS = ResourcePath("", "v1", "secrets")
 KEY, PREVIOUS = "key", "previous-key"
-"""What new records are signed with, and what older ones may have been signed with."""
+"""The key that signs new records, and the key that older records may be signed with."""
 
 _BACKOFF = Backoff(base_s=0.2, cap_s=5.0)
 
@@ -47,9 +46,9 @@ class _Secret(msgspec.Struct, frozen=True):
 async def find_record_keys(
     client: ApiClient, door: Door, namespace: str, dice: Dice, draw: Callable[[int], bytes]
 ) -> tuple[bytes, ...]:
-    """The keys, the newest first; where there is none, one that is drawn. Raises `ConfigError` if there can be none.
+    """The keys, newest first; a new one is drawn if there is none. Raises `ConfigError` if there can be none.
 
-    `draw` gives so many random bytes. Waits for a server that is out of reach.
+    `draw` returns that many random bytes. Waits for an API server that is out of reach.
     """
     ref, attempt = SECRETS.ref(SCHEDULER_RECORDS, namespace), 0
     while True:
@@ -67,7 +66,7 @@ async def find_record_keys(
 
 
 async def _find(client: ApiClient, door: Door, ref: Ref, draw: Callable[[int], bytes]) -> tuple[bytes, ...]:
-    """Nothing: somebody else was quicker, or it is not known who: look again."""
+    """Empty: another writer was first, or the result of the write is unknown; read again."""
     try:
         found = await client.get(ref, _Secret)
     except NotFound:
@@ -95,7 +94,7 @@ async def _fill(door: Door, ref: Ref, found: _Meta | None, draw: Callable[[int],
 
 
 def read_keys(data: Mapping[str, str], shown: str) -> tuple[bytes, ...]:
-    """The keys in the data of the Secret; none: there is no newest that can be used. What can not be used is told."""
+    """The keys in the data of the Secret; empty: the newest is not usable. Unusable keys are logged."""
     newest = _read_key(data.get(KEY, ""), f"{shown}: data.{KEY}")
     if newest is None:
         return ()

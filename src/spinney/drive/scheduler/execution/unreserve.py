@@ -1,6 +1,6 @@
-"""Seats given up: the pods are touched first, so that a bind which somebody still has in hand fails by its version.
+"""Gives up assignments: each pod is patched first, so that a bind still in flight fails on its resourceVersion.
 
-Only then does the record go. Never touches a pod that has its node.
+The record is removed only after that. Never patches a pod that has its node.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from spinney.drive.scheduler.caches import PODS
 
 @dataclass(frozen=True, slots=True)
 class UnreserveResult:
-    """`done`: every pod is another version now."""
+    """`done`: every pod has a new resourceVersion."""
 
     done: bool
     failures: tuple[WriteFailure, ...] = ()
 
 
 async def unreserve_all(door: Door, pods: Sequence[Pod], version: str, nodes: Mapping[str, str]) -> UnreserveResult:
-    """`version` is that of the record given up, `nodes` those that the pods do not get, by uid."""
+    """`version`: that of the record given up; `nodes`: the nodes that the pods do not get, by uid."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_unreserve(door, pod, version)) for pod in pods]
     outcomes = [task.result() for task in tasks]

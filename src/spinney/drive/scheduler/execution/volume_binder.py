@@ -1,6 +1,7 @@
-"""Volumes before binds: claims that wait for their first consumer learn of the node, and nobody is bound without them.
+"""Binds volumes before pods: claims that wait for their first consumer get the selected node, and binds wait for them.
 
-Whoever finds the record goes on from what the claims say. Never binds, and never takes a claim from a volume it has.
+Whoever finds the record continues from the state of the claims. Never binds a pod, and never changes a claim that has a
+volume.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmati
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingResult:
-    """`ready`: binds may begin. `failed`: something could not be written now. `lost`: pods that cannot stay."""
+    """`ready`: binds may begin. `failed`: a write failed for now. `lost`: pods that cannot keep their assignment."""
 
     ready: bool = True
     failed: bool = False
@@ -32,7 +33,7 @@ class VolumeBindingResult:
 
 
 class VolumeBinder:
-    """Over the claims of one cluster."""
+    """Works on the claims of one cluster."""
 
     def __init__(
         self, door: Door, write_confirmation: WriteConfirmation, views: SchedulerCaches, cluster: Cluster
@@ -41,10 +42,10 @@ class VolumeBinder:
         self._write_confirmation = write_confirmation
         self._views = views
         self._cluster = cluster
-        self._marked: dict[str, str] = {}  # what claims were told, by uid
+        self._marked: dict[str, str] = {}  # the node that we selected for a claim, by uid
 
     async def prepare(self, plan: Plan, pods: Iterable[Pod]) -> VolumeBindingResult:
-        """What is to be done before the pods of a plan, those without a node, may be bound."""
+        """Do what is needed before the pods of a plan that have no node may be bound."""
         concerned = [pod for pod in pods if has_claims(pod)]
         if not concerned:
             return VolumeBindingResult()
@@ -66,7 +67,7 @@ class VolumeBinder:
         return VolumeBindingResult(ready=not failed and not found.awaited, failed=failed)
 
     async def undo(self, plan: Plan, pods: Iterable[Pod]) -> bool:
-        """Claims of pods that give their seats up may go elsewhere; whether that is written."""
+        """Remove the selected node from claims of pods that give up their assignment; whether all writes are done."""
         concerned = [pod for pod in pods if has_claims(pod)]
         self._forget(concerned)
         assignments = [(pod, assignment.node) for pod, assignment in _seated(plan, concerned)]
@@ -77,7 +78,7 @@ class VolumeBinder:
             self._marked.pop(self._views.claims.uid_of(key), None)
 
     def _is_known(self, mark: SelectedNode) -> bool:
-        """Whether the claim was told so before: whoever makes volumes has turned the node down."""
+        """Whether we selected this node for the claim before: then its provisioner has rejected the node."""
         return self._marked.get(mark.claim.metadata.uid) == mark.node
 
     async def _write(self, marks: Iterable[SelectedNode]) -> bool:

@@ -1,4 +1,4 @@
-"""Own writes whose fate is unknown: nobody goes on before it is known."""
+"""Confirms own writes whose result is unknown: nothing continues before it is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class WriteConfirmation:
-    """Over the caches that we decide on. `settled` is called when a doubt is gone: who waited for that may go on."""
+    """Covers the caches that decisions are based on. `settled` is called when all results are known."""
 
     def __init__(
         self, client: ApiClient, caches: Sequence[Cache[Any]], dice: Dice, settled: Callable[[], None]
@@ -31,7 +31,7 @@ class WriteConfirmation:
         self._settled = settled
 
     async def confirm_writes(self) -> None:
-        """Until the views show what became of everything written so far."""
+        """Wait until the caches show the results of everything written so far."""
         attempt = 0
         while True:
             try:

@@ -1,6 +1,6 @@
-"""Whose turn it is to write: so many gangs at a time, binds first; tidying and telling wait for a lull.
+"""Limits concurrent writes: a number of gangs at a time, binds first; cleanup and status writes wait for idle times.
 
-Nobody waits for a lull for ever: it is a courtesy, and ends after a while.
+Waiting for an idle time is best effort: it ends after a while.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ YieldSlot = Callable[[], Awaitable[None]]
 
 
 class WriteLimiter:
-    """Turns for so many gangs. A lull is when nobody has one."""
+    """Slots for a number of gangs. It is idle while no slot is taken."""
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
@@ -40,14 +40,14 @@ class WriteLimiter:
             self._since_s = asyncio.get_running_loop().time()
 
     async def idle(self, longest_s: float) -> None:
-        """Until nobody has a turn, or for so long."""
+        """Wait until no slot is taken, at most this long."""
         if not self._idle.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(longest_s):
                     await self._idle.wait()
 
     async def quiet(self) -> None:
-        """Until nobody has had a turn for a moment: of gangs that come one by one the next may be on its way."""
+        """Wait until no slot was taken for a moment: where gangs arrive one by one, the next may be about to."""
         await self.idle(STATUS_WAIT_S)
         left_s = self._since_s + _QUIET_S - asyncio.get_running_loop().time()
         if not self._taken and left_s > 0:
@@ -55,7 +55,7 @@ class WriteLimiter:
 
 
 class WriteSlot:
-    """One of them; it may end before the work does."""
+    """One slot; it may be returned before the work ends."""
 
     def __init__(self, write_slots: WriteLimiter) -> None:
         self._write_slots = write_slots
@@ -67,10 +67,10 @@ class WriteSlot:
             self._write_slots.give_back()
 
     async def yield_slot(self) -> None:
-        """What is left to do is not urgent: others first."""
+        """Return the slot and wait for others: what is left to do is not urgent."""
         self.end()
         await self._write_slots.idle(CLEANUP_WAIT_S)
 
 
 async def no_wait() -> None:
-    """Nobody else is waiting."""
+    """Return at once."""

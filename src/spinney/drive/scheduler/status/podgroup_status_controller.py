@@ -1,8 +1,9 @@
-"""What PodGroups say of the resources that their pods ask for and hold, kept in step with what the views show.
+"""Keeps the resource status of PodGroups (requested and allocated) in step with the pods in the caches.
 
-Never in the way of placement: a gang is told of when it has come to rest, in a lull. Never argues: a status is
-written when the use of a gang may have changed and it says something else, and not because somebody else wrote it.
-Of a status no other field is touched, and nothing is said of gangs of other pools or that only others' pods are in.
+Never delays placement: the status of a gang is written once its usage is stable, while the scheduler is idle. Never
+fights another writer: a status is written when the usage may have changed and the status differs, not because another
+writer changed it. No other status field is touched, and nothing is written for gangs of other node pools or those that
+only have pods of other schedulers.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
 
 STABLE_S = 10.0
-"""A gang whose use has not changed for so long, or twice as long, is at rest."""
+"""A gang counts as stable when its usage has not changed for this long; it is written within twice this time."""
 
 _log = structlog.get_logger(__name__)
 
 
 class PodGroupStatusController:
-    """`note` gangs, `run` until cancelled. `node_pool`: whose gangs. `busy`: is somebody at work on it now?
+    """`note` gangs, `run` until cancelled. `node_pool`: the pool of its gangs. `busy`: a gang has a running action.
 
-    `confirm_writes` finds out what became of an unsure write.
+    `confirm_writes` finds out the result of a write whose answer was lost.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class PodGroupStatusController:
         self._wake = asyncio.Event()
 
     def note(self, key: Key) -> None:
-        """What its pods ask for or hold may have changed."""
+        """The usage of a gang's pods may have changed."""
         self._changed[key] = None
         self._wake.set()
 
@@ -74,7 +75,7 @@ class PodGroupStatusController:
                     self.note(key)
 
     async def _write_status(self, key: Key) -> bool:
-        """Whether nothing is left to tell."""
+        """Whether nothing is left to write."""
         group = self._views.podgroups.get(key)
         try:
             changed = self._news(key, group) if group is not None and self._is_ours(group) else None

@@ -1,7 +1,7 @@
-"""The status of queues, kept in step with what the views show of their gangs: what is only planned does not count.
+"""Keeps the status of queues in step with the pods in the caches; reservations do not count.
 
-Never in the way of placement: gangs that changed are only noted, and looked at together once in a while, in a lull. A
-status that says so already is not written again.
+Never delays placement: changed gangs are only noted, and counted together at intervals while the scheduler is idle. A
+status that is already up to date is not written again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _log = structlog.get_logger(__name__)
 
 
 class QueueStatusController:
-    """`run` until cancelled. `priorities` are those there are.
+    """`run` until cancelled. `priorities` are the current PriorityClasses.
 
-    `confirm_writes` finds out what became of an unsure write.
+    `confirm_writes` finds out the result of a write whose answer was lost.
 
-    `counted` hears of each gang whose use may have changed, once it has been looked at.
+    `counted` is called with each gang whose usage may have changed, once it is counted.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class QueueStatusController:
         self._changed: dict[Key, None] = {}
         self._tallies: dict[Key, tuple[str, Tally]] = {}
         self._own: dict[str, Tally] = {}
-        self._refused: dict[str, str] = {}  # versions of queues whose status could not be written
+        self._refused: dict[str, str] = {}  # versions of queues whose status write was refused, by uid
         self._wake = asyncio.Event()
         views.pods.subscribe(self._pod)
         views.podgroups.subscribe(self._podgroup)
@@ -79,7 +79,7 @@ class QueueStatusController:
                 if queue is not None:
                     await self._write_status(queue, wanted)
 
-    # What changed
+    # Changes
 
     def _pod(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
@@ -105,7 +105,7 @@ class QueueStatusController:
         self._changed[key] = None
         self._wake.set()
 
-    # What follows
+    # Status writes
 
     async def _add_up(self) -> None:
         changed, self._changed = self._changed, {}
@@ -135,7 +135,7 @@ class QueueStatusController:
             self._own[queue] = self._own.get(queue, EMPTY).plus(found)
 
     async def _write_status(self, queue: Queue, wanted: dict[str, Any]) -> None:
-        """Unless it says so; what could not be written is tried again when it is looked at next."""
+        """Write the fields that differ; a write that fails is retried in the next round."""
         metadata = queue.metadata
         changed = status_changes(queue.status, wanted)
         if not changed or self._refused.get(metadata.uid) == metadata.resource_version:
@@ -158,5 +158,5 @@ class QueueStatusController:
 
 
 def _counts_alike(old: Pod, new: Pod) -> bool:
-    """Nothing that a queue is charged for differs."""
+    """Whether nothing differs that a queue is charged for."""
     return old.spec == new.spec and old.status.phase == new.status.phase and group_of(old) == group_of(new)

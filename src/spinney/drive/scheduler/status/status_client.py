@@ -1,7 +1,7 @@
-"""The writes that tell: conditions, annotations, events.
+"""Status writes: conditions, annotations, events.
 
-Each names the version that it speaks of, so that a story which is over is not told. Never looks at whether it was told
-before: that is for whoever asks.
+Each write names the version that it is based on, so that an outdated report is not written. Duplicates are not checked
+here: that is up to the caller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MESSAGE_LIMIT = 1024
 
 
 class StatusClient:
-    """The door, as far as stories go through it."""
+    """Status writes through the door."""
 
     def __init__(self, door: Door, clock: Clock, component: str = SCHEDULER_KAI) -> None:
         self._door = door
@@ -37,12 +37,12 @@ class StatusClient:
         return await self._door.merge_patch(ref, body, Precondition(group.uid, group.resource_version))
 
     async def conditions(self, group: ObjectMeta, version: str, conditions: list[Json]) -> Outcome:
-        """All scheduling conditions: nobody else writes them."""
+        """Replace all scheduling conditions: there is no other writer of them."""
         ref = PODGROUPS.ref(group.name, group.namespace)
         return await self._door.status(ref, {"schedulingConditions": conditions}, Precondition(group.uid, version))
 
     async def pod_condition(self, pod: Pod, said: Json) -> Outcome:
-        """One condition, whatever others the pod has."""
+        """Write one condition and leave the pod's other conditions alone."""
         types = [one.type for one in pod.status.conditions]
         if said["type"] in types:
             change: Json = {"op": "replace", "path": f"/status/conditions/{types.index(said['type'])}", "value": said}
@@ -56,7 +56,7 @@ class StatusClient:
         return await self._door.json_patch(ref, [change], given, subresource="status")
 
     async def event(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> Outcome:
-        """The same event within a second is one."""
+        """Create an event; equal events within a second are one."""
         time = format_time(self._clock.now())
         word = short_hash([about.uid, event.reason, event.message, time])
         body: Json = {

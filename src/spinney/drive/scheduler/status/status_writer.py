@@ -1,7 +1,7 @@
-"""The status of gangs: reports built from decisions, and written when nothing more urgent is.
+"""Writes the status of gangs: reports built from decisions, written when nothing more urgent is to do.
 
-The newest report of a gang replaces those not written yet. What has been reported is read off the objects, so that
-another process does not report it again. An event that cannot be written is lost; a condition is tried again.
+The newest report of a gang replaces those not written yet. What was reported before is read from the objects, so that
+another process does not report it again. An event that cannot be written is lost; a condition is retried.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """`min_duration_s`: a story that lasts shorter is not told. `refresh_s`: new figures of the same story at most so
-    often.
+    """Limits of status writes, in seconds and writes per second.
 
-    `rate_per_s`, `burst`: writes. `retry_s`: after a write that could not be made now, longer each time up to
-    `longest_s`.
+    - `min_duration_s`: a state that lasts shorter is not reported.
+    - `refresh_s`: minimum time between reports that differ in numbers only.
+    - `rate_per_s`, `burst`: token bucket for writes.
+    - `retry_s`: delay after a write that could not be made, growing up to `longest_s`.
     """
 
     min_duration_s: float = 0.1
@@ -66,7 +67,7 @@ class RateLimits:
 
 @dataclass(slots=True)
 class _ReportedState:
-    """What is told of a group, and which of its pods have heard it: views may not show it yet."""
+    """The last report of a PodGroup, and its pods that have it; the caches may not show it yet."""
 
     uid: str
     report: Report
@@ -75,7 +76,7 @@ class _ReportedState:
 
 
 class _TokenBucket:
-    """So many in a second, and a few at once."""
+    """Allows a rate of writes per second and a burst."""
 
     def __init__(self, clock: Clock, rate_limits: RateLimits) -> None:
         self._clock = clock
@@ -94,9 +95,9 @@ class _TokenBucket:
 
 
 class StatusWriter:
-    """`put` reports, `note` single events, `run` until cancelled. `groups` and `pods` show what is there now.
+    """`put` reports, `note` single events, `run` until cancelled. `groups` and `pods` look up the current objects.
 
-    `confirm_writes` finds out what became of a write whose answer was lost. `idle` is awaited before each event.
+    `confirm_writes` finds out the result of a write whose answer was lost. `idle` is awaited before each event.
     """
 
     def __init__(
@@ -131,11 +132,11 @@ class StatusWriter:
 
     @property
     def backlog(self) -> int:
-        """Reports and events that wait to be written."""
+        """The number of reports and events that are not written yet."""
         return len(self._waiting) + len(self._events)
 
     def put(self, key: Key, report: Report) -> None:
-        """Tell this about a PodGroup. A report that it is scheduled is due when its plan has been carried out."""
+        """Submit a report on a PodGroup. That it is scheduled is reported once its plan has been carried out."""
         told = self._told.get(key)
         due_s = self._clock.monotonic() + self._rate_limits.min_duration_s
         if told is not None and _is_same(told.report, report) and _pods(report) <= told.reported_pods:
@@ -147,24 +148,24 @@ class StatusWriter:
             self._schedule(key, report, due_s)
 
     def put_ungrouped(self, status_writer: Iterable[PodReport]) -> None:
-        """Tell pods that are in no PodGroup."""
+        """Submit reports on pods that are in no PodGroup."""
         for one in status_writer:
             key = (one.key[0], f"pod/{one.key[1]}")
             self._ungrouped[key] = one
             self._schedule(key, None, self._clock.monotonic())
 
     def forget(self, key: Key) -> None:
-        """What was to be told of a PodGroup is over; what it was told is read off it when there is something new."""
+        """Drop pending reports on a PodGroup; what was reported is read from the object when there is a new report."""
         for known in (self._waiting, self._told, self._failures):
             known.pop(key, None)
 
     def note(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> None:
-        """An event, told when there is time; if too many wait, the oldest are left out."""
+        """Queue an event; when the queue is full, the oldest are dropped."""
         self._events.append((api_version, kind, about, event))
         self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled. Reports first, then events."""
+        """Run until cancelled. Reports go before events."""
         while True:
             self._wake.clear()
             key = self._next()
@@ -186,7 +187,7 @@ class StatusWriter:
         self._wake.set()
 
     def _next(self) -> Key | None:
-        """What is due; reports that have been replaced are passed over."""
+        """The next due report; reports that were replaced are skipped."""
         while self._due:
             due_s, number, key = self._due[0]
             if self._waiting.get(key, (-1,))[0] == number and due_s > self._clock.monotonic():
@@ -203,7 +204,7 @@ class StatusWriter:
                 await self._wake.wait()
 
     def _try_again(self, key: Key, report: Report | None) -> None:
-        """Unless there is something newer to tell."""
+        """Retry with backoff, unless there is a newer report."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         if key not in self._waiting:
@@ -213,7 +214,7 @@ class StatusWriter:
             self._schedule(key, report, self._clock.monotonic() + delay_s)
 
     async def _tell(self, key: Key, report: Report) -> bool:
-        """Whether nothing is left to tell."""
+        """Write a report on a PodGroup and its pods; whether nothing is left to write."""
         group = self._groups(key)
         if group is None or group.metadata.deletion_timestamp is not None:
             self.forget(key)
@@ -241,16 +242,16 @@ class StatusWriter:
         return True
 
     def _give_up(self, key: Key, reported: _ReportedState) -> bool:
-        """Whether nobody wants the story any more. Otherwise it begins anew, from what the objects say."""
+        """Whether the report was replaced or dropped. If not, it is written anew from what the objects say."""
         if self._told.get(key) is not reported:
             return True
         del self._told[key]
         return False
 
     async def _write_group(self, group: PodGroup, report: Report, refresh: bool) -> bool:
-        """The condition and the annotations, where they differ from what is there; one also where the other is refused.
+        """Write the condition and annotations that differ; if the annotation is refused, write the condition anyway.
 
-        Without `refresh` it is enough if they tell the same but for figures: another process has told it.
+        Without `refresh` nothing is written where they differ in numbers only: another process has reported it.
         """
         metadata, version = group.metadata, group.metadata.resource_version
         changed = _annotations(group, report)
@@ -267,7 +268,7 @@ class StatusWriter:
         return _is_over(await self._wrote(self._status_client.conditions, metadata, version, conditions))
 
     def _says_so(self, group: PodGroup, report: Report) -> bool:
-        """Whether its condition tells the same but for figures."""
+        """Whether its condition differs from the report in numbers only."""
         said = current(group.status.scheduling_conditions, self._node_pool)
         return said is not None and report.condition is not None and alike(said.message, report.condition["message"])
 
@@ -280,7 +281,7 @@ class StatusWriter:
         return False
 
     async def _write_pod(self, one: PodReport, news: bool) -> bool:
-        """The condition, and an event if that is news to the pod."""
+        """Write the condition, and an event if the condition is new to the pod."""
         pod = self._pods(one.key)
         if pod is None or pod.metadata.uid != one.uid or pod.spec.node_name:
             return True
@@ -294,7 +295,7 @@ class StatusWriter:
         return True
 
     async def _wrote(self, write: Callable[P, Awaitable[Outcome]], *given: P.args, **told: P.kwargs) -> Outcome:
-        """What came of a write, in its turn."""
+        """Make a write within the rate limit."""
         await self._bucket.step()
         outcome = await write(*given, **told)
         if isinstance(outcome, Unknown):
@@ -305,12 +306,12 @@ class StatusWriter:
 
 
 def _is_over(outcome: Outcome) -> bool:
-    """It was written, or nobody wants it."""
+    """Whether no retry is needed: the write was made, or its object is gone or refuses it."""
     return not isinstance(outcome, (RetryLater, Unknown, Stale))
 
 
 def _is_same(one: Report, other: Report) -> bool:
-    """The same story but for figures."""
+    """Whether the reports differ in numbers only."""
     return one.state is other.state and alike(one.message, other.message)
 
 
@@ -319,7 +320,7 @@ def _pods(report: Report) -> set[str]:
 
 
 def _is_news(group: PodGroup, report: Report) -> bool:
-    """Whether the group does not say so itself."""
+    """Whether the PodGroup's explanation differs from the report."""
     said = decode(group.metadata.annotations.get(EXPLANATION, ""))
     if report.explanation is None or said is None:
         return report.explanation is not None or said is not None
@@ -336,7 +337,7 @@ def _annotations(group: PodGroup, report: Report) -> dict[str, str | None]:
 
 
 class GangReporter:
-    """For the gangs of one node pool; empty: those without a pool."""
+    """Reports on the gangs of one node pool; empty: those without a pool."""
 
     def __init__(self, status_writer: StatusWriter, cluster: Cluster, node_pool: str) -> None:
         self._status_writer = status_writer
@@ -348,30 +349,30 @@ class GangReporter:
         self._status_writer.put(entry.key, told)
 
     def forget(self, entry: GangState) -> None:
-        """There is nothing to be told about it any more."""
+        """Drop pending reports on the gang."""
         self._status_writer.forget(entry.key)
 
     def explain(self, entry: GangState, reading: ParsedGang, verdict: Decision | Refusal | None) -> None:
-        """What came of it; None: it was not even asked."""
+        """Report the outcome of a decision; None: nothing was decided."""
         assert entry.group is not None
         self.submit(entry, report(reading, verdict, entry.group.spec, self._summary()))
 
     def explain_placed(
         self, entry: GangState, decision: Decision | None, places: list[Placement], denied: str = ""
     ) -> None:
-        """Who has a place and who has none; `denied`: why its queue will not have more of it."""
+        """Report which pods are placed and which are not; `denied`: why the queue admits no more pods."""
         assert entry.group is not None and entry.reading is not None
         score = decision.score if decision is not None else None
         whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
         self.submit(entry, report(entry.reading, whole, entry.group.spec, self._summary(), denied))
 
     def explain_failures(self, entry: GangState, failures: Sequence[WriteFailure]) -> None:
-        """What the API server did not take; one that was told keeps being told until something is taken."""
+        """Report writes that the API server refused; such a report stays until a write succeeds."""
         if entry.group is not None and entry.reading is not None:
             self.submit(entry, failed(entry.reading, failures, entry.group.spec, self._summary()))
 
     def note(self, entry: GangState, event: Event) -> None:
-        """An event about a PodGroup."""
+        """Record an event about a PodGroup."""
         if entry.group is not None:
             self._status_writer.note(PODGROUPS.api_version, "PodGroup", entry.group.metadata, event)
 
