@@ -97,11 +97,6 @@ def kai_podgroup(gang: str) -> str:
     return gang
 
 
-def grouped_podgroup(owner: str, uid: str) -> str:
-    """The PodGroup that the pod-grouper makes for a top owner."""
-    return f"pg-{owner}-{uid}"
-
-
 def kai_topology(cluster_topology: str) -> str:
     """The scheduler's topology of a ClusterTopology."""
     return cluster_topology

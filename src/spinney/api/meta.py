@@ -58,14 +58,6 @@ class ObjectMeta(Slim, frozen=True):
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class ListMeta(Slim, frozen=True):
-    """The metadata of a list: where to continue, and from which version to watch."""
-
-    resource_version: str = ""
-    continue_token: str = field(default="", name="continue")
-    remaining_item_count: int | None = None
-
-
 class PartialObject(Slim, frozen=True):
     """Any object, as far as it concerns everybody: what it is and its metadata."""
 

@@ -81,7 +81,6 @@ def test_every_field_of_a_slim_type_exists_in_kubernetes(kind: str) -> None:
 
 def test_every_field_of_slim_metadata_exists_in_kubernetes() -> None:
     assert unknown_fields(meta.ObjectMeta, meta_v1.ObjectMeta, "metadata") == []
-    assert unknown_fields(meta.ListMeta, meta_v1.ListMeta, "metadata") == []
     assert unknown_fields(meta.Condition, meta_v1.Condition, "condition") == []
 
 

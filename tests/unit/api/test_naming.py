@@ -29,4 +29,3 @@ def test_names_of_what_surrounds_the_pods() -> None:
     assert generated_names.shared_claim("d-0", "gpu") == "d-0-all-gpu"
     assert generated_names.replica_claim("d", 3, "gpu") == "d-3-gpu"
     assert generated_names.compute_domain("d", 0, "g") == "d-0-g"
-    assert generated_names.grouped_podgroup("job", "u-1") == "pg-job-u-1"

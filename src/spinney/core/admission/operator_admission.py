@@ -18,7 +18,6 @@ from spinney.core.admission.podcliqueset.defaults import defaulted
 from spinney.core.admission.settings import AdmissionSettings
 
 GROUP = PodCliqueSet.GROUP
-RESOURCES = (ClusterTopology.PLURAL, PodCliqueSet.PLURAL)
 SCHEDULER_KINDS = (PodGroup, Queue)
 """Kinds that are judged as they are: nothing is filled in."""
 OPERATIONS = ("CREATE", "UPDATE")

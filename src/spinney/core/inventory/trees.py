@@ -219,12 +219,6 @@ class Tree:
         """Parent id (at depth - 1) by domain id."""
         return self._tiers[depth].parents
 
-    def ancestor(self, depth: int, domain: int, above: int) -> int:
-        """The domain at depth `above` that holds it."""
-        for tree_level in self._tiers[depth:above:-1]:
-            domain = tree_level.parents[domain]
-        return domain
-
     def children(self, depth: int, domain: int) -> list[int]:
         """Ids at depth + 1, sorted by value; empty domains included."""
         if depth == len(self.levels):

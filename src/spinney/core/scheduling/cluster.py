@@ -187,9 +187,6 @@ class Cluster:
             self._reserved.discard(uid)
             self._forget(uid)
 
-    def is_reserved(self, uid: str) -> bool:
-        return uid in self._reserved
-
     def mark_victims(self, uids: Iterable[str]) -> None:
         """Mark pods as victims: their capacity counts as that of terminating pods."""
         for uid in uids:

@@ -32,19 +32,6 @@ def test_a_static_token_is_somebody_and_authenticated() -> None:
     assert source.identify("Secret", NOW) is None
 
 
-def test_a_token_file_has_groups_or_none() -> None:
-    text = 't1,alice,u1,"devs,ops"\n\nt2, bob, u2\n'
-    assert identity.read_token_file(text) == {
-        "t1": Identity("alice", "u1", ("devs", "ops")),
-        "t2": Identity("bob", "u2"),
-    }
-
-
-def test_a_broken_line_of_a_token_file_is_named() -> None:
-    with pytest.raises(ValueError, match="line 2 of the token file"):
-        identity.read_token_file("t1,alice,u1\nt2,bob\n")
-
-
 CREDENTIALS: dict[str, tuple[Nobody, str | None, bool, Identity | None]] = {
     "nothing, on loopback": (Nobody.ADMIN_ON_LOOPBACK, None, True, ADMIN),
     "nothing, from elsewhere": (Nobody.ADMIN_ON_LOOPBACK, None, False, ANONYMOUS),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spinney.serve.apiserver.access import bootstrap
-from spinney.serve.apiserver.access.attributes import Attributes, on_path, on_resource, refused, verb_of
+from spinney.serve.apiserver.access.attributes import Attributes, on_path, on_resource, refused
 from spinney.serve.apiserver.access.identity import ADMIN, ANONYMOUS, AUTHENTICATED, Identity, service_account
 from spinney.serve.apiserver.errors import ApiError
 from unit.serve.access.policy_kit import ALICE, BOB, Object, Policy, account, group, rule, user
@@ -228,21 +228,3 @@ def test_a_refusal_says_who_may_not_do_what_where(asked: Attributes, message: st
 
 def test_a_name_cannot_smuggle_markup_into_a_refusal() -> None:
     assert 'User "&lt;b&gt;"' in refused(Identity("<b>"), POD).message
-
-
-VERBS = [
-    ("GET", True, False, "get"),
-    ("GET", False, False, "list"),
-    ("GET", False, True, "watch"),
-    ("HEAD", True, False, "get"),
-    ("POST", False, False, "create"),
-    ("PUT", True, False, "update"),
-    ("PATCH", True, False, "patch"),
-    ("DELETE", True, False, "delete"),
-    ("DELETE", False, False, "deletecollection"),
-]
-
-
-@pytest.mark.parametrize(("method", "named", "watch", "verb"), VERBS)
-def test_a_method_is_a_verb(method: str, named: bool, watch: bool, verb: str) -> None:
-    assert verb_of(method, named=named, watch=watch) == verb

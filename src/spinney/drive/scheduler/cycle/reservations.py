@@ -54,7 +54,6 @@ class Reservations:
         for uid in entry.assignments:
             self._cluster.release(uid)
         entry.assignments = {}
-        entry.nominated = False
         self.unmark_victims(entry)
 
     def unmark_victims(self, entry: GangState) -> None:

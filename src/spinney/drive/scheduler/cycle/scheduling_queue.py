@@ -22,7 +22,6 @@ class GangState:
     """One PodGroup with its pods.
 
     - `assignments`: reserved nodes of pods without a node, by uid.
-    - `nominated`: the assignments wait for terminating pods to free capacity.
     - `refused_at`: the value of the cluster's `improved` counter at the last refusal; None: not refused.
     - `charge`: the usage that its queue is charged with; `rank`: its priority at that time.
     - `told`: uids of the pods without a PodGroup that the last report was about.
@@ -41,7 +40,6 @@ class GangState:
     group: PodGroup | None = None
     reading: ParsedGang | None = None
     assignments: dict[str, str] = field(default_factory=dict)
-    nominated: bool = False
     refused_at: int | None = None
     busy: bool = False
     unsettled: bool = False
@@ -126,7 +124,6 @@ class SchedulingQueue:
         for keys in (self.pending, self.due, self.nominated, self.waits):
             keys.pop(entry.key, None)
         entry.refused_at = None
-        entry.nominated = False
 
     def refuse(self, entry: GangState, improved: int) -> None:
         """The gang stays pending until capacity may have improved."""

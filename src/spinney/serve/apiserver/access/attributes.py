@@ -8,8 +8,6 @@ from spinney.serve.apiserver import errors
 from spinney.serve.apiserver.access.identity import Identity
 from spinney.serve.apiserver.errors import ApiError
 
-_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
@@ -39,17 +37,6 @@ def on_resource(
 
 def on_path(method: str, path: str) -> Attributes:
     return Attributes(method.lower(), path=path)
-
-
-def verb_of(method: str, *, named: bool, watch: bool) -> str:
-    """The verb of an HTTP method on a resource; `named`: the path names one object."""
-    if method in ("GET", "HEAD"):
-        if watch:
-            return "watch"
-        return "get" if named else "list"
-    if method == "DELETE":
-        return "delete" if named else "deletecollection"
-    return _VERBS.get(method, method.lower())
 
 
 def refused(who: Identity, asked: Attributes, reason: str = "") -> ApiError:

@@ -5,7 +5,6 @@ Never decides what somebody may do; that is RBAC's.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -112,19 +111,6 @@ class Authenticator:
                 return ANONYMOUS
             case Nobody.REFUSED:
                 raise unauthorized()
-
-
-def read_token_file(text: str) -> dict[str, Identity]:
-    """Lines of `token,user,uid,"group1,group2"`; the groups may be missing."""
-    found: dict[str, Identity] = {}
-    for number, row in enumerate(csv.reader(text.splitlines(), skipinitialspace=True), start=1):
-        if not row:
-            continue
-        if len(row) < 3 or not row[0]:
-            raise ValueError(f"line {number} of the token file: found {len(row)} columns, expected token,user,uid")
-        groups = tuple(group for group in row[3].split(",") if group) if len(row) > 3 else ()
-        found[row[0]] = Identity(row[1], row[2], groups)
-    return found
 
 
 def _authenticated(who: Identity) -> Identity:
