@@ -17,20 +17,20 @@ from typing import Any
 
 import uvloop
 
+from kube_embedded.base.http import HttpRequest
+from kube_embedded.base.identity import ADMIN
+from kube_embedded.server.embedded import ServerOptions, build
 from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.credentials import Fixed, Grant
 from spinney.drive.client.http.http_transport import HttpTransport
 from spinney.drive.client.http.transport import Transport
-from spinney.serve.apiserver.access.identity import ADMIN
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.http import HttpRequest
 
 CONNECTIONS = 48
 PODS = "/api/v1/namespaces/default/pods"
 _SERVE = """
 import asyncio, uvloop
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.running import Listen, listening
+from kube_embedded.server.embedded import Embedded, build
+from kube_embedded.server.listener import Listen, listening
 async def main():
     async with listening(build(Embedded()), Listen()) as url:
         print(url, flush=True)
@@ -149,7 +149,7 @@ async def fan_out(watchers: int, changes: int, per_second: int) -> dict[str, Any
 
 async def in_process(count: int) -> dict[str, Any]:
     """Binds by the in-process transport: no socket, the same rules."""
-    server = build(Embedded())
+    server = build(ServerOptions())
     await server.start()
     for i in range(count):
         request = HttpRequest("POST", PODS, body=json.dumps(pod(f"p-{i:06d}")).encode(), identity=ADMIN)

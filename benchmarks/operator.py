@@ -25,6 +25,8 @@ from typing import Any
 import structlog
 import uvloop
 
+from kube_embedded.base.identity import ADMIN
+from kube_embedded.server.embedded import ServerOptions, build
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
 from spinney.core.admission.operator_admission import OperatorAdmission
@@ -37,8 +39,6 @@ from spinney.drive.controller.controller import Controller
 from spinney.drive.operator.operator import Operator
 from spinney.drive.operator.reconciler import ReconcileContext
 from spinney.drive.operator.settings_from_config import settings_of
-from spinney.serve.apiserver.access.identity import ADMIN
-from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.sim.kubernetes.assets import find_assets
 from spinney.sim.kubernetes.control_plane import ControlPlane
 from spinney.sim.kubernetes.control_plane import Settings as PlaneSettings
@@ -260,7 +260,7 @@ def _write_figures(counted: Counted, sets: int) -> Json:
 async def on_embedded(sets: int, say: Callable[[str], None] = lambda text: None) -> list[Row]:
     """The server, its rules and the operator in one process, as `spinney up` has them."""
     configuration = load_configuration(CONFIGURATION)
-    server = build(Embedded(plugins=(OperatorAdmission(admission_settings_of(configuration)),)))
+    server = build(ServerOptions(plugins=(OperatorAdmission(admission_settings_of(configuration)),)))
     await server.start()
     transport = InProcessTransport(server, ADMIN)
     await _prepare(transport)

@@ -29,8 +29,8 @@ from unittest import mock
 import msgspec
 import yaml
 
+from kube_apimachinery.admission import AdmissionRequest, Unreadable, Verdict
 from spinney.api import operator_configuration
-from spinney.api.admission import AdmissionRequest, Unreadable, Verdict
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
 from spinney.core import admission

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-SNAPSHOT = ROOT / "src/spinney/serve/apiserver/builtins/openapi.json.gz"
+SNAPSHOT = ROOT / "src/kube_embedded/builtins/openapi.json.gz"
 DISCOVERY = ROOT / "tests/unit/serve/builtins/discovery.json"
 COLUMNS = DISCOVERY.with_name("columns.json")
 STAGING = "0.36.3"

@@ -35,19 +35,19 @@ from benchmarks.scheduler.steps import (
     until_bound,
     written,
 )
+from kube_embedded.base.identity import ADMIN
+from kube_embedded.server.api_server import ApiServer
+from kube_embedded.server.embedded import ServerOptions, build
 from spinney.api.operator_configuration import load_configuration
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.drive.client.http.transport import Transport
-from spinney.serve.apiserver.access.identity import ADMIN
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.server import ApiServer
 from spinney.sim.transport import InProcessTransport
 
 
 async def _server() -> ApiServer:
     rules = OperatorAdmission(admission_settings_of(load_configuration(CONFIGURATION)))
-    server = build(Embedded(plugins=(rules,)))
+    server = build(ServerOptions(plugins=(rules,)))
     await server.start()
     return server
 

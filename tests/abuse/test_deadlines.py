@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from spinney.serve.apiserver import connections
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.running import Listen, listening
+from kube_embedded.server import connections
+from kube_embedded.server.embedded import ServerOptions, build
+from kube_embedded.server.listener import Listen, listening
 
 POST = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\n"
 WATCH = b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -22,7 +22,7 @@ async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     monkeypatch.setattr(connections, "READ_DEADLINE_S", 0.15)
     monkeypatch.setattr(connections, "STALL_DEADLINE_S", 0.3)
     monkeypatch.setattr(connections, "SWEEP_INTERVAL_S", 0.05)
-    async with listening(build(Embedded()), Listen()) as url:
+    async with listening(build(ServerOptions()), Listen()) as url:
         yield int(url.rpartition(":")[2])
 
 

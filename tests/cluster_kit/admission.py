@@ -15,13 +15,13 @@ from cluster_kit.loops import running
 from cluster_kit.server import Server, eventually
 from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
+from kube_apimachinery import tls
+from kube_embedded.base.identity import MASTERS, Identity
+from kube_embedded.server.embedded import ServerOptions, build
+from kube_embedded.server.listener import Listen, listening
 from spinney.api.crds import crd
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.serve import tls
-from spinney.serve.apiserver.access.identity import MASTERS, Identity
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.running import Listen, listening
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.handler import Webhook
 from spinney.serve.webhook.listener import serving
@@ -89,7 +89,7 @@ def in_process(settings: AdmissionSettings, scratch: Path) -> Iterator[Server]:
     """An embedded server of its own that asks the rules without a detour."""
     tokens = {"admin": secrets.token_urlsafe(24)}
     known = {tokens["admin"]: Identity("admin", groups=(MASTERS,))}
-    options = Embedded(tokens=known, plugins=(OperatorAdmission(settings),))
+    options = ServerOptions(tokens=known, plugins=(OperatorAdmission(settings),))
     with running(listening(build(options), Listen())) as url:
         kubeconfig = scratch / "kubeconfig"
         write_kubeconfig(kubeconfig, name="embedded", url=url, authority=None, user="admin", token=tokens["admin"])

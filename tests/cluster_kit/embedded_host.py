@@ -16,14 +16,14 @@ from pathlib import Path
 import structlog
 
 from cluster_kit.users import USERS
+from kube_embedded.base.identity import MASTERS, AnonymousAccess, Identity
+from kube_embedded.server.api_server import ApiServer
+from kube_embedded.server.embedded import ServerOptions, WallClock, build
+from kube_embedded.server.listener import Listen, listening
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.expectations import OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
-from spinney.serve.apiserver.access.identity import MASTERS, Identity, Nobody
-from spinney.serve.apiserver.embedded import Embedded, WallClock, build
-from spinney.serve.apiserver.running import Listen, listening
-from spinney.serve.apiserver.server import ApiServer
 from spinney.sim.caches import Views
 from spinney.sim.controllers.manager import Controllers
 from spinney.sim.kubernetes.certificates import write_certificates
@@ -69,7 +69,7 @@ async def main(directory: Path) -> None:
     tokens = {name: secrets.token_urlsafe(24) for name in ("admin", *USERS)}
     groups = {"admin": (MASTERS,), **USERS}
     known = {tokens[name]: Identity(name, uid=name, groups=groups[name]) for name in tokens}
-    server = build(Embedded(tokens=known, nobody=Nobody.ANONYMOUS))
+    server = build(ServerOptions(tokens=known, nobody=AnonymousAccess.ANONYMOUS))
     listen = Listen(certificate=certificates.server, key=certificates.server_key)
     async with listening(server, listen) as url:
         kubeconfig = directory / "kubeconfig"

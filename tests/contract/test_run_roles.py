@@ -18,8 +18,8 @@ import urllib3
 from cluster_kit.admission import SETS, TOPOLOGIES
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
+from kube_apimachinery import tls
 from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
-from spinney.serve import tls
 from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server
 from stack_kit.spinney import SPINNEY

@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from drills.bug import answer, caught_by, swap
-from spinney.serve.apiserver import deletion, routing
-from spinney.serve.apiserver.admission.namespaces import NamespaceLifecycle
-from spinney.serve.apiserver.builtins import metadata
-from spinney.serve.apiserver.collector import Collector, _without_finalizer
-from spinney.serve.apiserver.definitions import DEFINITIONS, DefinitionKeeper, _without_cleanup
-from spinney.serve.apiserver.deletion import FOREGROUND, ORPHAN
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.namespaces import NamespaceKeeper
+from kube_embedded.admission.namespace_lifecycle import NamespaceLifecycle
+from kube_embedded.base.errors import ApiError
+from kube_embedded.builtins.common import metadata
+from kube_embedded.controllers.crd_controller import DEFINITIONS, CrdController, _without_cleanup
+from kube_embedded.controllers.garbage_collector import GarbageCollector, _without_finalizer
+from kube_embedded.controllers.namespace_controller import NamespaceController
+from kube_embedded.requests import deletion
+from kube_embedded.requests.deletion import FOREGROUND, ORPHAN
+from kube_embedded.server import routing
 
 
 @caught_by(
@@ -76,9 +77,9 @@ def foreground_is_background() -> None:
 @caught_by("test_garbage_collection::test_orphans_lose_the_reference_and_stay")
 def orphans_are_not_let_go() -> None:
     async def release(self: Any, resource: Any, record: Any) -> None:
-        await self._hands.change(resource, record.key, lambda obj: _without_finalizer(obj, ORPHAN))
+        await self._writer.change(resource, record.key, lambda obj: _without_finalizer(obj, ORPHAN))
 
-    swap(Collector, "_orphan", lambda _: release)
+    swap(GarbageCollector, "_orphan", lambda _: release)
 
 
 @caught_by("test_garbage_collection::test_an_owner_in_another_namespace_is_no_owner")
@@ -90,7 +91,7 @@ def an_owner_may_be_in_another_namespace() -> None:
 
         return owner
 
-    swap(Collector, "_owner", anywhere)
+    swap(GarbageCollector, "_owner", anywhere)
 
 
 @caught_by("test_namespaces::test_the_end_of_a_namespace")
@@ -102,7 +103,7 @@ def a_namespace_goes_before_its_content() -> None:
 
         return empty
 
-    swap(NamespaceKeeper, "_empty", hasty)
+    swap(NamespaceController, "_empty", hasty)
 
 
 @caught_by("test_namespaces::test_the_end_of_a_namespace")
@@ -123,9 +124,9 @@ def an_ending_namespace_takes_new_content() -> None:
 @caught_by("test_definitions::test_a_kind_goes_with_its_definition")
 def a_definition_leaves_its_objects() -> None:
     async def forget(self: Any, record: Any) -> None:
-        await self._hands.change(self._hands.resource_of(DEFINITIONS), record.key, _careless)
+        await self._writer.change(self._writer.resource_of(DEFINITIONS), record.key, _careless)
 
-    swap(DefinitionKeeper, "_clean_up", lambda _: forget)
+    swap(CrdController, "_clean_up", lambda _: forget)
 
 
 def _careless(crd: Any) -> Any:

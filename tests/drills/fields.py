@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from drills.bug import answer, caught_by, swap
-from spinney.serve.apiserver import shaping, writing
-from spinney.serve.apiserver.apply import server_side
-from spinney.serve.apiserver.customresources.strategy import CustomStrategy
-from spinney.serve.apiserver.patch import operations, strategic
-from spinney.serve.apiserver.schema import cel_rules
+from kube_embedded.apply import server_side
+from kube_embedded.customresources.strategy import CustomStrategy
+from kube_embedded.patch import operations, strategic
+from kube_embedded.requests import normalize, writing
+from kube_embedded.schema.cel import rules
 
 
 @caught_by(
@@ -52,7 +52,7 @@ def custom_defaults_are_not_set() -> None:
 
 @caught_by("test_custom_objects::test_pruning", "test_custom_objects::test_fields_beside_spec_and_status_are_pruned")
 def unknown_custom_fields_are_kept() -> None:
-    answer(shaping, "prune", [])
+    answer(normalize, "prune", [])
 
 
 @caught_by(
@@ -63,7 +63,7 @@ def transition_rules_are_not_asked() -> None:
     def without_them(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda node, place: original(replace(node, rules=[r for r in node.rules if not r.transition]), place)
 
-    swap(cel_rules, "_run", without_them)
+    swap(rules, "_run", without_them)
 
 
 @caught_by("test_custom_objects::test_a_rule_compares_fields")
@@ -71,7 +71,7 @@ def rules_are_asked_only_where_there_was_something_before() -> None:
     def late(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda node, place: original(node, place) if place.old is not None else iter(())
 
-    swap(cel_rules, "_run", late)
+    swap(rules, "_run", late)
 
 
 @caught_by(

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from drills.bug import answer, caught_by, swap
-from spinney.serve.apiserver.access.escalation import NoEscalation
-from spinney.serve.apiserver.access.rbac import Authorizer
-from spinney.serve.apiserver.access.rules import Rule
-from spinney.serve.apiserver.admission import review, webhooks
-from spinney.serve.apiserver.admission.webhooks import WebhookCaller
+from kube_embedded.access.escalation import NoEscalation
+from kube_embedded.access.rbac import Authorizer
+from kube_embedded.access.rules import Rule
+from kube_embedded.admission import admission_review, webhook_dispatcher
+from kube_embedded.admission.webhook_dispatcher import WebhookCaller
 
 
 @caught_by("test_webhooks::test_a_denial_is_told_with_its_message")
@@ -19,14 +19,14 @@ def a_denial_is_not_heard() -> None:
     def deaf(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda body, uid, *, mutating: replace(original(body, uid, mutating=mutating), allowed=True)
 
-    swap(review, "decode", deaf)
+    swap(admission_review, "decode", deaf)
 
 
 def _compiled(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
     def changed(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda configurations, compile_cel: change(original(configurations, compile_cel))
 
-    swap(webhooks, "compile_webhooks", changed)
+    swap(webhook_dispatcher, "compile_webhooks", changed)
 
 
 @caught_by("test_webhooks::test_a_failing_webhook_fails_the_request[error]", "test_webhooks::test_nobody_listens")

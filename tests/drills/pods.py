@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from drills.bug import answer, caught_by, swap
-from spinney.serve.apiserver import binding, eviction
-from spinney.serve.apiserver.store import Record
+from kube_embedded.base.store import Record
+from kube_embedded.subresources import binding, eviction
 
 
 def _seen_otherwise(change: Callable[[Record], Record]) -> None:

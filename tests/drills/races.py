@@ -9,9 +9,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from drills.bug import caught_by, swap
-from spinney.serve.apiserver import patching, routing, writing
-from spinney.serve.apiserver.kernel import Kernel
-from spinney.serve.apiserver.store import Store
+from kube_embedded.base.store import Store
+from kube_embedded.requests import patching, writing
+from kube_embedded.requests.kernel import Kernel
+from kube_embedded.server import routing
 
 
 @caught_by(

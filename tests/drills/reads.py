@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from drills.bug import answer, caught_by, swap
-from spinney.serve.apiserver import reading, watching
-from spinney.serve.apiserver.store import Collection, Expired, Store
-from spinney.serve.apiserver.watching import _Session
+from kube_embedded.base.store import Collection, Expired, Store
+from kube_embedded.requests import reading, watching
+from kube_embedded.requests.watching import _Session
 
 
 @caught_by("test_watch::test_a_watch_from_the_version_of_a_list_has_no_gap")

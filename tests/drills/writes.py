@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from drills.bug import answer, caught_by, first, swap
-from spinney.serve.apiserver import bodies, ownership, receiving, writing
-from spinney.serve.apiserver.builtins.rules import Rules
-from spinney.serve.apiserver.customresources.strategy import CustomStrategy
-from spinney.serve.apiserver.kernel import Call
+from kube_embedded.builtins.common.rules import Rules
+from kube_embedded.customresources.strategy import CustomStrategy
+from kube_embedded.requests import bodies, field_ownership, writing
+from kube_embedded.requests.kernel import Call
+from kube_embedded.server import http_parser
 
 STRATEGIES = (Rules, CustomStrategy)
 
@@ -100,7 +101,7 @@ def a_write_without_effect_is_stored() -> None:
 
         return settle
 
-    swap(writing, "settle", eager)
+    swap(writing, "save_changed", eager)
 
 
 @caught_by(
@@ -122,8 +123,8 @@ def system_metadata_is_taken_from_the_client() -> None:
     "test_apply::test_an_update_conflicts_with_a_later_apply",
 )
 def nobody_is_told_to_manage_a_field() -> None:
-    answer(ownership, "created", [])
-    answer(ownership, "updated", None)
+    answer(field_ownership, "created", [])
+    answer(field_ownership, "updated", None)
 
 
 @caught_by("test_custom_objects::test_updates_are_validated", "test_pods::test_the_message_says_what_may_be_changed")
@@ -133,5 +134,5 @@ def an_update_is_not_validated() -> None:
 
 @caught_by("test_bad_input::test_a_body_over_three_mebibytes_is_refused")
 def a_huge_body_is_read() -> None:
-    for module in (receiving, bodies):
+    for module in (http_parser, bodies):
         swap(module, "MAX_BODY_BYTES", lambda limit: limit * 100)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from durability.writers import FILLING, MAPS, State, Story, Writer, state_of
-from spinney.serve.apiserver.durable import SqliteJournal
-from spinney.serve.apiserver.store import Record
+from kube_embedded.base.journal import SqliteJournal
+from kube_embedded.base.store import Record
 from stack_kit.spinney import Spinney, spinney
 
 CLIENTS = 8
@@ -136,7 +136,7 @@ def test_a_journal_cut_short_is_an_earlier_moment_and_never_a_mixture(tmp_path: 
 
 
 def test_a_write_that_the_disk_refuses_is_not_acknowledged_and_the_next_one_works(tmp_path: Path) -> None:
-    from spinney.serve.apiserver.store import Record
+    from kube_embedded.base.store import Record
 
     journal = SqliteJournal(tmp_path)
     good = Record(b"{}", 2, "u", "", "a", {}, {})

@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 
 from fuzz.objects import Json
-from spinney.api.admission import AdmissionRequest
+from kube_apimachinery.admission import AdmissionRequest
 from spinney.api.meta import ObjectMeta
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
 from spinney.cli.inputs.operator_settings import dynamo_settings_of

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from kube_embedded.server.embedded import ServerOptions, build
 from simulation.plan_workloads import CLASSES, QUEUES, grown, nodes, workload
 from simulation.trial import hush
 from spinney.api.dynamo_conversion import from_list_form
@@ -32,7 +33,6 @@ from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.errors import ApiStatusError
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.scheduler.settings import Settings
-from spinney.serve.apiserver.embedded import Embedded, build
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
@@ -62,7 +62,7 @@ async def whole_stack(sim: Sim, described: str) -> AsyncIterator[World]:
     """What `spinney up` runs, in simulated time: rules of admission, operator, pod-grouper, scheduler, Dynamo part."""
     told = read_configuration(None)
     rules = (admission_of(told), dynamo_admission_of(told))
-    server = build(Embedded(plugins=rules, converters=CONVERTERS), sim.clock, sim.dice)
+    server = build(ServerOptions(plugins=rules, converters=CONVERTERS), sim.clock, sim.dice)
     parts = Parts(
         nodes=load_nodes(described),
         behaviour=NodeBehaviour(heartbeat_s=0),

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.roles import NAMESPACE
 from spinney.core.grouping.settings import GrouperSettings
 from spinney.drive.apply.door import Door

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from kube_embedded.base.store import Event, Record
 from simulation.processes import SchedulerProcess
 from spinney.api.labels import FENCED
-from spinney.serve.apiserver.store import Event, Record
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 

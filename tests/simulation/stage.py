@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kube_embedded.base.store import Event
 from simulation.processes import SchedulerProcess
 from simulation.rest import kept_for_nobody
 from simulation.scenarios import Scenario
 from simulation.trial import NEEDED, hush
 from spinney.drive.client.http.transport import Stream, Transport, TransportError
-from spinney.serve.apiserver.store import Event
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import CrashPoint, Schedule
 from spinney.sim.installed_roles import installed_rules

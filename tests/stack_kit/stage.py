@@ -22,7 +22,11 @@ from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Reply, Server, eventually
 from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
-from spinney.api.admission import AdmissionRequest, Lookup, Verdict
+from kube_apimachinery import tls
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Verdict
+from kube_embedded.base.identity import AUTHENTICATED, MASTERS, Identity, role_identity
+from kube_embedded.server.embedded import ServerOptions, build
+from kube_embedded.server.listener import Listen, listening
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, rbac_objects, user_of, users_in
@@ -34,10 +38,6 @@ from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.operator import Operator
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.scheduler.settings import Settings as SchedulerSettings
-from spinney.serve import tls
-from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity, role_identity
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.running import Listen, listening
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.handler import Webhook
 from spinney.serve.webhook.listener import serving
@@ -290,7 +290,7 @@ def _embedded(directory: Path, rules: Rules) -> Iterator[Server]:
     tokens = {name: secrets.token_urlsafe(24) for name in ("admin", OPERATOR)}
     known = {tokens["admin"]: Identity("admin", groups=(MASTERS, AUTHENTICATED))}
     known[tokens[OPERATOR]] = role_identity("operator")
-    with running(listening(build(Embedded(tokens=known, plugins=(rules,))), Listen())) as url:
+    with running(listening(build(ServerOptions(tokens=known, plugins=(rules,))), Listen())) as url:
         kubeconfig = directory / "kubeconfig"
         write_kubeconfig(kubeconfig, name="embedded", url=url, authority=None, user="admin", token=tokens["admin"])
         yield _server("embedded", url, kubeconfig, None, tokens, directory)

@@ -16,6 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from hostile_documents import DOCUMENTS, MIB, SHORT
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.http import HttpRequest
+from kube_embedded.requests.bodies import read_patch
 from spinney.api.documents import DocumentError
 from spinney.api.dynamo_conversion.preserved_fields import NOTHING, take
 from spinney.api.labels import KAI_TOP_OWNER_METADATA
@@ -30,9 +33,6 @@ from spinney.core.scheduling.reporting import explanation_record
 from spinney.drive.client.config.exec_plugin import Plugin, _read
 from spinney.drive.client.config.kubeconfig import read_kubeconfig
 from spinney.drive.client.errors import ConfigError, CredentialError
-from spinney.serve.apiserver.bodies import read_patch
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.http import HttpRequest
 from spinney.serve.dashboard.data_sources import Questions
 from spinney.serve.webhook.admission_union import AdmissionUnion
 from spinney.serve.webhook.conversion import CONVERT, converted

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from spinney.api import name_validation
+from kube_apimachinery import name_validation
 
 INT32_LIMIT = 2**31 - 1
 QUALIFIED_NAME_PATTERN = f"^({name_validation.KEY_PATTERN}/)?{name_validation.KEY_PATTERN}$"

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from spinney.api import name_validation
+from kube_apimachinery import name_validation
 from spinney.api.markers import (
     CONDITION_TYPE_PATTERN,
     REASON_PATTERN,

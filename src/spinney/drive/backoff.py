@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 
 
 class SystemClock:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from spinney.api.clock import Dice
-from spinney.api.values import quantity
-from spinney.api.values.selectors import SelectorError, requirement
+from kube_apimachinery import quantity
+from kube_apimachinery.clock import Dice
+from kube_apimachinery.selectors import SelectorError, requirement
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, written
 from spinney.drive.apply.write import Precondition

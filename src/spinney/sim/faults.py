@@ -15,7 +15,7 @@ from enum import Enum
 
 import msgspec
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.client.http.transport import NotSent, Response, Stream, Transport, TransportError, TransportTimeout
 
 

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from kube_embedded.requests.kernel import Kernel
 from spinney.api.roles import NAMESPACE, rbac_objects, user_of
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
@@ -19,7 +20,6 @@ from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.codec import read_status
 from spinney.drive.client.http.transport import Response, Stream, Transport
 from spinney.drive.client.paths import ResourcePath
-from spinney.serve.apiserver.kernel import Kernel
 from spinney.sim.objects import Json
 
 _ACTS_AS = "impersonate-user"

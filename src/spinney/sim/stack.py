@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.settings import Settings
 from spinney.core.grouping.settings import GrouperSettings

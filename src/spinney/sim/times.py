@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from spinney.serve.apiserver.stamps import rfc3339
+from kube_embedded.base.generated_metadata import rfc3339
 
 __all__ = ["micro_time", "parse_time", "rfc3339"]
 

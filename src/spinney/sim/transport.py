@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlencode
 
+from kube_embedded.base.http import HttpReply, HttpRequest
+from kube_embedded.base.identity import Identity
 from spinney.drive.client.http.transport import Response, Stream, TransportError
-from spinney.serve.apiserver.access.identity import Identity
-from spinney.serve.apiserver.http import HttpReply, HttpRequest
 
 _NO_HEADERS: Mapping[str, str] = {}
 

@@ -15,8 +15,11 @@ from typing import Any, Self
 
 import msgspec
 
-from spinney.api.admission import AdmissionPlugin
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.admission import AdmissionPlugin
+from kube_apimachinery.clock import Clock, Dice
+from kube_embedded.base.identity import AUTHENTICATED, MASTERS, Identity
+from kube_embedded.base.store import Event
+from kube_embedded.server.api_server import ApiServer
 from spinney.api.documents import read_documents
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, written
@@ -25,9 +28,6 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import Ref, ResourcePath
-from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity
-from spinney.serve.apiserver.server import ApiServer
-from spinney.serve.apiserver.store import Event
 from spinney.sim.event_loop import SimulationError
 from spinney.sim.installed_roles import ActingAs, RefusalRecorder, Refusals, install_rights
 from spinney.sim.nodes.simulated_nodes import SimulatedNodes

@@ -11,19 +11,19 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.admission import AdmissionRequest, Object
+from kube_apimachinery.admission import AdmissionRequest, Object
+from kube_embedded.admission.defaults import DefaultStorageClass, with_tolerations
+from kube_embedded.admission.limit_ranger import LimitRanger
+from kube_embedded.admission.priority import Priority
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.resource import Context
+from kube_embedded.builtins.common.metadata import SUBDOMAIN, validate_metadata
+from kube_embedded.builtins.common.rules import Rules
+from kube_embedded.builtins.decode import conform
+from kube_embedded.builtins.pod.defaults import default_pod
+from kube_embedded.builtins.pod.spec import check_images, check_pod_spec
+from kube_embedded.builtins.workload import apps, cronjobs, jobs, statefulsets
 from spinney.api.changes import Json
-from spinney.serve.apiserver.admission.defaults import DefaultStorageClass, with_tolerations
-from spinney.serve.apiserver.admission.limits import LimitRanger
-from spinney.serve.apiserver.admission.priority import Priority
-from spinney.serve.apiserver.builtins import apps, cronjobs, jobs, statefulsets
-from spinney.serve.apiserver.builtins.decode import conform
-from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metadata
-from spinney.serve.apiserver.builtins.pod_defaults import default_pod
-from spinney.serve.apiserver.builtins.pod_spec import check_images, check_pod_spec
-from spinney.serve.apiserver.builtins.rules import Rules
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.resource import Context
 from spinney.whatif.simulator import ClusterSimulator
 
 _MISSHAPEN = (KeyError, TypeError, AttributeError, ValueError)

@@ -12,11 +12,16 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.admission import AdmissionRequest, Object
+from kube_apimachinery.admission import AdmissionRequest, Object
+from kube_apimachinery.field_errors import OMITTED, ErrorType, FieldError, forbidden, not_supported
+from kube_embedded.base.resource import Context, Resource
+from kube_embedded.builtins.common.metadata import SUBDOMAIN, validate_metadata
+from kube_embedded.customresources.metadata import metadata_error
+from kube_embedded.customresources.serving import resources
+from kube_embedded.schema.pruning import prune
 from spinney.api.crds import Conversion, crd
 from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.dynamo_conversion import ConversionError, from_list_form
-from spinney.api.field_errors import OMITTED, ErrorType, FieldError, forbidden, not_supported
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.operator_configuration import OperatorConfiguration
@@ -25,11 +30,6 @@ from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.serve.apiserver.builtins.metadata import SUBDOMAIN, validate_metadata
-from spinney.serve.apiserver.customresources.metadata import misfit
-from spinney.serve.apiserver.customresources.serving import resources
-from spinney.serve.apiserver.resource import Context, Resource
-from spinney.serve.apiserver.schema.prune import prune
 from spinney.serve.webhook.admission_union import AdmissionUnion
 from spinney.serve.webhook.live_lookup import Reader, ask
 from spinney.whatif.inputs.manifests import Manifest, ManifestError
@@ -122,7 +122,7 @@ class Validator:
             misspelt = _misspelt(content["apiVersion"], manifest.kind)
             return ValidationResult(manifest, _title(content, ""), misspelt, judged=bool(misspelt))
         obj: Object = msgspec.json.decode(msgspec.json.encode(content))
-        if complaint := misfit(obj, resource.schema):
+        if complaint := metadata_error(obj, resource.schema):
             error = FieldError("metadata", ErrorType.TYPE_INVALID, OMITTED, complaint)
             return ValidationResult(manifest, _title(content, ""), (error,))
         namespace = _place(obj, resource)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from kube_apimachinery.name_validation import dns_label, dns_subdomain
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.documents import LINE, DocumentError, read_document
@@ -29,7 +30,6 @@ from spinney.api.labels import (
 )
 from spinney.api.markers import Slim
 from spinney.api.meta import Condition, Kind, ObjectMeta, condition
-from spinney.api.name_validation import dns_label, dns_subdomain
 from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
 from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.core.view.tree import natural

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from spinney.api.admission import AdmissionRequest, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Verdict
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.api.admission import AdmissionRequest, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Verdict
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.reserved_keys import RESERVED, SCHEDULER_POD_KEYS, ReservedKeys, is_reserved, status_writers
 from spinney.api.roles import users_in

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spinney.api.admission import AdmissionRequest, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Verdict
 from spinney.core.admission.operator_admission import OperatorAdmission
 from unit.admission.admission_kit import ON, View, topology
 

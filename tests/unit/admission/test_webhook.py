@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kube_apimachinery import tls
+from kube_embedded.base.http import HttpReply, HttpRequest
+from kube_embedded.patch.operations import apply_operations
 from spinney.core.admission.operator_admission import OperatorAdmission
-from spinney.serve import tls
-from spinney.serve.apiserver.http import HttpReply, HttpRequest
-from spinney.serve.apiserver.patch.operations import apply_operations
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.handler import Limits, Webhook
 from spinney.serve.webhook.json_diff import differences

@@ -12,15 +12,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from kube_embedded.customresources.schema_check import check_schema
+from kube_embedded.schema.cel.rules import Rules
+from kube_embedded.schema.structural import compile_structural
+from kube_embedded.schema.validation.validate import Validator
 from spinney.api.crds import Conversion, all_crds, crd
 from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.crds.schema import SchemaError, object_schema
 from spinney.api.markers import Slim
 from spinney.cli.commands.manifests import manifests
-from spinney.serve.apiserver.schema.cel_rules import Rules
-from spinney.serve.apiserver.schema.check import check_schema
-from spinney.serve.apiserver.schema.structural import compile_structural
-from spinney.serve.apiserver.schema.validate import Validator
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SAMPLES = yaml.safe_load((GOLDEN / "crd_samples.yaml").read_text())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.api.values import duration
+from kube_apimachinery import duration
 
 
 @pytest.mark.parametrize(

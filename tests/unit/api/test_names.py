@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spinney.api import name_validation
+from kube_apimachinery import name_validation
 
 
 @pytest.mark.parametrize("name", ["a", "my-name", "123-abc", "a" * 63])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 
-from spinney.api.values import quantity
+from kube_apimachinery import quantity
 
 CANONICAL = {
     "1000m": "1",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spinney.api.values import selectors
-from spinney.api.values.selectors import SelectorError, from_object, parse_fields, parse_labels
+from kube_apimachinery import selectors
+from kube_apimachinery.selectors import SelectorError, from_object, parse_fields, parse_labels
 
 LABELS = {"app": "web", "tier": "front", "size": "5"}
 

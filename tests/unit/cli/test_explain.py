@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from kube_embedded.base.identity import AUTHENTICATED, Identity
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.crds import all_crds
@@ -23,7 +24,6 @@ from spinney.core.scheduling.reporting.explanation_record import encode
 from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ConfigError
-from spinney.serve.apiserver.access.identity import AUTHENTICATED, Identity
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spinney.api.admission import AdmissionRequest, Unreadable
+from kube_apimachinery.admission import AdmissionRequest, Unreadable
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 

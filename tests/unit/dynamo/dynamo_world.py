@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from kube_embedded.server.api_server import ApiServer
 from spinney.api.crds import all_crds
 from spinney.api.dynamo_conversion import convert
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
@@ -14,7 +15,6 @@ from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.settings import Settings
 from spinney.drive.scheduler.settings import Settings as SchedulerSettings
-from spinney.serve.apiserver.server import ApiServer
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from kube_embedded.server.api_server import ApiServer
 from spinney.api.crds import all_crds
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
@@ -14,7 +15,6 @@ from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.grouper.grouper import Grouper
-from spinney.serve.apiserver.server import ApiServer
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

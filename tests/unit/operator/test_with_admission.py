@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
+from kube_embedded.server.api_server import ApiServer
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.expansion.settings import Settings
-from spinney.serve.apiserver.server import ApiServer
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from kube_embedded.base.identity import AUTHENTICATED, MASTERS, Identity
+from kube_embedded.server.api_server import ApiServer
 from spinney.api.roles import user_of
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.scheduling.plan import decode
 from spinney.drive.client.http.transport import Response
 from spinney.drive.scheduler.settings import Settings
-from spinney.serve.apiserver.access.identity import AUTHENTICATED, MASTERS, Identity
-from spinney.serve.apiserver.server import ApiServer
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

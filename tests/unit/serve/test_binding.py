@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.access.identity import ADMIN
-from spinney.serve.apiserver.embedded import WallClock
-from spinney.serve.apiserver.http import HttpRequest
-from spinney.serve.apiserver.server import ApiServer
+from kube_embedded.base.http import HttpRequest
+from kube_embedded.base.identity import ADMIN
+from kube_embedded.server.api_server import ApiServer
+from kube_embedded.server.embedded import WallClock
 
 PODS = "/api/v1/namespaces/default/pods"
 SPEC = {"containers": [{"name": "c", "image": "i", "args": ['},"status":{', "x"]}]}

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from spinney.serve import tls
-from spinney.serve.apiserver import connections, receiving, running
-from spinney.serve.apiserver.http import HttpReply, HttpRequest
-from spinney.serve.apiserver.running import Listen, listening
+from kube_apimachinery import tls
+from kube_embedded.base.http import HttpReply, HttpRequest
+from kube_embedded.server import connections, http_parser, listener
+from kube_embedded.server.listener import Listen, listening
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handle = Callable[[HttpRequest], Coroutine[Any, Any, HttpReply]]
@@ -206,13 +206,13 @@ async def test_a_malformed_request_is_told_so_and_the_connection_closes(earlier:
 
 async def test_a_head_without_end_is_told_so() -> None:
     async with serving() as (_, port), connected(port) as (reader, writer):
-        writer.write(b"GET / HTTP/1.1\r\nA: " + b"b" * receiving.MAX_HEAD_BYTES)
+        writer.write(b"GET / HTTP/1.1\r\nA: " + b"b" * http_parser.MAX_HEAD_BYTES)
         assert (await until(reader, b"\r\n")).startswith(b"HTTP/1.1 431")
 
 
 @pytest.mark.parametrize("earlier", [0, 2], ids=["at once", "after earlier answers"])
 async def test_a_body_that_is_too_long_is_told_so_while_it_comes(earlier: int) -> None:
-    length = receiving.MAX_BODY_BYTES + 1
+    length = http_parser.MAX_BODY_BYTES + 1
     async with serving() as (server, port), connected(port) as (reader, writer):
         writer.write(head("GET /a HTTP/1.1") * earlier + head("POST /b HTTP/1.1", f"Content-Length: {length}"))
         answer = await until(reader, b'"code":413}')
@@ -453,7 +453,7 @@ async def test_a_stop_ends_watches_and_lets_answers_finish() -> None:
 
 
 async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_GRACE_S", 0.05)
+    monkeypatch.setattr(listener, "_GRACE_S", 0.05)
     ended: list[str] = []
 
     async def hangs(request: HttpRequest) -> HttpReply:

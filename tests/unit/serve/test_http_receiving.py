@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from spinney.serve.apiserver import receiving
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.receiving import Bodies, HeadTooLargeError, Incoming, MalformedError, Receiver
+from kube_embedded.base.errors import ApiError
+from kube_embedded.server import http_parser
+from kube_embedded.server.http_parser import Bodies, HeadTooLargeError, Incoming, MalformedError, Receiver
 
 
 class Heard:
@@ -173,20 +173,22 @@ def test_line_ends_without_end_are_cut() -> None:
 
 
 def test_a_long_body_does_not_count_as_a_head() -> None:
-    body = b" " * 2 * receiving.MAX_HEAD_BYTES
+    body = b" " * 2 * http_parser.MAX_HEAD_BYTES
     parts = [body[i : i + 65536] for i in range(0, len(body), 65536)]
     heard = received(head("POST /a HTTP/1.1", f"Content-Length: {len(body)}"), *parts, head("GET /b HTTP/1.1"))
     assert paths(heard) == ["/a", "/b"]
 
 
 def test_a_body_that_is_announced_too_long_is_refused_before_it_comes() -> None:
-    heard = received(head("POST / HTTP/1.1", f"Content-Length: {receiving.MAX_BODY_BYTES + 1}", "Expect: 100-continue"))
+    heard = received(
+        head("POST / HTTP/1.1", f"Content-Length: {http_parser.MAX_BODY_BYTES + 1}", "Expect: 100-continue")
+    )
     assert (heard.refusals, heard.awaited, heard.over) == ([413], 0, 0)
 
 
 def test_a_body_that_grows_too_long_is_refused_once_and_read_over() -> None:
     part = b"x" * 65536
-    chunks = [b"%x\r\n%s\r\n" % (len(part), part)] * (receiving.MAX_BODY_BYTES // len(part) + 3)
+    chunks = [b"%x\r\n%s\r\n" % (len(part), part)] * (http_parser.MAX_BODY_BYTES // len(part) + 3)
     bodies = Bodies()
     heard = received(head("POST / HTTP/1.1", "Transfer-Encoding: chunked"), *chunks, bodies=bodies)
     assert (heard.refusals, heard.over, bodies.held_bytes) == ([413], 0, 0)
@@ -195,13 +197,13 @@ def test_a_body_that_grows_too_long_is_refused_once_and_read_over() -> None:
 
 
 def test_a_body_of_just_the_limit_is_read() -> None:
-    body = b"x" * receiving.MAX_BODY_BYTES
+    body = b"x" * http_parser.MAX_BODY_BYTES
     (incoming,) = received(head("POST / HTTP/1.1", f"Content-Length: {len(body)}"), body).requests
-    assert len(incoming.request.body) == receiving.MAX_BODY_BYTES
+    assert len(incoming.request.body) == http_parser.MAX_BODY_BYTES
 
 
 def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "MAX_BODIES_BYTES", 100)
+    monkeypatch.setattr(http_parser, "MAX_BODIES_BYTES", 100)
     bodies = Bodies(held_bytes=90)
     heard = received(head("POST / HTTP/1.1", "Content-Length: 40"), b"x" * 20, b"x" * 20, bodies=bodies)
     assert (heard.refusals, bodies.held_bytes) == ([429], 90)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from spinney.api.admission import AdmissionRequest, Lookup, Verdict
-from spinney.serve.apiserver import repeats, routing
-from spinney.serve.apiserver.access.identity import ADMIN, Identity
-from spinney.serve.apiserver.http import HttpReply, HttpRequest
-from spinney.serve.apiserver.server import ApiServer
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Verdict
+from kube_embedded.base.http import HttpReply, HttpRequest
+from kube_embedded.base.identity import ADMIN, Identity
+from kube_embedded.requests import pod_template_cache
+from kube_embedded.server import routing
+from kube_embedded.server.api_server import ApiServer
 
 PODS = "/api/v1/namespaces/default/pods"
 Json = dict[str, Any]
@@ -74,7 +75,7 @@ def _client(**options: Any) -> Client:
     """A server that keeps a spec when it comes for the first time."""
     clock = Clock()
     server = ApiServer(clock, random.Random(7), **options)
-    server._router._repeats._seen = Everything()
+    server._router._templates._seen = Everything()
     return Client(server, clock)
 
 
@@ -359,9 +360,9 @@ async def test_a_plugin_that_handles_pods_sees_all_of_them() -> None:
 
 
 async def test_a_spec_is_kept_when_it_comes_again(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = client.server._router._repeats
+    known = client.server._router._templates
     known._seen = set()
-    monkeypatch.setattr(repeats, "MAX_SEEN", 2)
+    monkeypatch.setattr(pod_template_cache, "MAX_SEEN", 2)
     kept = []
     for name, selected in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "z"), ("e", "y")):
         await client.create(pod(name, nodeSelector={"x": selected}))
@@ -370,19 +371,19 @@ async def test_a_spec_is_kept_when_it_comes_again(client: Client, monkeypatch: p
 
 
 async def test_no_more_than_so_many_specs_are_known(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "MAX_KEPT", 2)
+    monkeypatch.setattr(pod_template_cache, "MAX_KEPT", 2)
     for number in range(5):
         await client.create(pod(f"p{number}", nodeSelector={"x": str(number)}))
-    assert len(client.server._router._repeats._known) == 2
+    assert len(client.server._router._templates._known) == 2
 
 
 async def test_a_long_spec_is_not_kept(client: Client) -> None:
     await client.create(pod("a", nodeSelector={"key": "v"}, initContainers=[{"name": "i", "image": "i" * 20_000}]))
-    assert not client.server._router._repeats._known
+    assert not client.server._router._templates._known
 
 
 def test_a_spec_whose_values_change_places_is_not_kept() -> None:
     env = b'"containers":[{"name":"c","env":[{"name":"X","value":"a"}]}]'
     sent, stored = b'{"hostname":"a",' + env + b"}", b"{" + env + b',"hostname":"a"}'
-    assert repeats._is_free(sent, sent)
-    assert not repeats._is_free(sent, stored)
+    assert pod_template_cache._is_free(sent, sent)
+    assert not pod_template_cache._is_free(sent, stored)

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from spinney.serve.apiserver.embedded import WallClock
-from spinney.serve.apiserver.http import HttpRequest
-from spinney.serve.apiserver.server import ApiServer
+from kube_embedded.base.http import HttpRequest
+from kube_embedded.server.api_server import ApiServer
+from kube_embedded.server.embedded import WallClock
 
 
 @pytest.mark.parametrize(

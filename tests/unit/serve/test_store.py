@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spinney.serve.apiserver import store as store_module
-from spinney.serve.apiserver.store import Expired, Record, Store
+from kube_embedded.base import store as store_module
+from kube_embedded.base.store import Expired, Record, Store
 
 
 def put(store: Store, name: str, body: bytes = b"{}", owners: tuple[str, ...] = (), uid: str = "") -> Record:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spinney.serve import tls
+from kube_apimachinery import tls
 
 NOW = time.time()
 

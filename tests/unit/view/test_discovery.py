@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kube_apimachinery.name_validation import qualified_name
 from spinney.api.builtin.node import Node
 from spinney.api.labels import HOSTNAME, REGION, ZONE
-from spinney.api.name_validation import qualified_name
 from spinney.core.view.discovery import Discovery, Proposal, discover
 from spinney.core.view.label_keys import KNOWN, known
 from unit.view.clusters import BLOCK, RACK, cluster_topology, hall, labelled, lingjun, node

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from spinney.serve import tls
+from kube_apimachinery import tls
 from spinney.serve.webhook.ca_rotation import Authorities, Schedule, leaf_for, rotated, signer
 from spinney.serve.webhook.certificate_source import InMemoryStore, OutpacedError, SelfSigned
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spinney.serve import tls
+from kube_apimachinery import tls
 from spinney.serve.webhook.ca_rotation import Schedule
 from spinney.serve.webhook.cert_rotation import CertificateRotation
 from spinney.serve.webhook.certificate_source import (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object, Unreadable, Verdict
-from spinney.serve.apiserver.http import HttpRequest
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Unreadable, Verdict
+from kube_embedded.base.http import HttpRequest
 from spinney.serve.webhook.admission_union import AdmissionUnion
 from spinney.serve.webhook.conversion import CONVERT, converted
 from spinney.serve.webhook.handler import Webhook

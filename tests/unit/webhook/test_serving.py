@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Verdict
+from kube_embedded.base.http import HttpReply, HttpRequest
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, users_in
 from spinney.cli.wiring.roles.webhook import rules_of
-from spinney.serve.apiserver.http import HttpReply, HttpRequest
 from spinney.serve.webhook.admission_union import AdmissionUnion
 from spinney.serve.webhook.handler import Limits, Webhook
 

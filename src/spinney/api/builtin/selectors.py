@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import field
 
+from kube_apimachinery import selectors
+from kube_apimachinery.selectors import Operator, Requirement, Selector
 from spinney.api.markers import Slim
-from spinney.api.values import selectors
-from spinney.api.values.selectors import Operator, Requirement, Selector
 
 Amounts = dict[str, str | int | float]
 """Resource quantities by name, as the wire carries them."""

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from kube_apimachinery.field_errors import OMITTED, ErrorType, FieldError, invalid
 from spinney.api.documents import DocumentError, read_document
-from spinney.api.field_errors import OMITTED, ErrorType, FieldError, invalid
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration.model import OperatorConfiguration, Profile
 from spinney.api.operator_configuration.validation import check

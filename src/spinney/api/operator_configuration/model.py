@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, field
 
+from kube_apimachinery.duration import seconds
 from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.kinds.clustertopology import TopologyLevel
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES
-from spinney.api.values.duration import seconds
 
 API_VERSION = "operator.config.grove.io/v1alpha1"
 KIND = "OperatorConfiguration"

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from kube_apimachinery.duration import DurationError, nanoseconds
+from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, required
+from kube_apimachinery.name_validation import dns_subdomain
 from spinney.api.domains import DOMAINS, HOST, is_domain
-from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from spinney.api.labels import HOSTNAME, SCHEDULER_KAI
-from spinney.api.name_validation import dns_subdomain
 from spinney.api.operator_configuration.model import (
     API_VERSION,
     KIND,
@@ -23,7 +24,6 @@ from spinney.api.operator_configuration.model import (
     TopologyAwareScheduling,
     Webhooks,
 )
-from spinney.api.values.duration import DurationError, nanoseconds
 
 _MAX_PORT = 65535
 _JSON = "application/json"

@@ -48,7 +48,7 @@ class _Copies(click.ParamType[int]):
 
 
 def _namespace(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    from spinney.api.name_validation import dns_label
+    from kube_apimachinery.name_validation import dns_label
 
     if complaints := dns_label(value):
         raise click.BadParameter(f"found {value!r}, expected the name of a namespace: {complaints[0]}", ctx, param)

@@ -212,7 +212,7 @@ or a file cannot be read. Needed: to list nodes.
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def discover(nodes_file: Path | None, kubeconfig: Path | None, name: str, output: str) -> None:
     """Propose ClusterTopologies from the labels that nodes carry, as YAML to apply."""
-    from spinney.api.name_validation import dns_subdomain
+    from kube_apimachinery.name_validation import dns_subdomain
     from spinney.cli.render.topology_discovery import shown
     from spinney.core.view.discovery import discover as look
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kube_embedded.base.identity import role_identity
 from spinney.api.documents import DocumentError, read_bounded
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import (
@@ -21,7 +22,6 @@ from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.drive.operator.settings_from_config import capabilities_of, third_party_backends
-from spinney.serve.apiserver.access.identity import role_identity
 
 _FOR_ONE_MACHINE = """
 scheduler:

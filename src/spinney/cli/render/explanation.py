@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from spinney.api.values.integers import read_number
-from spinney.api.values.quantity import format_bytes
+from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import format_bytes
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, narrowed, plain
 from spinney.core.placement.explain.wording import enumerated, many

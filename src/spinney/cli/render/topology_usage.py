@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spinney.api.admission import Object
-from spinney.api.field_errors import FieldError
+from kube_apimachinery.admission import Object
+from kube_apimachinery.field_errors import FieldError
 from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.meta import condition

@@ -17,7 +17,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spinney.api.admission import AdmissionPlugin, Object
+from kube_apimachinery import tls
+from kube_apimachinery.admission import AdmissionPlugin, Object
+from kube_embedded.base.identity import ADMIN, AUTHENTICATED, MASTERS, AnonymousAccess, Identity, role_identity
+from kube_embedded.server.embedded import ServerOptions, build
+from kube_embedded.server.listener import Listen, listening
 from spinney.api.crds import all_crds
 from spinney.api.dynamo_conversion import convert
 from spinney.api.operator_configuration import OperatorConfiguration
@@ -34,10 +38,6 @@ from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.scheduler.caches import PRIORITY_CLASSES
-from spinney.serve import tls
-from spinney.serve.apiserver.access.identity import ADMIN, AUTHENTICATED, MASTERS, Identity, Nobody, role_identity
-from spinney.serve.apiserver.embedded import Embedded, build
-from spinney.serve.apiserver.running import Listen, listening
 from spinney.sim.kubernetes.assets import Assets
 from spinney.sim.kubernetes.control_plane import DEFAULT_CONTROLLERS, WORKLOAD_CONTROLLERS, ControlPlane, Settings
 from spinney.sim.kubernetes.errors import StartFailed
@@ -77,12 +77,12 @@ async def embedded(options: StackOptions, plugins: Sequence[AdmissionPlugin] = (
     token = _admin_token(options.data_dir)
     tokens = {token: Identity("admin", groups=(MASTERS, AUTHENTICATED))}
     tokens |= {secrets.token_urlsafe(24): role_identity(role) for role in ROLES}
-    nobody = Nobody.ADMIN_ON_LOOPBACK if listen.is_loopback else Nobody.REFUSED
+    nobody = AnonymousAccess.ADMIN_ON_LOOPBACK if listen.is_loopback else AnonymousAccess.REFUSED
     with _directory(options.data_dir) as directory:
         authority: Path | None = None
         if not listen.is_loopback:
             listen, authority = _with_tls(listen, directory)
-        server = build(Embedded(tokens, nobody, options.data_dir, plugins, CONVERTERS))
+        server = build(ServerOptions(tokens, nobody, options.data_dir, plugins, CONVERTERS))
         async with listening(server, listen) as url:
             shown = url.replace(options.host, reachable_host(options.host))
             write_kubeconfig(

@@ -7,8 +7,8 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from kube_apimachinery.loopback import is_loopback
 from spinney.cli.wiring.stack_options import ConfigurationError
-from spinney.serve.loopback import is_loopback
 
 SHORTEST_TOKEN = 16
 DEFAULT_PORT = 8088

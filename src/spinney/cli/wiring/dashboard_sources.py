@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from kube_apimachinery.clock import Dice
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Dice
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup

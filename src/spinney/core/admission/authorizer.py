@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import APP_MANAGED_BY, APP_PART_OF, DISABLE_PROTECTION, MANAGED_BY_OPERATOR
 from spinney.api.reserved_keys import SCHEDULER_POD_KEYS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object
+from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, not_supported
 from spinney.api.domains import DOMAINS, HOST, is_domain, rank
-from spinney.api.field_errors import FieldError, duplicate, forbidden, not_supported
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import HOSTNAME
 from spinney.core.admission.decoding import part, read

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from spinney.api.admission import Object
-from spinney.api.field_errors import OMITTED, ErrorType, FieldError
+from kube_apimachinery.admission import Object
+from kube_apimachinery.field_errors import OMITTED, ErrorType, FieldError
 from spinney.api.meta import Kind
 
 K = TypeVar("K", bound=Kind)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from spinney.api.field_errors import OMITTED, FieldError, invalid
+from kube_apimachinery.field_errors import OMITTED, FieldError, invalid
 
 MAX_ERRORS = 200
 _SHOWN_NAMES = 16

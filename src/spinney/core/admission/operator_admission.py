@@ -5,7 +5,7 @@ Pure: the same request over the same view gives the same verdict, and nothing gi
 
 from __future__ import annotations
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Verdict
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spinney.api.field_errors import FieldError, invalid
-from spinney.api.values.quantity import is_valid
+from kube_apimachinery.field_errors import FieldError, invalid
+from kube_apimachinery.quantity import is_valid
 from spinney.core.admission.decoding import items, part
 
 Shape = str | list[Any] | Mapping[str, Any]

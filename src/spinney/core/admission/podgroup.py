@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spinney.api.admission import AdmissionRequest, Lookup
-from spinney.api.field_errors import FieldError, invalid, required
+from kube_apimachinery.admission import AdmissionRequest, Lookup
+from kube_apimachinery.field_errors import FieldError, invalid, required
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint, SubGroup

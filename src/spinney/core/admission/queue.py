@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spinney.api.admission import AdmissionRequest, Lookup
-from spinney.api.field_errors import FieldError, invalid, required
+from kube_apimachinery.admission import AdmissionRequest, Lookup
+from kube_apimachinery.field_errors import FieldError, invalid, required
 from spinney.api.kinds.queue import Queue
 from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings

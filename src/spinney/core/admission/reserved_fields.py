@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spinney.api.admission import AdmissionRequest, Verdict
-from spinney.api.field_errors import FieldError, forbidden
+from kube_apimachinery.admission import AdmissionRequest, Verdict
+from kube_apimachinery.field_errors import FieldError, forbidden
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.reserved_keys import RESERVED, is_reserved, status_writers
 from spinney.core.admission.decoding import part

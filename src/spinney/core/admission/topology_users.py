@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spinney.api.admission import Lookup, Object
+from kube_apimachinery.admission import Lookup, Object
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import APP_PART_OF

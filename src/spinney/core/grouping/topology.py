@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.integers import read_number
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint
 from spinney.api.labels import (
     KAI_SEGMENT_PREFERRED,
@@ -14,7 +15,6 @@ from spinney.api.labels import (
     KAI_TOPOLOGY_PREFERRED,
     KAI_TOPOLOGY_REQUIRED,
 )
-from spinney.api.values.integers import read_number
 from spinney.core.grouping.group_shape import Lookups
 from spinney.core.grouping.user_errors import InvalidFieldError, annotation
 

@@ -6,7 +6,7 @@ they err on the safe side: a request that cannot be parsed is more than any node
 
 from __future__ import annotations
 
-from spinney.api.values import quantity
+from kube_apimachinery import quantity
 
 Quantity = str | int | float
 

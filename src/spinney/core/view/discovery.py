@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
+from kube_apimachinery.name_validation import qualified_name
 from spinney.api.builtin.node import Node
 from spinney.api.domains import DOMAINS, HOST, NUMA, rank
 from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import HOSTNAME
-from spinney.api.name_validation import qualified_name
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.placement.explain.wording import many
 from spinney.core.view.label_keys import KnownKey, importance, is_of_others, known

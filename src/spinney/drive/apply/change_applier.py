@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import assert_never
 
+from kube_apimachinery.clock import Clock
 from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Patch, Resource, Scale, SetStatus, Target
-from spinney.api.clock import Clock
 from spinney.core.expansion.objects import format_time, short_hash
 from spinney.core.expansion.resource_kinds import EVENTS
 from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, failure, is_remembered, successes

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.apply.outcome import Deleted, Outcome, Refused, RetryLater, Stale, Unknown, Written, read_outcome
 from spinney.drive.apply.write import (
     ANY,

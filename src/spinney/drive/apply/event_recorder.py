@@ -12,8 +12,8 @@ from typing import Any
 
 import structlog
 
+from kube_apimachinery.clock import Clock
 from spinney.api.changes import EmitEvent
-from spinney.api.clock import Clock
 
 _PAUSE_S = 0.04
 _OLD_S = 2.0

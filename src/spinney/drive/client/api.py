@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.client.codec import Broken, Codec, Page, codec_for, read_status
 from spinney.drive.client.errors import ApiStatusError, Gone, NotFound, status_error
 from spinney.drive.client.http.retries import Call, RetryPolicy, carry_out, retry_after_s

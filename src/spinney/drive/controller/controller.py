@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, assert_never, cast
 
 import structlog
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ApiStatusError, ClientError, Policy
 from spinney.drive.client.informers.cache import Cache, Change

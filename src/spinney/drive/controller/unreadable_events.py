@@ -9,7 +9,7 @@ import asyncio
 
 import structlog
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.reporting.report import Event
 from spinney.drive.apply.door import Door

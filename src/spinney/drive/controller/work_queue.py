@@ -13,7 +13,7 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Generic, Protocol, TypeVar
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)

@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.changes import ChangeSet, EmitEvent, SetStatus
-from spinney.api.clock import Clock, Dice
 from spinney.api.labels import APP_PART_OF, DYNAMO_GRAPH_DEPLOYMENT
 from spinney.core.expansion.dynamo.deployment import expand
 from spinney.core.expansion.dynamo.settings import DynamoSettings

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome, Refused, Written
 from spinney.drive.apply.write import Precondition

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 
 STUCK_S = 15.0
 """A main loop that has not run for this long is stuck: the leader gives up its lease."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE
 from spinney.api.meta import PartialObject
 from spinney.core.grouping.default_queues import missing_queues

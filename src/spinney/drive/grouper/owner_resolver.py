@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.api.documents import DocumentError, read_json_as
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import PODGANG

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import (
     GATE_PODGANG_PENDING,

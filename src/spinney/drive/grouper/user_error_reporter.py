@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kube_apimachinery.clock import Clock
 from spinney.api.changes import Change
-from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.expansion.resource_kinds import PODS
 from spinney.core.grouping.owner_chain import Owner

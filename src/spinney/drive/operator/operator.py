@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.door import Door

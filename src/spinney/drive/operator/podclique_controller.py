@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kube_apimachinery.clock import Dice
 from spinney.api.changes import ChangeSet
-from spinney.api.clock import Dice
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet

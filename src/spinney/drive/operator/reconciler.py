@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.changes import ChangeSet, EmitEvent, Resource, SetStatus
-from spinney.api.clock import Clock, Dice
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gang.parsed_gang import Context

@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 
+from kube_apimachinery.loopback import is_loopback
 from spinney.serve.dashboard.application import application
 from spinney.serve.dashboard.auth import AuthSettings
 from spinney.serve.dashboard.data_sources import Questions
@@ -18,7 +19,6 @@ from spinney.serve.dashboard.page import warm
 from spinney.serve.dashboard.page_handlers import PageContext
 from spinney.serve.dashboard.render_cache import RenderCache
 from spinney.serve.dashboard.streams import Streams
-from spinney.serve.loopback import is_loopback
 
 _GRACE_S = 1
 _CHECK_S = 0.01

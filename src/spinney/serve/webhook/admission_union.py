@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spinney.api.admission import AdmissionPlugin, AdmissionRequest, Lookup, Verdict
+from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Lookup, Verdict
 
 
 class AdmissionUnion:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spinney.serve import tls
+from kube_apimachinery import tls
 
 Authorities = tuple[tls.Certificate, ...]
 """Oldest first."""

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from spinney.api.clock import Clock
-from spinney.serve import tls
+from kube_apimachinery import tls
+from kube_apimachinery.clock import Clock
 from spinney.serve.webhook.certificate_source import ServingCertificates, Source
 
 log = structlog.get_logger("webhook")

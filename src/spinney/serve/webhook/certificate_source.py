@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from spinney.serve import tls
+from kube_apimachinery import tls
 from spinney.serve.webhook.ca_rotation import Authorities, Schedule, leaf_for, rotated
 
 CERTIFICATE, KEY, AUTHORITY = "tls.crt", "tls.key", "ca.crt"

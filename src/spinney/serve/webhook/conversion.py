@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.admission import Object
+from kube_apimachinery.admission import Object
+from kube_embedded.base.errors import bad_request
+from kube_embedded.base.http import HttpReply, HttpRequest, json_reply
 from spinney.api.documents import BODY, DocumentError, read_json_as
 from spinney.api.dynamo_conversion import ConversionError, convert
-from spinney.serve.apiserver.errors import bad_request
-from spinney.serve.apiserver.http import HttpReply, HttpRequest, json_reply
 
 CONVERT = "/convert"
 _V1 = "apiextensions.k8s.io/v1"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from spinney.api.admission import AdmissionPlugin, AdmissionRequest, Lookup, Verdict
-from spinney.serve.apiserver.admission.refusal import shown_name
-from spinney.serve.apiserver.errors import (
+from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Lookup, Verdict
+from kube_embedded.admission.refusal import shown_name
+from kube_embedded.base.errors import (
     ApiError,
     NoSuchPath,
     bad_request,
@@ -25,7 +25,7 @@ from spinney.serve.apiserver.errors import (
     too_many_requests,
     unsupported_media_type,
 )
-from spinney.serve.apiserver.http import JSON_TYPE, HttpReply, HttpRequest, error_reply
+from kube_embedded.base.http import JSON_TYPE, HttpReply, HttpRequest, error_reply
 from spinney.serve.webhook.live_lookup import Reader, RuleFailedError, ask
 from spinney.serve.webhook.reviews import NotAReviewError, answer_review, read_review
 

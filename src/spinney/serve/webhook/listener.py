@@ -11,8 +11,8 @@ from pathlib import Path
 from ssl import SSLContext
 from tempfile import TemporaryDirectory
 
-from spinney.serve import tls
-from spinney.serve.apiserver.connections import Connection, House, part_from, sweep
+from kube_apimachinery import tls
+from kube_embedded.server.connections import Connection, ServerState, close_connections, sweep
 from spinney.serve.webhook.handler import Webhook
 
 _BACKLOG = 1024
@@ -40,19 +40,19 @@ async def serving(
 ) -> AsyncIterator[Listener]:
     """Serve while the block runs. Loopback unless told otherwise."""
     context = tls.server_context(certificate)
-    house = House(webhook.handle)
+    state = ServerState(webhook.handle)
     loop = asyncio.get_running_loop()
     with _bound(host, port) as sock:
         taken = sock.getsockname()[1]
-        listener = await loop.create_server(lambda: Connection(house), sock=sock, ssl=context, backlog=_BACKLOG)
-        sweeping = asyncio.create_task(sweep(house.connections), name="webhook-sweep")
+        listener = await loop.create_server(lambda: Connection(state), sock=sock, ssl=context, backlog=_BACKLOG)
+        sweeping = asyncio.create_task(sweep(state.connections), name="webhook-sweep")
         try:
             shown = f"[{host}]" if ":" in host else host
             yield Listener(f"https://{shown}:{taken}", context)
         finally:
             listener.close()
             sweeping.cancel()
-            await asyncio.gather(part_from(house, _GRACE_S), sweeping, return_exceptions=True)
+            await asyncio.gather(close_connections(state, _GRACE_S), sweeping, return_exceptions=True)
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object, Unreadable, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Unreadable, Verdict
 
 MAX_READS = 16
 """No rule of ours needs a tenth of it."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.admission import AdmissionRequest, Object, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Object, Verdict
+from kube_embedded.admission.refusal import of_verdict
 from spinney.api.documents import BODY, DocumentError, read_json_as
-from spinney.serve.apiserver.admission.refusal import of_verdict
 from spinney.serve.webhook.json_diff import differences
 
 _V1 = "admission.k8s.io/v1"

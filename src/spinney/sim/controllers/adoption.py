@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spinney.api.values.selectors import from_object
+from kube_apimachinery.selectors import from_object
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import ResourcePath
 from spinney.sim.controllers.effects import Patch, ref_of, state_of

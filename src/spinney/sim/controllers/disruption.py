@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spinney.api.values.selectors import from_object
+from kube_apimachinery.selectors import from_object
 from spinney.sim.controllers.effects import Decision, report
 from spinney.sim.controllers.template import count_of
 from spinney.sim.objects import Json, OwnerReference, Pod

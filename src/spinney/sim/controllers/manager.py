@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
+from kube_embedded.base.generated_metadata import generated_name
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.serve.apiserver.stamps import generated_name
 from spinney.sim.caches import Views
 from spinney.sim.controllers import claims, deployment, disruption, job, replicaset, statefulset
 from spinney.sim.controllers.adoption import adopt, adopt_pods

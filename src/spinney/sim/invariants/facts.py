@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery import quantity
 from spinney.api.labels import KAI_STALE_TIMESTAMP, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
 from spinney.api.meta import ObjectMeta
-from spinney.api.values import quantity
 from spinney.core.scheduling.plan import Plan, PlanError, decode
 from spinney.core.scheduling.plan_signature import claimed, verify
 from spinney.sim.objects import Json

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import msgspec
 
+from kube_embedded.base.store import Event, Record
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.plan import Plan
-from spinney.serve.apiserver.store import Event, Record
 from spinney.sim.invariants import properties
 from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, Part, PodFacts, read_amounts, read_gang, read_pod
 from spinney.sim.invariants.recorded_state import NodeFacts, RecordedState

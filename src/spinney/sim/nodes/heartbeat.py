@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import structlog
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Outcome, Refused, written
 from spinney.drive.apply.write import ANY, Precondition

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import JOB_TRACKING, PODCLIQUE
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, written

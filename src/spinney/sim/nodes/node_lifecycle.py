@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, Outcome, written
 from spinney.drive.apply.write import Precondition

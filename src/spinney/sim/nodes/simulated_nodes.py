@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, RetryLater, Stale, Unknown, written
 from spinney.drive.apply.write import ANY

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spinney.api.admission import Object
+from kube_apimachinery.admission import Object
+from kube_apimachinery.name_validation import dns_label, dns_subdomain
 from spinney.api.crds.catalog import DEFINITIONS
-from spinney.api.name_validation import dns_label, dns_subdomain
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.paths import ResourcePath

@@ -29,9 +29,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kube_apimachinery import quantity
+from kube_apimachinery.name_validation import dns_subdomain, label_value, qualified_name
 from spinney.api.documents import INVENTORY
-from spinney.api.name_validation import dns_subdomain, label_value, qualified_name
-from spinney.api.values import quantity
 
 DEFAULT_CAPACITY: Mapping[str, str] = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 HOSTNAME_LABEL = "kubernetes.io/hostname"

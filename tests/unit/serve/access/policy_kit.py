@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.serve.apiserver.access.identity import AUTHENTICATED, Identity
-from spinney.serve.apiserver.access.rbac import GROUP, Authorizer
+from kube_embedded.access.rbac import GROUP, Authorizer
+from kube_embedded.base.identity import AUTHENTICATED, Identity
 
 Object = dict[str, Any]
 

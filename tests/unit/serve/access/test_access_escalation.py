@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spinney.api.admission import AdmissionRequest
-from spinney.serve.apiserver.access.escalation import NoEscalation
-from spinney.serve.apiserver.access.identity import ADMIN, Identity
-from spinney.serve.apiserver.access.rbac import GROUP
-from spinney.serve.apiserver.errors import ApiError
+from kube_apimachinery.admission import AdmissionRequest
+from kube_embedded.access.escalation import NoEscalation
+from kube_embedded.access.rbac import GROUP
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.identity import ADMIN, Identity
 from unit.serve.access.policy_kit import ALICE, Object, Policy, role_ref, rule, user
 
 KINDS = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.access import identity
-from spinney.serve.apiserver.access.identity import ADMIN, ANONYMOUS, Authenticator, Identity, Nobody, StaticTokens
-from spinney.serve.apiserver.access.tokens import ServiceAccountTokens, create_key
-from spinney.serve.apiserver.errors import ApiError
+from kube_embedded.access.tokens import ServiceAccountTokens, create_key
+from kube_embedded.base import identity
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.identity import ADMIN, ANONYMOUS, AnonymousAccess, Authenticator, Identity, StaticTokens
 
 NOW = 1_800_000_000.0
 KEY = create_key()
@@ -32,20 +32,25 @@ def test_a_static_token_is_somebody_and_authenticated() -> None:
     assert source.identify("Secret", NOW) is None
 
 
-CREDENTIALS: dict[str, tuple[Nobody, str | None, bool, Identity | None]] = {
-    "nothing, on loopback": (Nobody.ADMIN_ON_LOOPBACK, None, True, ADMIN),
-    "nothing, from elsewhere": (Nobody.ADMIN_ON_LOOPBACK, None, False, ANONYMOUS),
-    "nothing, nobody trusted": (Nobody.ANONYMOUS, None, True, ANONYMOUS),
-    "nothing, refused": (Nobody.REFUSED, None, True, None),
-    "a wrong token is not nothing": (Nobody.ADMIN_ON_LOOPBACK, "Bearer wrong", True, None),
-    "a right token": (Nobody.REFUSED, "bearer right", False, Identity("bob", groups=("system:authenticated",))),
-    "another scheme counts as nothing": (Nobody.ANONYMOUS, "Basic cm9vdA==", False, ANONYMOUS),
+CREDENTIALS: dict[str, tuple[AnonymousAccess, str | None, bool, Identity | None]] = {
+    "nothing, on loopback": (AnonymousAccess.ADMIN_ON_LOOPBACK, None, True, ADMIN),
+    "nothing, from elsewhere": (AnonymousAccess.ADMIN_ON_LOOPBACK, None, False, ANONYMOUS),
+    "nothing, nobody trusted": (AnonymousAccess.ANONYMOUS, None, True, ANONYMOUS),
+    "nothing, refused": (AnonymousAccess.REFUSED, None, True, None),
+    "a wrong token is not nothing": (AnonymousAccess.ADMIN_ON_LOOPBACK, "Bearer wrong", True, None),
+    "a right token": (
+        AnonymousAccess.REFUSED,
+        "bearer right",
+        False,
+        Identity("bob", groups=("system:authenticated",)),
+    ),
+    "another scheme counts as nothing": (AnonymousAccess.ANONYMOUS, "Basic cm9vdA==", False, ANONYMOUS),
 }
 
 
 @pytest.mark.parametrize(("nobody", "header", "loopback", "found"), CREDENTIALS.values(), ids=CREDENTIALS)
 def test_credentials_become_an_identity(
-    nobody: Nobody, header: str | None, loopback: bool, found: Identity | None
+    nobody: AnonymousAccess, header: str | None, loopback: bool, found: Identity | None
 ) -> None:
     authenticator = Authenticator([StaticTokens({"right": Identity("bob")})], nobody)
     if found is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spinney.serve.apiserver.access.attributes import on_resource
-from spinney.serve.apiserver.access.identity import ADMIN, Identity
-from spinney.serve.apiserver.access.impersonation import impersonated
-from spinney.serve.apiserver.errors import ApiError
+from kube_embedded.access.attributes import on_resource
+from kube_embedded.access.impersonation import impersonated
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.identity import ADMIN, Identity
 from unit.serve.access.policy_kit import ALICE, Policy, rule, user
 
 LISTING = on_resource("list", "", "pods", namespace="shop")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.access import bootstrap
-from spinney.serve.apiserver.access.attributes import Attributes, on_path, on_resource, refused
-from spinney.serve.apiserver.access.identity import ADMIN, ANONYMOUS, AUTHENTICATED, Identity, service_account
-from spinney.serve.apiserver.errors import ApiError
+from kube_embedded.access import bootstrap_policy
+from kube_embedded.access.attributes import Attributes, on_path, on_resource, refused
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.identity import ADMIN, ANONYMOUS, AUTHENTICATED, Identity, service_account
 from unit.serve.access.policy_kit import ALICE, BOB, Object, Policy, account, group, rule, user
 
 POD = on_resource("get", "", "pods", namespace="shop", name="web")
@@ -155,8 +155,8 @@ def test_a_gathering_role_has_the_rules_of_those_it_selects() -> None:
 
 def default_policy() -> Policy:
     policy = Policy()
-    policy.objects["clusterroles"] = bootstrap.cluster_roles()
-    policy.objects["clusterrolebindings"] = bootstrap.cluster_role_bindings()
+    policy.objects["clusterroles"] = bootstrap_policy.cluster_roles()
+    policy.objects["clusterrolebindings"] = bootstrap_policy.cluster_role_bindings()
     return policy
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.access import reviews
-from spinney.serve.apiserver.access.identity import ADMIN, Authenticator, Identity, StaticTokens
-from spinney.serve.apiserver.access.tokens import ServiceAccountTokens, create_key
-from spinney.serve.apiserver.errors import ApiError
+from kube_embedded.access import reviews
+from kube_embedded.access.tokens import ServiceAccountTokens, create_key
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.identity import ADMIN, Authenticator, Identity, StaticTokens
 from unit.serve.access.policy_kit import ALICE, Object, Policy, rule, user
 
 NOW = 1_800_000_000.0

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spinney.serve import tls
-from spinney.serve.apiserver.admission.callout import HttpsPost
-from spinney.serve.apiserver.admission.chain import AdmissionChain
-from spinney.serve.apiserver.admission.webhooks import WebhookCaller
+from kube_apimachinery import tls
+from kube_embedded.admission.chain import AdmissionChain
+from kube_embedded.admission.webhook_client import HttpsPost
+from kube_embedded.admission.webhook_dispatcher import WebhookCaller
 from unit.serve.admission.hook_kit import LEAF, Hook, MakeChain, compile_expression, lookup
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from aiohttp import web
 
-from spinney.api.admission import AdmissionRequest
-from spinney.serve import tls
-from spinney.serve.apiserver.admission.chain import AdmissionChain
+from kube_apimachinery import tls
+from kube_apimachinery.admission import AdmissionRequest
+from kube_embedded.admission.chain import AdmissionChain
 
 AUTHORITY = tls.create_authority("webhooks", now_s=time.time())
 STRANGER = tls.create_authority("somebody else", now_s=time.time())

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from spinney.api.admission import AdmissionRequest, Lookup, Verdict
-from spinney.api.field_errors import invalid
-from spinney.serve.apiserver.admission.builtin import BuiltinRules
-from spinney.serve.apiserver.admission.chain import AdmissionChain
-from spinney.serve.apiserver.errors import ApiError
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Verdict
+from kube_apimachinery.field_errors import invalid
+from kube_embedded.admission.builtin_plugins import BuiltinRules
+from kube_embedded.admission.chain import AdmissionChain
+from kube_embedded.base.errors import ApiError
 
 Object = dict[str, Any]
 

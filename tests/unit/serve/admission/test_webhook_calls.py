@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spinney.serve.apiserver.errors import ApiError
+from kube_embedded.base.errors import ApiError
 from unit.serve.admission.hook_kit import AUTHORITY, STRANGER, Hook, MakeChain, encoded, patch_of, request_of
 
 

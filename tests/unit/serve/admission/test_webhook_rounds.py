@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api.admission import AdmissionRequest, Lookup, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Verdict
 from unit.serve.admission.hook_kit import Hook, MakeChain, patch_of, request_of
 
 

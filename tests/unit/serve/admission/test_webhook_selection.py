@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spinney.api.admission import AdmissionRequest
-from spinney.serve.apiserver.admission.webhook import Webhook, compile_webhooks
-from spinney.serve.apiserver.errors import ApiError
+from kube_apimachinery.admission import AdmissionRequest
+from kube_embedded.admission.webhook_config import Webhook, compile_webhooks
+from kube_embedded.base.errors import ApiError
 from unit.serve.admission.hook_kit import Hook, MakeChain, compile_expression, patch_of, request_of
 
 

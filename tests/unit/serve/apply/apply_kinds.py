@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from spinney.serve.apiserver.apply import scope_of
-from spinney.serve.apiserver.schema.model import Compiler
+from kube_embedded.apply import scope_of
+from kube_embedded.schema.model import Compiler
 
 NOW = "2030-01-01T00:00:00Z"
 LATER = "2030-01-01T00:00:05Z"

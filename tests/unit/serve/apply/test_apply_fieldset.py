@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.serve.apiserver.apply.elements import MalformedElement, canonical, item_element, text
-from spinney.serve.apiserver.apply.fieldset import (
+from kube_embedded.apply.elements import MalformedElement, canonical, item_element, text
+from kube_embedded.apply.fieldset import (
     FieldSet,
     difference,
     has,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.serve.apiserver.apply import apply, created, track_update
-from spinney.serve.apiserver.errors import ApiError
+from kube_embedded.apply import apply, created, track_update
+from kube_embedded.base.errors import ApiError
 from unit.serve.apply.apply_kinds import CUSTOM, LATER, MAIN, NOW, stored, workload
 
 Object = dict[str, Any]

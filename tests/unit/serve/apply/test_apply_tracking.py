@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.apply import created, keep_times, scope_of, track_update
-from spinney.serve.apiserver.schema.model import Compiler
+from kube_embedded.apply import created, keep_times, scope_of, track_update
+from kube_embedded.schema.model import Compiler
 from unit.serve.apply.apply_kinds import CUSTOM, LATER, MAIN, NOW, STATUS, stored, workload
 
 CONTAINER = {"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}], "ports": [{"containerPort": 80}]}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spinney.serve.apiserver.builtins import builtin_resources
+from kube_embedded.builtins import builtin_resources
 
 ANSWERS = Path(__file__).with_name("answers.jsonl")
 NAMESPACE = "recorded"

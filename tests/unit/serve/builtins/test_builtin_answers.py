@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver import errors
-from spinney.serve.apiserver.builtins import builtin_resources, decode
-from spinney.serve.apiserver.builtins.printing import seconds
-from spinney.serve.apiserver.builtins.services import assign_cluster_ip
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.resource import Context, Object, Resource
+from kube_embedded.base import errors
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.resource import Context, Object, Resource
+from kube_embedded.builtins import builtin_resources, decode
+from kube_embedded.builtins.cluster.services import assign_cluster_ip
+from kube_embedded.builtins.common.printing import seconds
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text().splitlines()]
 RESOURCES = {(one.group_version, one.kind): one for one in builtin_resources()}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.builtins import builtin_resources, components_for, descriptions, snapshot
-from spinney.serve.apiserver.resource import Resource
+from kube_embedded.base.resource import Resource
+from kube_embedded.builtins import builtin_resources, components_for, descriptions, snapshot
 
 HERE = Path(__file__).parent
 DISCOVERY = json.loads((HERE / "discovery.json").read_text())

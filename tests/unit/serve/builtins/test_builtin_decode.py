@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.builtins.decode import conform, refusal
+from kube_embedded.builtins.decode import conform, refusal
 
 POD = "io.k8s.api.core.v1.Pod"
 SECRET = "io.k8s.api.core.v1.Secret"

@@ -6,18 +6,13 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.builtins import (
-    autoscaling,
-    builtin_converters,
-    builtin_resources,
-    decode,
-    events,
-    services,
-)
-from spinney.serve.apiserver.builtins.metadata import LABEL, SUBDOMAIN, validate_metadata, validate_metadata_update
-from spinney.serve.apiserver.builtins.printing import human_duration
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.resource import Context
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.resource import Context
+from kube_embedded.builtins import builtin_converters, builtin_resources, decode
+from kube_embedded.builtins.cluster import events, services
+from kube_embedded.builtins.common.metadata import LABEL, SUBDOMAIN, validate_metadata, validate_metadata_update
+from kube_embedded.builtins.common.printing import human_duration
+from kube_embedded.builtins.workload import autoscaling
 
 KINDS = {(one.group, one.kind): one for one in reversed(builtin_resources())}
 NOW = Context(now_s=1_000_000.0)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.customresources.metadata import misfit
-from spinney.serve.apiserver.schema.structural import compile_structural
+from kube_embedded.customresources.metadata import metadata_error
+from kube_embedded.schema.structural import compile_structural
 
 POD = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = compile_structural(
@@ -43,4 +43,4 @@ FIELD = "json: cannot unmarshal number into Go struct field ObjectMeta"
     ids=lambda value: str(value)[:50],
 )
 def test_metadata_of_a_wrong_type_is_named(given: dict[str, Any], words: str) -> None:
-    assert misfit(given, SCHEMA) == words
+    assert metadata_error(given, SCHEMA) == words

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from spinney.api.field_errors import FieldError
-from spinney.serve.apiserver.customresources import resources
-from spinney.serve.apiserver.customresources.definition_strategy import DefinitionStrategy
-from spinney.serve.apiserver.resource import Context, Resource
-from spinney.serve.apiserver.schema.prune import prune
+from kube_apimachinery.field_errors import FieldError
+from kube_embedded.base.resource import Context, Resource
+from kube_embedded.customresources import resources
+from kube_embedded.customresources.definition_strategy import DefinitionStrategy
+from kube_embedded.schema.pruning import prune
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("played_objects.json").read_text())
 NOW = Context(0)

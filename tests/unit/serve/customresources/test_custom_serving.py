@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.customresources import established, resources
-from spinney.serve.apiserver.customresources.serving import converter, rename
-from spinney.serve.apiserver.resource import Context, Resource, ScalePaths
+from kube_embedded.base.resource import Context, Resource, ScalePaths
+from kube_embedded.customresources import established, resources
+from kube_embedded.customresources.serving import converter, rename
 
 SCHEMA = {
     "type": "object",

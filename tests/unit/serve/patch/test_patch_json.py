@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.patch import json_patch
+from kube_embedded.base.errors import ApiError
+from kube_embedded.patch import json_patch
 
 DOCUMENT = {"data": {"a": "1", "x/y": "s"}, "list": ["p", "q", "r"], "deep": [{"n": 1}]}
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.patch import merge_patch
+from kube_embedded.base.errors import ApiError
+from kube_embedded.patch import merge_patch
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.patch import strategic_merge_patch
-from spinney.serve.apiserver.schema.model import Compiler
+from kube_embedded.base.errors import ApiError
+from kube_embedded.patch import strategic_merge_patch
+from kube_embedded.schema.model import Compiler
 
 STRING = {"type": "string"}
 BY_NAME = {"x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"}

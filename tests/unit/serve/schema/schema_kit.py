@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api.field_errors import FieldError
+from kube_apimachinery.field_errors import FieldError
 
 Raw = dict[str, Any]
 STRING: Raw = {"type": "string"}

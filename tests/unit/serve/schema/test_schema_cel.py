@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.schema.cel import CelError, compile, compile_typed
-from spinney.serve.apiserver.schema.cel_types import adapt, declared, escape
+from kube_embedded.schema.cel.program import CelError, compile, compile_typed
+from kube_embedded.schema.cel.types import adapt, declared, escape
 
 EVALUATED: list[tuple[str, dict[str, Any], Any]] = [
     ('object.metadata.name == "x"', {"object": {"metadata": {"name": "x"}}}, True),
@@ -126,7 +126,7 @@ def test_whole_numbers_are_floats_where_the_schema_says_number() -> None:
 
 def test_the_engine_is_loaded_only_when_an_expression_is_compiled() -> None:
     probe = (
-        "import sys; import spinney.serve.apiserver.customresources; "
+        "import sys; import kube_embedded.customresources; "
         "assert not any(name.startswith('cel_expr') for name in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.schema.check import check_schema
+from kube_embedded.customresources.schema_check import check_schema
 from unit.serve.schema.schema_kit import STRING, ruled, spec, told
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("checked_schemas.json").read_text())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spinney.serve.apiserver.errors import ApiError
-from spinney.serve.apiserver.schema.decode import decode, decode_body, require_type
+from kube_embedded.base.errors import ApiError
+from kube_embedded.requests.bodies import decode, decode_body, require_type
 
 JSON, YAML = "application/json", "application/yaml"
 UNRECOGNIZED = "the object provided is unrecognized (must be of type Thing): "

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.schema.default import Defaulter, default
-from spinney.serve.apiserver.schema.structural import compile_structural
+from kube_embedded.schema.defaulting import Defaulter, default
+from kube_embedded.schema.structural import compile_structural
 from unit.serve.schema.schema_kit import STRING
 
 RAW = {

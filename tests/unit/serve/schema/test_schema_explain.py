@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.schema.default import default
-from spinney.serve.apiserver.schema.listtype import UniqueLists
-from spinney.serve.apiserver.schema.prune import prune
-from spinney.serve.apiserver.schema.structural import compile_structural
-from spinney.serve.apiserver.schema.validate import Validator
+from kube_embedded.schema.defaulting import default
+from kube_embedded.schema.pruning import prune
+from kube_embedded.schema.structural import compile_structural
+from kube_embedded.schema.validation.listtype import UniqueLists
+from kube_embedded.schema.validation.validate import Validator
 from unit.serve.schema.schema_kit import INTEGER, STRING, keyed, obj, spec, told
 
 _FORMATS = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from spinney.serve.apiserver.schema.prune import prune, unknown_fields
-from spinney.serve.apiserver.schema.structural import compile_structural
+from kube_embedded.schema.pruning import prune, unknown_fields
+from kube_embedded.schema.structural import compile_structural
 from unit.serve.schema.schema_kit import STRING, keyed, obj, spec
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}

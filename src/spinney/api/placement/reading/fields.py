@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kube_apimachinery import quantity
 from spinney.api.placement.problem import Amounts
 from spinney.api.placement.reading.errors import Path, Unreadable, plain, refused, refused_again
-from spinney.api.values import quantity
 
 MAX_AMOUNT = quantity.LARGEST
 

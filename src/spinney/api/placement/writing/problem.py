@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery import quantity
 from spinney.api.placement.problem import (
     VERSION,
     Amounts,
@@ -26,7 +27,6 @@ from spinney.api.placement.problem import (
     Topology,
     Zone,
 )
-from spinney.api.values import quantity
 
 
 def write_problem(problem: Problem) -> Document:

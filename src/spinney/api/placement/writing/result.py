@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
+from kube_apimachinery import quantity
 from spinney.api.placement.problem import VERSION, Document
 from spinney.api.placement.result import (
     Blocked,
@@ -23,7 +24,6 @@ from spinney.api.placement.result import (
     Shortfall,
     Victim,
 )
-from spinney.api.values import quantity
 
 
 def write_result(result: Result) -> Document:

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from kube_apimachinery import tls
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE, users_in
@@ -41,7 +42,6 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.settings_from_config import capabilities_of
-from spinney.serve import tls
 from spinney.serve.webhook.admission_union import AdmissionUnion
 from spinney.serve.webhook.ca_rotation import Schedule
 from spinney.serve.webhook.cert_rotation import CertificateRotation

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from kube_apimachinery import tls
 from spinney.api.crds import crd
 from spinney.api.documents import read_json_as
 from spinney.api.roles.catalog import CONVERTED_DEFINITION, WEBHOOK_CONFIGURATION
@@ -24,7 +25,6 @@ from spinney.drive.client.errors import Conflict, NotFound
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import system_dice
-from spinney.serve import tls
 from spinney.serve.webhook.ca_rotation import Authorities
 from spinney.serve.webhook.certificate_source import OutpacedError
 from spinney.serve.webhook.configurations import Address, trusting, trusting_conversion

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from spinney.api.admission import Object
+from kube_apimachinery.admission import Object
 from spinney.api.labels import DYNAMO_ENABLE_GROVE, DYNAMO_ORIGIN_VERSION, DYNAMO_WORKLOAD_PROVIDER
 from spinney.core.admission.decoding import items, part
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings

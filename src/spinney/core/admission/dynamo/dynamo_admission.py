@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object, Verdict
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Verdict
+from kube_apimachinery.field_errors import FieldError
 from spinney.api.dynamo_conversion import ALPHA, ConversionError, to_alpha, to_beta
-from spinney.api.field_errors import FieldError
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.core.admission.decoding import items, part, read
 from spinney.core.admission.dynamo.defaults import defaulted

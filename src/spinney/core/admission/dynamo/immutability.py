@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spinney.api.admission import Object
-from spinney.api.field_errors import FieldError, forbidden, invalid
+from kube_apimachinery.admission import Object
+from kube_apimachinery.field_errors import FieldError, forbidden, invalid
 from spinney.api.labels import DYNAMO_WORKLOAD_PROVIDER
 from spinney.core.admission.decoding import items, part
 

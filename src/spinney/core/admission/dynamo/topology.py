@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spinney.api.admission import Lookup, Object, Unreadable
+from kube_apimachinery.admission import Lookup, Object, Unreadable
+from kube_apimachinery.field_errors import FieldError, forbidden, invalid, not_supported, required
 from spinney.api.domains import DOMAINS, is_domain, is_narrower
-from spinney.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.core.admission.decoding import items, part, read
 from spinney.core.admission.dynamo.defaults import GROVE, provider_of

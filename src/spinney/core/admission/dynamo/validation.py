@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from spinney.api.admission import Object
-from spinney.api.field_errors import OMITTED, FieldError, forbidden, invalid, not_supported, required
+from kube_apimachinery.admission import Object
+from kube_apimachinery.field_errors import OMITTED, FieldError, forbidden, invalid, not_supported, required
 from spinney.core.admission.decoding import items, part, text
 from spinney.core.admission.dynamo.defaults import CLIQUE, GROVE, SET, provider_of, target_of
 from spinney.core.admission.pod_fields import amount_errors, type_errors

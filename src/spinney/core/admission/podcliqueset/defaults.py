@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api.admission import Lookup, Object
+from kube_apimachinery.admission import Lookup, Object
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import TOPOLOGY_NAME
 from spinney.core.admission.decoding import items, part, read, text

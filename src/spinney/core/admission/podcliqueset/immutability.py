@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from spinney.api.field_errors import OMITTED, FieldError, forbidden, invalid
+from kube_apimachinery.field_errors import OMITTED, FieldError, forbidden, invalid
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetTemplate
 from spinney.core.admission.podcliqueset.scheduler_backend import backend_of
 from spinney.core.admission.podcliqueset.startup_order import EXPLICIT, IN_ORDER

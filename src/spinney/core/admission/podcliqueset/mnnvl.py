@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from spinney.api.field_errors import FieldError, forbidden, invalid
+from kube_apimachinery.field_errors import FieldError, forbidden, invalid
+from kube_apimachinery.name_validation import dns_label
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import GPU_RESOURCE, MNNVL_GROUP
-from spinney.api.name_validation import dns_label
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.expansion.components.compute_domains import asks_for_gpu
 

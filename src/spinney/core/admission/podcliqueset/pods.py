@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from spinney.api.field_errors import OMITTED, FieldError, duplicate, invalid, required
+from kube_apimachinery.field_errors import OMITTED, FieldError, duplicate, invalid, required
+from kube_apimachinery.name_validation import dns_label, env_name
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.api.name_validation import dns_label, env_name
 from spinney.core.admission.decoding import items, text
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.pod_fields import amount_errors, type_errors, unknown_fields

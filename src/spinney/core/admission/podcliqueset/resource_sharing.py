@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetTemplate, ResourceSharing
 from spinney.core.admission.decoding import items, part
 from spinney.core.admission.findings import choice

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kube_apimachinery.field_errors import OMITTED, FieldError, invalid, not_supported
 from spinney.api.domains import HOST, NUMA
-from spinney.api.field_errors import OMITTED, FieldError, invalid, not_supported
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import KAI_QUEUE, SCHEDULER_KAI
 from spinney.core.admission.decoding import text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from spinney.api.field_errors import FieldError, duplicate, invalid, required
+from kube_apimachinery.field_errors import FieldError, duplicate, invalid, required
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.admission.findings import Findings, choice
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from spinney.api.field_errors import FieldError, duplicate, forbidden, invalid, required
+from kube_apimachinery.duration import DurationError, nanoseconds
+from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, required
+from kube_apimachinery.name_validation import dns_1035_label, dns_label, label_value, qualified_name
 from spinney.api.generated_names import NAME_BUDGET
 from spinney.api.kinds.podclique import AutoScaling
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetTemplate
-from spinney.api.name_validation import dns_1035_label, dns_label, label_value, qualified_name
-from spinney.api.values.duration import DurationError, nanoseconds
 from spinney.core.admission.findings import choice
 from spinney.core.expansion.podcliqueset.set_layout import size_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from spinney.api.admission import Lookup
+from kube_apimachinery.admission import Lookup
+from kube_apimachinery.field_errors import FieldError, forbidden, invalid
 from spinney.api.domains import is_domain, is_narrower
-from spinney.api.field_errors import FieldError, forbidden, invalid
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.admission.decoding import read

@@ -5,8 +5,8 @@ A change is refused for what it makes wrong, never for what was wrong before.
 
 from __future__ import annotations
 
-from spinney.api.admission import AdmissionRequest, Lookup, Object
-from spinney.api.field_errors import FieldError, forbidden
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object
+from kube_apimachinery.field_errors import FieldError, forbidden
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetSpec, PodCliqueSetTemplate
 from spinney.api.markers import Removed
 from spinney.core.admission.decoding import part, read

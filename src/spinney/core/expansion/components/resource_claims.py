@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from kube_apimachinery.name_validation import LABEL_LIMIT
 from spinney.api import generated_names
 from spinney.api.changes import Change, EmitEvent, Json, Resource
 from spinney.api.kinds.podcliqueset import PodCliqueSet, ResourceSharing
 from spinney.api.labels import COMPONENT_RESOURCE_CLAIM
 from spinney.api.meta import ObjectMeta, PartialObject
-from spinney.api.name_validation import LABEL_LIMIT
 from spinney.core.expansion.objects import (
     delete,
     entries_patch,

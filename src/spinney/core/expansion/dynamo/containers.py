@@ -6,9 +6,9 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kube_apimachinery import quantity
 from spinney.api import labels as known
 from spinney.api.changes import Json
-from spinney.api.values import quantity
 from spinney.core.expansion.dynamo import generated_labels
 from spinney.core.expansion.dynamo.roles import is_worker
 from spinney.core.expansion.dynamo.settings import DynamoSettings

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kube_apimachinery.integers import read_number
 from spinney.api.labels import KNATIVE_MIN_SCALE
-from spinney.api.values.integers import read_number
 from spinney.core.grouping.group_shape import INFERENCE, GroupShape, Lookups, one_per_pod, podgroup_name
 from spinney.core.grouping.owner_chain import OwnerChain
 from spinney.core.grouping.user_errors import InvalidFieldError, annotation

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+from kube_apimachinery.quantity import format_bytes, format_milli
 from spinney.api.placement.result import (
     Blocked,
     Explanation,
@@ -17,7 +18,6 @@ from spinney.api.placement.result import (
     Relaxation,
     Shortfall,
 )
-from spinney.api.values.quantity import format_bytes, format_milli
 
 
 def sentence(explanation: Explanation) -> str:

@@ -11,10 +11,10 @@ from zlib import crc32
 
 import msgspec
 
+from kube_apimachinery.selectors import Operator, Requirement
 from spinney.api.builtin.pod import Pod, PodAffinityTerm
 from spinney.api.builtin.selectors import LabelSelector, to_selector
 from spinney.api.labels import HOSTNAME
-from spinney.api.values.selectors import Operator, Requirement
 
 FIRST_TOKEN = 2**16
 NAMESPACE_NAME = "kubernetes.io/metadata.name"

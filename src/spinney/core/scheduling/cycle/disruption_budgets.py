@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.selectors import Selector
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PodDisruptionBudget
 from spinney.api.builtin.selectors import to_selector
-from spinney.api.values.selectors import Selector
 
 Key = tuple[str, str]
 _ALWAYS = "AlwaysAllow"

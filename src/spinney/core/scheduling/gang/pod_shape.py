@@ -10,11 +10,11 @@ from functools import lru_cache
 
 import msgspec
 
+from kube_apimachinery import quantity
 from spinney.api.builtin.pod import Container, Pod, PodSpec
 from spinney.api.builtin.selectors import NodeSelectorTerm, SelectorRequirement
 from spinney.api.labels import GPU_FRACTION, GPU_MEMORY
 from spinney.api.placement.problem import ANY_NODE, Amounts, NodeFilter, NodeTerm, PreferredTerm, Term, Toleration
-from spinney.api.values import quantity
 from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerms, affinity_labels, has_terms, read_affinity
 from spinney.core.scheduling.amounts import MOST_ASKED, asked
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kube_apimachinery import quantity
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import ResourcesStatus
-from spinney.api.values import quantity
 from spinney.core.scheduling.gang.pod_shape import requests
 
 Sums = dict[str, int]

@@ -10,6 +10,7 @@ from itertools import chain, count
 
 import msgspec
 
+from kube_apimachinery.integers import read_number
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import (
     KAI_SEGMENT_PREFERRED,
@@ -20,7 +21,6 @@ from spinney.api.labels import (
     SEGMENT,
 )
 from spinney.api.placement.problem import Topology
-from spinney.api.values.integers import read_number
 from spinney.core.scheduling.gang.members import index_of
 from spinney.core.scheduling.gang.subgroup_tree import Constraint, SubGroupError, unknown_level
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.integers import read_number
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_SUBGROUP_NAME, MEMBERS
-from spinney.api.values.integers import read_number
 from spinney.core.scheduling.gang.subgroup_tree import DEFAULT_LEAF, SubGroupError, SubGroupNode, read_tree
 
 PODGANG = "PodGang"

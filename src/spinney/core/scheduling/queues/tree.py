@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from kube_apimachinery.duration import DurationError, seconds
 from spinney.api.kinds.podgroup import QueueDetails
 from spinney.api.kinds.queue import Queue
 from spinney.api.placement.problem import Amounts
-from spinney.api.values.duration import DurationError, seconds
 from spinney.core.scheduling.queues.units import (
     NAMES,
     NOTHING,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kube_apimachinery import quantity
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import GPU_RESOURCE
 from spinney.api.placement.problem import Amounts
-from spinney.api.values import quantity
 
 UNLIMITED = -1
 _MEGABYTE = 10**6

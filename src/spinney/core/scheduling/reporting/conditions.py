@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from kube_apimachinery.integers import read_number
 from spinney.api.builtin.pod import PodCondition
 from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import SchedulingCondition
-from spinney.api.values.integers import read_number
 from spinney.core.expansion.objects import format_time, to_builtins
 from spinney.core.scheduling.reporting.report import Report
 

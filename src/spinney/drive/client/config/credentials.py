@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.drive.client.errors import CredentialError
 
 _TOKEN_FILE_AGE_S = 30.0

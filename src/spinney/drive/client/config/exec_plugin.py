@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.api.documents import DocumentError, read_json_as
 from spinney.drive.client.config.credentials import Certificate, Grant, bearer
 from spinney.drive.client.errors import CredentialError

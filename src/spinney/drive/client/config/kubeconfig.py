@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.api.documents import DocumentError, read_bounded, read_document
 from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.credentials import Certificate, Credentials, Fixed, Grant, TokenFile, basic, bearer

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.credentials import TokenFile
 from spinney.drive.client.config.kubeconfig import connection_of, kubeconfig_paths, read_kubeconfig

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.drive.client.http.transport import Response, Stream, Transport
 
 _LEASES = "/apis/coordination.k8s.io/"

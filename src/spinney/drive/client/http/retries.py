@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.errors import CertificateRefused, NotSent, TransportError
 from spinney.drive.client.http.transport import Response, Transport

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ClientError, Forbidden, NotFound
 from spinney.drive.client.informers.cache import Cache

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.api.meta import PartialObject
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient, Selection

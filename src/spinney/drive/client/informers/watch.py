@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import Codec

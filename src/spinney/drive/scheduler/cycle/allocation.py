@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.api.placement.problem import Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cluster import Cluster

@@ -12,8 +12,8 @@ from functools import partial
 
 import structlog
 
+from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, KAI_NODE_POOL, PLAN
 from spinney.api.placement.problem import Consolidate

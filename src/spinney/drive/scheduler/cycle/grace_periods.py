@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import PLAN
 from spinney.core.grouping.user_feedback import SCHEDULED, WARNING

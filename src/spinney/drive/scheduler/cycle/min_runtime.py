@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from spinney.api.clock import Clock
+from kube_apimachinery.clock import Clock
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP
 from spinney.core.expansion.objects import seconds

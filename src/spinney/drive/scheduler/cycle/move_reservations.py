@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Clock
 from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import group_of

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
+from kube_apimachinery.clock import Clock
+from kube_apimachinery.integers import read_number
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
 from spinney.api.placement.problem import Group
 from spinney.api.placement.result import Decision, Placement
-from spinney.api.values.integers import read_number
 from spinney.core.expansion.objects import format_time
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang

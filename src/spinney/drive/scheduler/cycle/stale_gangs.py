@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_STALE_TIMESTAMP
 from spinney.api.meta import ObjectMeta

@@ -10,7 +10,7 @@ from typing import assert_never
 
 import structlog
 
-from spinney.api.clock import Clock, Dice
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import KAI_STALE_TIMESTAMP
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cluster import Cluster

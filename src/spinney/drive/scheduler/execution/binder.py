@@ -13,8 +13,8 @@ from datetime import datetime
 from enum import Enum
 from typing import assert_never
 
+from kube_apimachinery.clock import Clock, Dice
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Clock, Dice
 from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, SEGMENT
 from spinney.core.scheduling.plan import Assignment, Plan
 from spinney.core.scheduling.reporting import WriteFailure

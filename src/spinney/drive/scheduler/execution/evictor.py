@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
-from spinney.api.clock import Clock
 from spinney.api.meta import ObjectMeta
 from spinney.core.expansion.objects import format_time
 from spinney.core.scheduling.reporting import WriteFailure

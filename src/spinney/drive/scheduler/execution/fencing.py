@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 
+from kube_apimachinery.clock import Dice
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Dice
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import FENCED
 from spinney.drive.apply.door import Door

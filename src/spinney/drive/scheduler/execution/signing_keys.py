@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import structlog
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.api.roles.catalog import SCHEDULER_RECORDS
 from spinney.core.scheduling.plan_signature import KEY_BYTES
 from spinney.drive.apply.door import Door

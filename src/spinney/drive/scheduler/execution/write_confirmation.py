@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from spinney.api.clock import Dice
+from kube_apimachinery.clock import Dice
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError

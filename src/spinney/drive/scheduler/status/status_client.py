@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
-from spinney.api.clock import Clock
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.meta import ObjectMeta
 from spinney.core.expansion.objects import format_time, short_hash

@@ -17,8 +17,8 @@ from typing import ParamSpec
 
 import structlog
 
+from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
-from spinney.api.clock import Clock
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE
 from spinney.api.meta import ObjectMeta

@@ -1,0 +1,68 @@
+"""Requests and replies as values, so that a socket and a function call are callers of equal rank."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from kube_embedded.base.errors import ApiError, NoSuchPath
+from kube_embedded.base.identity import Identity
+
+JSON_TYPE = "application/json"
+encode_json = msgspec.json.encode
+decode_json = msgspec.json.decode
+
+
+@dataclass(slots=True)
+class HttpRequest:
+    """One request. Header names are lower case; an identity given here is trusted and not asked for again."""
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    identity: Identity | None = None
+    loopback: bool = True
+
+
+@dataclass(slots=True)
+class HttpReply:
+    """One answer; a watch has a stream in place of a body."""
+
+    status: int
+    body: bytes = b""
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    content_type: str = JSON_TYPE
+    stream: AsyncIterator[bytes] | None = None
+
+
+def json_reply(value: Any, status: int = 200) -> HttpReply:
+    return HttpReply(status, encode_json(value))
+
+
+def error_reply(error: ApiError) -> HttpReply:
+    if isinstance(error, NoSuchPath):
+        return HttpReply(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
+    return HttpReply(error.code, encode_json(error.status()), list(error.headers))
+
+
+def pretty(body: bytes) -> bytes:
+    """The same JSON with lines, for people."""
+    return msgspec.json.format(body, indent=2) + b"\n"
+
+
+def parse_query(query: str) -> dict[str, str]:
+    """The last value of every key; an empty query costs nothing."""
+    if not query:
+        return {}
+    return dict(parse_qsl(query, keep_blank_values=True))
+
+
+def is_true(value: str | None) -> bool:
+    """A boolean query parameter as the API server reads it: present and neither false nor 0."""
+    return value is not None and value.lower() not in ("false", "0")

@@ -1,0 +1,1 @@
+"""Kinds that govern the API itself: RBAC, webhook configurations, reviews and definitions."""

@@ -1,0 +1,178 @@
+"""Roles, cluster roles and their bindings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_apimachinery.field_errors import FieldError, invalid, required
+from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.builtins.common.field_checks import check_selector, check_subdomain, unsupported
+from kube_embedded.builtins.common.go_internal_format import GoInternal
+from kube_embedded.builtins.common.metadata import PATH_SEGMENT
+from kube_embedded.builtins.common.printing import AGE, NAME, age
+from kube_embedded.builtins.common.rules import Rules
+
+GROUP = "rbac.authorization.k8s.io"
+_API = "io.k8s.api.rbac.v1."
+_CREATED = Column("Created At", type="date")
+
+
+def _check_rules(role: Object, namespaced: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, rule in enumerate(role.get("rules") or ()):
+        errors += _check_rule(rule, f"rules[{index}]", namespaced)
+    return errors
+
+
+def _check_rule(rule: Object, path: str, namespaced: bool) -> list[FieldError]:
+    errors = [] if rule.get("verbs") else [required(f"{path}.verbs", "verbs must contain at least one value")]
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        where = f"{path}.nonResourceURLs"
+        if namespaced:
+            errors.append(invalid(where, urls, "namespaced rules cannot apply to non-resource URLs"))
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            errors.append(invalid(where, urls, detail))
+        return errors
+    if not rule.get("apiGroups"):
+        errors.append(required(f"{path}.apiGroups", "resource rules must supply at least one api group"))
+    if not rule.get("resources"):
+        errors.append(required(f"{path}.resources", "resource rules must supply at least one resource"))
+    return errors
+
+
+def _check_cluster_role(role: Object) -> list[FieldError]:
+    errors = _check_rules(role, namespaced=False)
+    rule = role.get("aggregationRule")
+    if rule is None:
+        return errors
+    path = "aggregationRule.clusterRoleSelectors"
+    if not rule.get("clusterRoleSelectors"):
+        detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        errors.append(required(path, detail))
+    for index, selector in enumerate(rule.get("clusterRoleSelectors") or ()):
+        errors += check_selector(f"{path}[{index}]", selector)
+    return errors
+
+
+def _created_row(role: Object, context: Context) -> list[Any]:
+    return [role["metadata"]["name"], role["metadata"].get("creationTimestamp")]
+
+
+ROLES = Rules(
+    component=_API + "Role",
+    columns=(NAME, _CREATED),
+    cells=_created_row,
+    naming=PATH_SEGMENT,
+    check=lambda role: _check_rules(role, namespaced=True),
+)
+CLUSTER_ROLES = Rules(
+    component=_API + "ClusterRole",
+    columns=(NAME, _CREATED),
+    cells=_created_row,
+    naming=PATH_SEGMENT,
+    namespaced=False,
+    check=_check_cluster_role,
+)
+
+
+def _default_binding(binding: Object) -> None:
+    if not binding["roleRef"].get("apiGroup"):
+        binding["roleRef"]["apiGroup"] = GROUP
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") in ("User", "Group") and not subject.get("apiGroup"):
+            subject["apiGroup"] = GROUP
+
+
+def _check_binding(binding: Object, namespaced: bool) -> list[FieldError]:
+    role = binding["roleRef"]
+    kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
+    errors: list[FieldError] = []
+    if role.get("apiGroup") != GROUP:
+        errors.append(unsupported("roleRef.apiGroup", role.get("apiGroup", ""), (GROUP,)))
+    if role.get("kind") not in kinds:
+        errors.append(unsupported("roleRef.kind", role.get("kind", ""), kinds))
+    if not role.get("name"):
+        errors.append(required("roleRef.name"))
+    else:
+        errors += [invalid("roleRef.name", role["name"], text) for text in PATH_SEGMENT.of_name(role["name"])]
+    for index, subject in enumerate(binding.get("subjects") or ()):
+        errors += _check_subject(subject, f"subjects[{index}]", namespaced)
+    return errors
+
+
+def _check_subject(subject: Object, path: str, namespaced: bool) -> list[FieldError]:
+    name, group = subject.get("name", ""), subject.get("apiGroup", "")
+    errors = [] if name else [required(f"{path}.name")]
+    match subject.get("kind"):
+        case "ServiceAccount":
+            if name:
+                errors += check_subdomain(f"{path}.name", name)
+            if group:
+                errors.append(unsupported(f"{path}.apiGroup", group, ("",)))
+            if not namespaced and not subject.get("namespace"):
+                errors.append(required(f"{path}.namespace"))
+        case "User" | "Group":
+            if group != GROUP:
+                errors.append(unsupported(f"{path}.apiGroup", group, (GROUP,)))
+        case kind:
+            errors.append(unsupported(f"{path}.kind", kind or "", ("ServiceAccount", "User", "Group")))
+    return errors
+
+
+def _check_same_role(binding: Object, old: Object) -> list[FieldError]:
+    role = binding["roleRef"]
+    if role == old["roleRef"]:
+        return []
+    shown = {"APIGroup": role.get("apiGroup", ""), "Kind": role.get("kind", ""), "Name": role.get("name", "")}
+    return [invalid("roleRef", GoInternal(shown), "cannot change roleRef")]
+
+
+def _binding_row(binding: Object, context: Context) -> list[Any]:
+    subjects = binding.get("subjects") or ()
+
+    def named(kind: str) -> str:
+        return ", ".join(one.get("name", "") for one in subjects if one.get("kind") == kind)
+
+    accounts = [
+        f"{one.get('namespace', '')}/{one.get('name', '')}" for one in subjects if one.get("kind") == "ServiceAccount"
+    ]
+    role = binding["roleRef"]
+    return [
+        binding["metadata"]["name"],
+        f"{role.get('kind', '')}/{role.get('name', '')}",
+        age(binding, context),
+        named("User"),
+        named("Group"),
+        ", ".join(accounts),
+    ]
+
+
+_BINDING_COLUMNS = (
+    NAME,
+    Column("Role"),
+    AGE,
+    Column("Users", priority=1),
+    Column("Groups", priority=1),
+    Column("ServiceAccounts", priority=1),
+)
+ROLE_BINDINGS = Rules(
+    component=_API + "RoleBinding",
+    columns=_BINDING_COLUMNS,
+    cells=_binding_row,
+    naming=PATH_SEGMENT,
+    defaults=_default_binding,
+    check=lambda binding: _check_binding(binding, namespaced=True),
+    check_update=_check_same_role,
+)
+CLUSTER_ROLE_BINDINGS = Rules(
+    component=_API + "ClusterRoleBinding",
+    columns=_BINDING_COLUMNS,
+    cells=_binding_row,
+    naming=PATH_SEGMENT,
+    namespaced=False,
+    defaults=_default_binding,
+    check=lambda binding: _check_binding(binding, namespaced=False),
+    check_update=_check_same_role,
+)

@@ -1,0 +1,153 @@
+"""Nodes: taints, resources, addresses, and their row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid
+from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.builtins.common.field_checks import check_key
+from kube_embedded.builtins.common.go_internal_format import GoInternal
+from kube_embedded.builtins.common.metadata import value_complaints
+from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNKNOWN, age, text
+from kube_embedded.builtins.common.resource_requirements import check_resource_value
+from kube_embedded.builtins.common.rules import Rules
+from kube_embedded.builtins.pod.placement import check_taint_effect
+
+_ROLE_PREFIX = "node-role.kubernetes.io/"
+_ROLE_LABEL = "kubernetes.io/role"
+_COLUMNS = (
+    NAME,
+    Column("Status"),
+    Column("Roles"),
+    AGE,
+    Column("Version"),
+    Column("Internal-IP", priority=1),
+    Column("External-IP", priority=1),
+    Column("OS-Image", priority=1),
+    Column("Kernel-Version", priority=1),
+    Column("Container-Runtime", priority=1),
+)
+
+
+def _defaults(node: Object) -> None:
+    status = node.get("status") or {}
+    if "capacity" in status and "allocatable" not in status:
+        status["allocatable"] = dict(status["capacity"])
+    _mirror_pod_cidr(node["spec"])
+
+
+def _mirror_pod_cidr(spec: Object) -> None:
+    """The old field `podCIDR` always repeats the first of `podCIDRs`."""
+    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        spec["podCIDRs"] = [spec["podCIDR"]]
+    elif spec.get("podCIDRs") and not spec.get("podCIDR"):
+        spec["podCIDR"] = spec["podCIDRs"][0]
+
+
+def _check(node: Object) -> list[FieldError]:
+    errors = _check_taints(node["spec"].get("taints") or [])
+    for name, value in (node.get("status", {}).get("capacity") or {}).items():
+        errors += check_resource_value(f"status.capacity.{name}", name, value)
+    for name, value in (node.get("status", {}).get("allocatable") or {}).items():
+        errors += check_resource_value(f"status.allocatable.{name}", name, value)
+    return errors
+
+
+def _check_taints(taints: list[Object]) -> list[FieldError]:
+    path = "metadata.taints"  # where Kubernetes reports them, though they are in the spec
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        where = f"{path}[{index}]"
+        key, effect = taint.get("key", ""), taint.get("effect", "")
+        errors += check_key(f"{where}.key", key)
+        if complaints := value_complaints(taint.get("value", "")):
+            errors.append(invalid(f"{where}.value", taint["value"], ";".join(complaints)))
+        errors += check_taint_effect(f"{where}.effect", effect)
+        if (key, effect) in seen:
+            detail = "taints must be unique by key and effect pair"
+            errors.append(FieldError(where, ErrorType.DUPLICATE, _internal_taint(taint), detail))
+        seen.add((key, effect))
+    return errors
+
+
+def _internal_taint(taint: Object) -> GoInternal:
+    names = (("Key", "key"), ("Value", "value"), ("Effect", "effect"))
+    return GoInternal({**{shown: taint.get(name, "") for shown, name in names}, "TimeAdded": taint.get("timeAdded")})
+
+
+def _check_update(node: Object, old: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    spec, was = node["spec"], old["spec"]
+    if was.get("podCIDRs") and was["podCIDRs"] != spec.get("podCIDRs"):
+        detail = 'node updates may not change podCIDR except from "" to valid'
+        errors.append(forbidden("spec.podCIDRs", detail))
+    if was.get("providerID") and was["providerID"] != spec.get("providerID"):
+        detail = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden("spec.providerID", detail))
+    return errors
+
+
+def _check_status(node: Object, old: Object) -> list[FieldError]:
+    errors = _check(node)
+    addresses = node.get("status", {}).get("addresses") or []
+    for index, address in enumerate(addresses):
+        if address in addresses[:index]:
+            shown = GoInternal({"Type": address.get("type", ""), "Address": address.get("address", "")})
+            errors.append(FieldError(f"status.addresses[{index}]", ErrorType.DUPLICATE, shown))
+    return errors
+
+
+def _row(node: Object, context: Context) -> list[Any]:
+    status = node.get("status") or {}
+    machine = status.get("nodeInfo") or {}
+    kernel = text(machine.get("kernelVersion"), UNKNOWN)
+    if machine.get("architecture"):
+        kernel = f"{kernel} ({machine['architecture']})"
+    return [
+        node["metadata"]["name"],
+        _condition(node, status),
+        ",".join(_roles(node["metadata"].get("labels") or {})) or NONE,
+        age(node, context),
+        machine.get("kubeletVersion", ""),
+        _address(status, "InternalIP"),
+        _address(status, "ExternalIP"),
+        text(machine.get("osImage"), UNKNOWN),
+        kernel,
+        text(machine.get("containerRuntimeVersion"), UNKNOWN),
+    ]
+
+
+def _condition(node: Object, status: Object) -> str:
+    shown = "Unknown"
+    for one in status.get("conditions") or ():
+        if one.get("type") == "Ready":
+            shown = "Ready" if one.get("status") == "True" else "NotReady"
+    return f"{shown},SchedulingDisabled" if node["spec"].get("unschedulable") else shown
+
+
+def _roles(labels: dict[str, str]) -> list[str]:
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX) and key != _ROLE_PREFIX}
+    if labels.get(_ROLE_LABEL):
+        roles.add(labels[_ROLE_LABEL])
+    return sorted(roles)
+
+
+def _address(status: Object, kind: str) -> str:
+    return next((one.get("address", "") for one in status.get("addresses") or () if one.get("type") == kind), NONE)
+
+
+NODES = Rules(
+    component="io.k8s.api.core.v1.Node",
+    columns=_COLUMNS,
+    cells=_row,
+    namespaced=False,
+    defaults=_defaults,
+    check=_check,
+    check_update=_check_update,
+    check_status=_check_status,
+    fields=lambda node: {"spec.unschedulable": "true" if node["spec"].get("unschedulable") else "false"},
+    has_status=True,
+    wipes_status=False,
+)

@@ -1,0 +1,1 @@
+"""Kinds that make pods: Deployments, StatefulSets, DaemonSets, Jobs; their autoscalers and disruption budgets."""

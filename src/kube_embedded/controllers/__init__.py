@@ -1,0 +1,1 @@
+"""What the server does by itself: garbage collection, definitions, namespaces, the objects of a new cluster."""

@@ -1,0 +1,73 @@
+"""The life of namespaces: content goes first, then the namespace."""
+
+from __future__ import annotations
+
+from kube_embedded.base.errors import ApiError
+from kube_embedded.base.resource import Object
+from kube_embedded.base.store import Event
+from kube_embedded.controllers.internal_writer import InternalWriter
+from kube_embedded.requests.kernel import Kernel
+
+NAMESPACES = "/namespaces"
+
+
+class NamespaceController:
+    """Empties namespaces that are being deleted, and finalizes them when nothing is left."""
+
+    def __init__(self, kernel: Kernel, writer: InternalWriter) -> None:
+        self._kernel = kernel
+        self._writer = writer
+        self._dying: set[str] = set()
+
+    def observe(self, collection: str, event: Event) -> bool:
+        """Remember namespaces that die; whether there is work now."""
+        if collection == NAMESPACES:
+            if event.new is not None and event.new.deleting:
+                self._dying.add(event.new.name)
+            elif event.new is None and event.old is not None:
+                self._dying.discard(event.old.name)
+            return bool(self._dying)
+        return event.new is None and event.old is not None and event.old.namespace in self._dying
+
+    async def process(self) -> bool:
+        """Whether something was refused and is to be tried again."""
+        refused = [name for name in sorted(self._dying) if not await self._empty(name)]
+        return bool(refused)
+
+    async def _empty(self, namespace: str) -> bool:
+        """Delete what is left; False when a rule refused a deletion."""
+        left = refused = False
+        for resource in self._kernel.registry.stored():
+            if not resource.namespaced:
+                continue
+            collection = self._kernel.store.collections.get(resource.collection)
+            if collection is None:
+                continue
+            for record in [r for r in collection.after(None) if r.namespace == namespace]:
+                if not record.deleting:
+                    try:
+                        await self._writer.remove(resource, record, "Background")
+                    except ApiError:
+                        refused = True
+                left = left or self._kernel.record(resource, namespace, record.name) is not None
+        if not left:
+            await self._finish(namespace)
+        return not refused
+
+    async def _finish(self, name: str) -> None:
+        resource = self._writer.resource_of(NAMESPACES)
+        record = self._kernel.store.get(NAMESPACES, "", name)
+        if resource is None or record is None or not record.deleting:
+            self._dying.discard(name)
+            return
+        await self._writer.change(resource, ("", name), _finalized)
+
+
+def _finalized(obj: Object) -> Object:
+    spec = obj.setdefault("spec", {})
+    kept = [one for one in spec.get("finalizers") or () if one != "kubernetes"]
+    if kept:
+        spec["finalizers"] = kept
+    else:
+        spec.pop("finalizers", None)
+    return obj

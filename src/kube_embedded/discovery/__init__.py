@@ -1,0 +1,1 @@
+"""Paths that are no resources: API groups, OpenAPI documents, health and version."""

@@ -1,0 +1,8 @@
+"""Request bodies in Kubernetes' protobuf form, turned into the JSON objects that the server works with.
+
+Answers are never written in protobuf.
+"""
+
+from kube_embedded.protobuf.envelope import decode
+
+__all__ = ["decode"]

@@ -1,0 +1,162 @@
+"""What every verb works with: store, registry, admission, time and dice; and how an object becomes a record.
+
+The kernel decides nothing: it reads, stamps and stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kube_apimachinery.clock import Clock, Dice
+from kube_embedded.admission.chain import AdmissionChain
+from kube_embedded.base.errors import ApiError, not_found
+from kube_embedded.base.generated_metadata import rfc3339
+from kube_embedded.base.http import decode_json, encode_json
+from kube_embedded.base.identity import Identity
+from kube_embedded.base.registry import Registry
+from kube_embedded.base.resource import Context, Object, Resource
+from kube_embedded.base.store import Record, Store
+from kube_embedded.base.target import Target
+
+MAX_OBJECT_BYTES = 1536 * 1024
+"""An object as it is stored; the limit, and the words, of etcd."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request after routing: who asks for what, and how."""
+
+    resource: Resource
+    target: Target
+    query: dict[str, str]
+    identity: Identity
+    user_agent: str = ""
+    content_type: str = ""
+    accept: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def dry_run(self) -> bool:
+        return "dryRun" in self.query and self.query["dryRun"] == "All"
+
+    @property
+    def field_manager(self) -> str:
+        """The name under which fields are owned: as given, else the program of the user agent."""
+        given = self.query.get("fieldManager")
+        return given if given else self.user_agent.split("/", 1)[0][:128] or "unknown"
+
+    def warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLookup:
+    """The store as rules see it: a fresh copy of each object, in its stored version."""
+
+    store: Store
+
+    def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Object | None:
+        record = self.store.get(f"{group}/{plural}", namespace, name)
+        return decode_json(record.body) if record is not None else None
+
+    def listing(
+        self, group: str, plural: str, namespace: str = "", labels: Mapping[str, str] | None = None
+    ) -> list[Object]:
+        wanted = (labels or {}).items()
+        found = self.store.collections.get(f"{group}/{plural}")
+        return [
+            decode_json(record.body)
+            for record in (found.after(None) if found is not None else ())
+            if (not namespace or record.namespace == namespace) and wanted <= record.labels.items()
+        ]
+
+
+@dataclass(slots=True)
+class Kernel:
+    store: Store
+    registry: Registry
+    admission: AdmissionChain
+    clock: Clock
+    dice: Dice
+
+    def context(self) -> Context:
+        return Context(self.clock.now())
+
+    def timestamp(self) -> str:
+        return rfc3339(self.clock.now())
+
+    def record(self, resource: Resource, namespace: str, name: str) -> Record | None:
+        return self.store.get(resource.collection, namespace, name)
+
+    def existing(self, resource: Resource, namespace: str, name: str) -> Record:
+        found = self.record(resource, namespace, name)
+        if found is None:
+            raise not_found(resource.group, resource.plural, name)
+        return found
+
+    def decode(self, record: Record, resource: Resource) -> Object:
+        """A fresh copy of the object, in the version of the resource."""
+        obj: Object = decode_json(record.body)
+        return self.registry.convert(obj, resource, resource.group_version)
+
+    @property
+    def lookup(self) -> StoreLookup:
+        """Objects as stored, for rules that may look but not touch."""
+        return StoreLookup(self.store)
+
+    def save(self, resource: Resource, obj: Object) -> Object:
+        """Store an object that has passed every rule; returns it with its new version."""
+        record = self.to_record(resource, obj)
+        self.store.write(resource.collection, record)
+        return obj
+
+    def erase(self, resource: Resource, obj: Object) -> None:
+        """Remove an object; watchers see its last state at the revision of the removal."""
+        record = self.to_record(resource, obj)
+        self.store.erase(resource.collection, record)
+
+    def restored(self, obj: Object, body: bytes, fields: dict[str, str]) -> Record:
+        """A record of an object as a journal kept it, at the version it had."""
+        return _record(obj, body, int(obj["metadata"]["resourceVersion"]), fields)
+
+    def to_record(self, resource: Resource, obj: Object, fields: dict[str, str] | None = None) -> Record:
+        """The record of an object at the next revision, in the version in which its kind is stored.
+
+        `fields` are the values for field selectors, where they are known.
+        """
+        revision = self.store.next_revision()
+        obj["metadata"] = _versioned(obj["metadata"], str(revision))
+        keeper = resource
+        if not resource.is_stored:
+            obj = self.registry.convert(obj, resource, resource.stored_as)
+            keeper = self.registry.of_collection(resource.collection) or resource
+        body = encode_json({"apiVersion": obj["apiVersion"], "kind": obj["kind"], **obj})
+        if len(body) > MAX_OBJECT_BYTES:
+            raise ApiError(500, "", "etcdserver: request is too large")
+        return _record(obj, body, revision, keeper.strategy.selectable(obj) if fields is None else fields)
+
+
+def _versioned(metadata: Object, version: str) -> Object:
+    """The version goes first, where a hot path can find it in the bytes."""
+    fresh = {"resourceVersion": version}
+    fresh.update(metadata)
+    fresh["resourceVersion"] = version
+    return fresh
+
+
+def _record(obj: Object, body: bytes, revision: int, fields: dict[str, str]) -> Record:
+    meta = obj["metadata"]
+    owners = meta.get("ownerReferences")
+    return Record(
+        body=body,
+        revision=revision,
+        uid=meta["uid"],
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        labels=meta.get("labels") or {},
+        fields=fields,
+        owners=tuple(dict.fromkeys(ref["uid"] for ref in owners)) if owners else (),
+        deleting="deletionTimestamp" in meta,
+    )

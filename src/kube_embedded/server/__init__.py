@@ -1,0 +1,1 @@
+"""From a socket to an answer: connections, HTTP, routing, and the server put together."""

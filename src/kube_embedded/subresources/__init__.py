@@ -1,0 +1,1 @@
+"""Requests to subresources and virtual kinds: bindings, evictions, scales, reviews and tokens."""

@@ -1,1 +1,0 @@
-"""Values written as text, read and written the way Kubernetes does: quantities, durations, whole numbers, selectors."""
