@@ -29,10 +29,10 @@ CONNECTIONS = 48
 PODS = "/api/v1/namespaces/default/pods"
 _SERVE = """
 import asyncio, uvloop
-from kube_embedded.server.embedded import Embedded, build
+from kube_embedded.server.embedded import ServerOptions, build
 from kube_embedded.server.listener import Listen, listening
 async def main():
-    async with listening(build(Embedded()), Listen()) as url:
+    async with listening(build(ServerOptions()), Listen()) as url:
         print(url, flush=True)
         await asyncio.Event().wait()
 uvloop.run(main())

@@ -23,7 +23,7 @@ OBJECTS = 10_000
 ASKED = 60
 ASKED_LONG = 10_000
 SEED = 15
-_SOURCES = Path(spinney.__file__).parent
+_SOURCES = Path(spinney.__file__).parents[1]
 
 
 @pytest.fixture(scope="module")

@@ -150,8 +150,8 @@ def test_b1_somebody_elses_kubeconfig_is_not_overwritten(directory: Path) -> Non
     ],
 )
 def test_b1_what_is_not_as_it_should_be_is_one_sentence_and_status_1(directory: Path, planted: str, words: str) -> None:
-    code = "import sys; from pathlib import Path; from spinney.cli import demo_stage as stage, demo_script as script; "
-    code += f"from spinney.cli.demonstration.runner import run; stage.PATIENCE_S = 5; {planted}; "
+    code = "import sys; from pathlib import Path; from spinney.cli.demonstration import cluster, script; "
+    code += f"from spinney.cli.demonstration.runner import run; cluster.TIMEOUT_S = 5; {planted}; "
     code += "sys.exit(run(keep=False, kubeconfig=Path('unused')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=280)
     assert done.returncode == 1
