@@ -65,7 +65,8 @@ def changes(stage: Stage) -> None:
     bent = {"metadata": {"labels": {"grove.io/podcliqueset-replica-index": "7"}}}
     for each in stage.part_of("ComputeDomain", "linked"):
         stage.patch("ComputeDomain", each["metadata"]["name"], bent).ok(200)
-    (bent_group,) = [each for each in stage.find("PodGroup") if each["metadata"]["name"].endswith("linked-0")]
+    stage.eventually(lambda: _podgroups_of(stage, "linked-0"), "the PodGroup of the linked set is there")
+    (bent_group,) = _podgroups_of(stage, "linked-0")
     stage.patch("PodGroup", bent_group["metadata"]["name"], {"spec": {"minMember": 7}}).ok(200)
     for each in space.list("horizontalpodautoscalers")["items"]:
         space.patch("horizontalpodautoscalers", each["metadata"]["name"], {"spec": {"maxReplicas": 9}}).ok(200)
@@ -87,6 +88,10 @@ def changes(stage: Stage) -> None:
         return True
 
     stage.eventually(is_put_right, "what was bent is put right")
+
+
+def _podgroups_of(stage: Stage, gang: str) -> list[Json]:
+    return [each for each in stage.find("PodGroup") if each["metadata"]["name"].endswith(gang)]
 
 
 def shrinks_and_updates(stage: Stage) -> None:
