@@ -26,7 +26,7 @@ def named(text: str) -> list[tuple[str, str]]:
 
 def exists(path: str) -> bool:
     """A folder may be named by its last part alone."""
-    below = path.endswith("/") and any((ROOT / "src" / "spinney").rglob(path))
+    below = path.endswith("/") and any((ROOT / "src").rglob(path))
     return below or any((ROOT / base / path).exists() for base in _BASES)
 
 
