@@ -103,6 +103,36 @@ def test_live4_room_that_comes_while_victims_linger_is_taken() -> None:
     in_world(scenario, nodes=TWO_RACKS)
 
 
+def test_inv2_a_plan_that_waits_is_given_up_when_it_is_less_than_a_minimum_that_was_raised() -> None:
+    """Neither are its nodes taken once they are free, nor others (seed 212058745)."""
+
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        for node in nodes[2:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": True}})
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
+        await world.settle()
+        await hold(world, "low-0", "low-1")
+        dog = guarded(world)
+        await world.apply([gang("high", 2, "high"), *pods("high", 2)])
+        await world.settle()
+        plan = await recorded(world, "high")
+        assert plan is not None and plan.state == "wait"
+        await patch(world, "PodGroup", "high", {"spec": {"minMember": 3}})
+        await world.settle()
+        assert await recorded(world, "high") is None
+        await patch(world, "Node", nodes[2], {"spec": {"unschedulable": False}})
+        await hold(world, "low-0", "low-1", let_go=True)
+        await world.settle(quiet_s=200)
+        assert await bound(world, "high") == {}
+        await world.apply(pods("high", 3)[2])
+        await world.settle(quiet_s=200)
+        assert len(await bound(world, "high")) == 3
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
 def test_g12_a_base_that_waits_for_victims_does_not_leave_the_domain_of_its_scaled_gangs() -> None:
     async def scenario(world: World) -> None:
         nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))

@@ -122,7 +122,10 @@ class NominatedPlans:
         there = {pod.metadata.uid: pod for pod in pods}
         keys = {uid: (pod.metadata.namespace, pod.metadata.name) for uid, pod in there.items()}
         plan_task = PlanTask(group.metadata, plan, keys)
-        if not all(assignment.uid in there and _waits(there[assignment.uid]) for assignment in plan.assignments):
+        assert entry.reading is not None
+        is_complete = all(assignment.uid in there and _waits(there[assignment.uid]) for assignment in plan.assignments)
+        if not is_complete or not entry.reading.ready:
+            # Its minimum may have been raised since: what is bound is recorded anew, and has to be enough then (INV2).
             return self._drop_plan(entry, plan_task, there)
         why = self._objection(entry, group, plan)
         if why:
