@@ -88,6 +88,19 @@ def test_inv1_a_node_that_shrank_gets_no_new_pod_unless_it_shrank_a_moment_ago()
         assert record.broken == broken
 
 
+def test_inv1_a_pod_without_gpus_may_go_where_gpus_are_overcommitted_since_the_node_shrank() -> None:
+    """Nothing is overcommitted by a pod that asks for none of it (seed 688683677)."""
+    for gpus, broken in ((1, ["INV1"]), (0, [])):
+        record = Record()
+        record.bind("a", ("a-0", "n0"), minimum=1)
+        record.node("n0", "r0", gpus=4)
+        record.pod("b-0", "b", gpus=gpus)
+        record.gang("b", ("b-0", "n0"), minimum=1)
+        record.pod("b-0", "b", "n0", gpus=gpus)
+        record.gang("b", minimum=1)
+        assert record.broken == broken
+
+
 def test_inv1_a_cordoned_node_gets_no_new_pod() -> None:
     record = Record()
     record.node("n0", "r0", unschedulable=True)

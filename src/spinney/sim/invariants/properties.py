@@ -34,15 +34,21 @@ class Epochs:
 _DEFAULT_PRIORITY, _PREEMPTIBLE_BELOW = 50, 100
 
 
-def inv1_no_overcommit(cluster: RecordedState, node: str, since_s: float, *, reserved: bool = False) -> Iterator[str]:
-    """The pods bound to a node (and those that recorded plans assign to it) do not exceed the node's allocatable."""
+def inv1_no_overcommit(
+    cluster: RecordedState, node: str, new: Iterable[PodFacts], since_s: float, *, reserved: bool = False
+) -> Iterator[str]:
+    """The pods bound to a node (and those that recorded plans assign to it) do not exceed the node's allocatable.
+
+    `new`: the pods that come now. A resource that none of them requests is not their fault: the node may have shrunk.
+    """
+    asked = {name for pod in new for name, amount in pod.asks.items() if amount}
     offered = cluster.offered(node, since_s)
     if not offered:
         yield f"INV1 node {node} is not there"
         return
     for name, used in cluster.usage(node, reserved=reserved).items():
         limit = most(offered, name)
-        if used > limit:
+        if name in asked and used > limit:
             what = "used and reserved" if reserved else "used"
             yield f"INV1 node {node}: {name} {what} {used / 1000:g} of {limit / 1000:g}"
 

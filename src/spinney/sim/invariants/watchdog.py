@@ -177,7 +177,7 @@ class Watchdog:
             self._repaired.add(pod.group)  # a recreated PodGroup finds its gang partly bound
         since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
         self._report(properties.inv4_bound_as_recorded(self.ground, pod, was, _assigned_nodes(lost)))
-        self._report(properties.inv1_no_overcommit(self.ground, pod.node, since_s))
+        self._report(properties.inv1_no_overcommit(self.ground, pod.node, (pod,), since_s))
         if gang is not None:
             self._report(properties.inv3_required_topology(self.ground, gang, pod, since_s))
 
@@ -239,7 +239,9 @@ class Watchdog:
         self._report(properties.inv1_open(self.ground, plan, since_s))
         if not self._records_come_late:
             for node in sorted({assignment.node for assignment in plan.assignments}):
-                self._report(properties.inv1_no_overcommit(self.ground, node, since_s, reserved=True))
+                uids = {assignment.uid for assignment in plan.assignments if assignment.node == node}
+                new = [pod for pod in self.ground.pods.values() if pod.uid in uids]
+                self._report(properties.inv1_no_overcommit(self.ground, node, new, since_s, reserved=True))
 
     def _decided_at(self, key: Key, plan: Plan) -> float:
         """When a plan with these assignments was recorded first."""
