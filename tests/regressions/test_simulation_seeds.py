@@ -23,6 +23,7 @@ SEEDS = [
     410839,  # a tied gang was decided while a bind of its base, recorded by the same leader elsewhere, was not seen
     23935346,  # a tied gang waited for victims while its base grew elsewhere, and the judge took it for split before
     116515593,  # a stale gang asked for less, an old view evicted what was left of it, and the judge knew no old views
+    573155749,  # a PodGroup was deleted before the binds of its pods had been seen, and their capacity was given away
     688683677,  # a pod without GPUs on a node whose GPUs were overcommitted since it shrank; the judge
     212058745,  # a plan that waited was carried out for fewer pods than the minimum had become
     116521195,  # a plan was not recorded, and the next was made before the gang that it spared had been read again

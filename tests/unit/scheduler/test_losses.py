@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.scheduler.settings import Settings
+from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import (
@@ -49,6 +52,54 @@ async def remake(world: World, group: str, count: int, gpus: int = 8) -> None:
     """What their owner does: pods that are gone are made again, under other names."""
     there = [each for each in await world.list("Pod") if each["metadata"]["name"].startswith(f"{group}-")]
     await world.apply([pod(f"{group}-new-{each}", group, gpus) for each in range(count - len(there))])
+
+
+class LateBinds:
+    """A client that hears of the node of a pod five seconds late."""
+
+    def __init__(self, inner: Any, pod: str) -> None:
+        self._inner = inner
+        self._name = f'"name":"{pod}"'.encode()
+        self.request, self.close = inner.request, inner.close
+
+    @asynccontextmanager
+    async def stream(self, path: str, **rest: Any) -> AsyncIterator[Any]:
+        async with self._inner.stream(path, **rest) as inner:
+            yield _LateStream(inner, self._name)
+
+
+class _LateStream:
+    def __init__(self, inner: Any, name: bytes) -> None:
+        self._inner, self._name = inner, name
+        self.status, self.headers, self.read = inner.status, inner.headers, inner.read
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            if self._name in chunk and b'"nodeName"' in chunk:
+                await asyncio.sleep(5.0)
+            yield chunk
+
+
+def test_inv1_the_capacity_of_pods_that_were_just_bound_outlives_their_podgroup() -> None:
+    """The PodGroup is deleted before the scheduler has seen its own binds (seed 573155749)."""
+
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        await patch(world, "Node", nodes[1], {"spec": {"unschedulable": True}})
+        dog = Watchdog.over(world)
+        await world.apply([podgroup("a"), pod("a-0", "a"), pod("b-0", "b")])
+        await asyncio.sleep(2.0)
+        assert set(await bound(world)) == {"a-0"}
+        await world.delete("PodGroup", "a")
+        await world.apply(podgroup("b"))
+        await asyncio.sleep(20.0)
+        assert set(await bound(world)) == {"a-0"}
+        await world.delete("Pod", "a-0")
+        await world.settle()
+        assert set(await bound(world)) == {"b-0"}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=ONE_RACK, wrap=lambda sim: lambda inner: LateBinds(inner, "a-0"))
 
 
 def test_inv3_members_of_a_lost_node_are_replaced_in_the_domain_of_the_gang() -> None:

@@ -242,16 +242,18 @@ class Cycle:
 
     def _read(self, entry: GangState, context: Context, waits: list[_WaitingPlan]) -> Action | None:
         group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
-        if group is None:
-            if entry.group is not None:
+        entry.unsettled = not self._views.is_fresh(entry.key)
+        if group is None or group.metadata.labels.get(KAI_NODE_POOL, "") != self._settings.node_pool:
+            if entry.unsettled and entry.assignments:
+                # Pods that were just bound may not be seen on their nodes yet: their capacity stays reserved (INV1).
+                self._scheduling_queue.due.pop(entry.key, None)
+                return None
+            if group is None and entry.group is not None:
                 self._records.forget(entry.group.metadata.uid)
             self._forget_gang(entry)
-            self._ungrouped_pods.check(entry, pods)
+            if group is None:
+                self._ungrouped_pods.check(entry, pods)
             return None
-        if group.metadata.labels.get(KAI_NODE_POOL, "") != self._settings.node_pool:
-            self._forget_gang(entry)
-            return None
-        entry.unsettled = not self._views.is_fresh(entry.key)
         if entry.unsettled:
             self._scheduling_queue.due.pop(entry.key, None)
             if entry.reading is None and PLAN in group.metadata.annotations:
