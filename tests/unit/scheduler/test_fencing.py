@@ -17,6 +17,7 @@ from spinney.sim.world import World
 from spinney.whatif.inputs.node_files import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import RACK
+from unit.scheduler.delayed_watch import DelayedWatch
 from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang
 from unit.scheduler.scheduler_world import NODES, QUEUES, TOPOLOGY, bound, plan_of, podgroup, pods
 
@@ -39,19 +40,7 @@ class LateNews:
     @asynccontextmanager
     async def stream(self, path: str, **rest: Any) -> AsyncIterator[Any]:
         async with self._inner.stream(path, **rest) as inner:
-            yield _Late(inner)
-
-
-class _Late:
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.status, self.headers, self.read = inner.status, inner.headers, inner.read
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner:
-            if b'"kind":"PodGroup"' in chunk and b'"name":"a"' in chunk:
-                await asyncio.sleep(5.0)
-            yield chunk
+            yield DelayedWatch(inner, b'"kind":"PodGroup"', b'"name":"a"')
 
 
 class Paused:

@@ -17,6 +17,7 @@ from spinney.drive.scheduler.settings import Settings
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, RACK, ZONE
+from unit.scheduler.delayed_watch import DelayedWatch
 from unit.scheduler.scheduler_world import (
     TOPOLOGY,
     bound,
@@ -65,19 +66,7 @@ class LateBinds:
     @asynccontextmanager
     async def stream(self, path: str, **rest: Any) -> AsyncIterator[Any]:
         async with self._inner.stream(path, **rest) as inner:
-            yield _LateStream(inner, self._name)
-
-
-class _LateStream:
-    def __init__(self, inner: Any, name: bytes) -> None:
-        self._inner, self._name = inner, name
-        self.status, self.headers, self.read = inner.status, inner.headers, inner.read
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner:
-            if self._name in chunk and b'"nodeName"' in chunk:
-                await asyncio.sleep(5.0)
-            yield chunk
+            yield DelayedWatch(inner, self._name, b'"nodeName"')
 
 
 def test_inv1_the_capacity_of_pods_that_were_just_bound_outlives_their_podgroup() -> None:

@@ -15,6 +15,7 @@ from spinney.sim.event_loop import Sim
 from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
 from unit.operator.topologies import HOST, RACK
+from unit.scheduler.delayed_watch import DelayedWatch
 from unit.scheduler.preemption_world import (
     CLASSES,
     ONE_RACK,
@@ -580,22 +581,7 @@ class Conflicts:
     @asynccontextmanager
     async def stream(self, path: str, **rest: Any) -> AsyncIterator[Any]:
         async with self._inner.stream(path, **rest) as inner:
-            yield _Late(inner, self._name, self._late_s)
-
-
-class _Late:
-    """A watch whose news of one PodGroup come late."""
-
-    def __init__(self, inner: Any, name: bytes, late_s: float) -> None:
-        self._inner = inner
-        self._name, self._late_s = name, late_s
-        self.status, self.headers, self.read = inner.status, inner.headers, inner.read
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._inner:
-            if b'"kind":"PodGroup"' in chunk and self._name in chunk:
-                await asyncio.sleep(self._late_s)
-            yield chunk
+            yield DelayedWatch(inner, b'"kind":"PodGroup"', self._name, late_s=self._late_s)
 
 
 def test_inv3_a_gang_that_is_spared_is_read_again_before_it_is_decided() -> None:
