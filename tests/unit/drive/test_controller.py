@@ -13,6 +13,8 @@ from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
+from spinney.drive.controller.supervision import restart_on_error
+from spinney.drive.election.leader_election import LeadershipLost
 from unit.drive.drive_kit import THINGS, Scripted, Thing, in_skipped_time, reader, thing
 
 
@@ -193,3 +195,35 @@ async def test_a_controller_can_be_stopped_before_its_view_is_synced() -> None:
 
     async with running(Cache(THINGS), reconcile):
         await asyncio.sleep(1)
+
+
+async def _fail_when_cancelled() -> None:
+    try:
+        await asyncio.sleep(1000)
+    except asyncio.CancelledError:
+        raise LeadershipLost("the write came after the end of the term") from None
+
+
+async def _write_side_by_side() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_fail_when_cancelled())
+
+
+@in_skipped_time
+async def test_r9_a_write_that_fails_in_the_moment_of_a_cancellation_does_not_hide_it() -> None:
+    """A role is cancelled while it creates two objects at a time: it ends, instead of going on with its next key."""
+    cache = await empty_view()
+    cache.fold([added("a", 11)])
+
+    async def reconcile(key: str) -> Result:
+        await _write_side_by_side()
+        return Done()
+
+    source = Source(cache, lambda change: (change.key[1],))
+    controller = Controller("test", [source], reconcile, reader(Scripted()), random.Random(1))
+    for work in (controller.run(), restart_on_error(_write_side_by_side, "test")):
+        task = asyncio.create_task(work)
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.wait([task], timeout=100)
+        assert task.cancelled()

@@ -19,6 +19,7 @@ from spinney.drive.client.errors import ApiStatusError, ClientError, Policy
 from spinney.drive.client.informers.cache import Cache, Change
 from spinney.drive.client.informers.read_own_writes import catch_up
 from spinney.drive.client.paths import Key
+from spinney.drive.controller.supervision import raise_if_cancelled
 from spinney.drive.controller.work_queue import QueueClosed, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -131,6 +132,7 @@ class Controller(Generic[K]):
                 await catch_up(self._client, behind)
             result = await self._reconcile(key)
         except Exception as error:
+            raise_if_cancelled()
             self._handle_error(key, error)
             return
         self.queue.forget(key)
