@@ -8,7 +8,7 @@ import msgspec
 
 from spinney.api.labels import KAI_STALE_TIMESTAMP
 from spinney.core.scheduling.plan import Assignment, Plan, encode
-from spinney.sim.invariants.watchdog import NODES, PODGROUPS, PODS, TOPOLOGIES, Watchdog
+from spinney.sim.invariants.watchdog import CLASSES, NODES, PODGROUPS, PODS, TOPOLOGIES, Watchdog
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup
 
@@ -35,13 +35,23 @@ class Record:
         status = {"allocatable": {GPU: str(gpus), "pods": "110"}}
         self.write(NODES, {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status})
 
-    def gang(self, name: str, *assignments: tuple[str, str], epoch: int = 1, gone: bool = False, **spec: Any) -> None:
-        """With a plan, if there are seats: (pod, node)."""
+    def gang(
+        self,
+        name: str,
+        *assignments: tuple[str, str],
+        epoch: int = 1,
+        victims: tuple[str, ...] = (),
+        gone: bool = False,
+        **spec: Any,
+    ) -> None:
+        """With a plan, if there are assignments: (pod, node); it waits if there are victims."""
         found = podgroup(name, spec.pop("minimum", 2), **spec)
         found["metadata"]["uid"] = f"uid-of-{name}"
         found["metadata"]["annotations"] = {**found["metadata"]["annotations"], "spinney.dev/epoch": str(epoch)}
         if assignments:
-            plan = Plan(epoch, "bind", tuple([Assignment(f"uid-of-{who}", node) for who, node in assignments]))
+            given = tuple([Assignment(f"uid-of-{who}", node) for who, node in assignments])
+            leaving = tuple([f"uid-of-{who}" for who in victims])
+            plan = Plan(epoch, "wait" if victims else "bind", given, victims=leaving)
             found["metadata"]["annotations"]["spinney.dev/plan"] = encode(plan)
         self.write(PODGROUPS, found, gone=gone)
 
@@ -411,6 +421,20 @@ def test_inv7_a_gang_that_asked_for_less_is_evicted_as_stale_by_an_old_view_only
         record.gang("a", annotations={KAI_STALE_TIMESTAMP: "2026-01-01T00:00:00Z"})
         record.now += 1000
         record.gang("a", minimum=1, annotations={KAI_STALE_TIMESTAMP: "2026-01-01T00:00:00Z"})
+        record.now += passed_s
+        record.dog.evicts(("default", "a-0"))
+        assert record.broken == broken
+
+
+def test_inv7_an_eviction_may_be_on_its_way_when_somebody_deletes_the_podgroup_with_its_plan() -> None:
+    for passed_s, broken in ((50, []), (70, ["INV7"])):
+        record = Record(late_s=60.0)
+        record.write(CLASSES, {"metadata": {"name": "high"}, "value": 75})
+        record.bind("a", ("a-0", "n0"), ("a-1", "n1"))
+        record.pod("b-0", "b")
+        record.gang("b", ("b-0", "n0"), minimum=1, victims=("a-0", "a-1"), priorityClassName="high")
+        record.gang("b", gone=True)
+        record.pod("b-0", "b", gone=True)
         record.now += passed_s
         record.dog.evicts(("default", "a-0"))
         assert record.broken == broken

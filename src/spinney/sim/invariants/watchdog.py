@@ -204,8 +204,13 @@ class Watchdog:
             self._check_ended_plan(gang, was.plan)
 
     def _forget(self, key: Key) -> None:
-        """A PodGroup was deleted: its plan counts while binds may be in flight; a new one of its name starts afresh."""
+        """A PodGroup was deleted: its plan counts while its writes may be in flight; a new one starts afresh.
+
+        Binds and evictions name a pod and nothing else, so neither can fail because the PodGroup was deleted.
+        """
         gang = self.ground.gangs.pop(key, None)
+        if gang is not None and gang.plan is not None:
+            self._needed.update(dict.fromkeys(gang.plan.leaving, self._now()))
         if gang is not None and gang.plan is not None and gang.plan.state == "bind":
             self._deleted.update({assignment.uid: (gang, self._now()) for assignment in gang.plan.assignments})
         if not any(pod.node and pod.is_live for pod in self.ground.members(key)):
