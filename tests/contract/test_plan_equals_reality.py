@@ -16,7 +16,6 @@ import yaml
 from simulation.plan_trial import compared_gangs
 from simulation.plan_workloads import CLASSES, QUEUES, workload
 from spinney.api.dynamo_conversion import from_list_form
-from spinney.cli.inputs.plan_request import PlanRequest, prepare_plan
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.loader import connect, find_connection
@@ -24,6 +23,7 @@ from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.whatif.inputs.manifests import Manifest
 from spinney.whatif.inputs.snapshot import read_snapshot
+from spinney.whatif.request import PlanRequest, prepare_plan
 from spinney.whatif.workloads import WorkloadNotFound, read_story
 from stack_kit.spinney import Spinney, eventually, spinney
 

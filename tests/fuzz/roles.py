@@ -19,7 +19,6 @@ from fuzz.objects import Json
 from kube_apimachinery.admission import AdmissionRequest
 from spinney.api.meta import ObjectMeta
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
-from spinney.cli.inputs.operator_settings import dynamo_settings_of
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
@@ -60,6 +59,7 @@ from spinney.drive.operator.settings_from_config import settings_of
 from spinney.serve.dashboard.data_sources import Views as DashboardViews
 from spinney.serve.dashboard.model import Model
 from spinney.serve.webhook.reviews import answer_review
+from spinney.whatif.inputs.operator_settings import dynamo_settings_of
 from spinney.whatif.simulator import ClusterSimulator
 
 SETS = ResourcePath("grove.io", "v1alpha1", "podcliquesets")

@@ -19,13 +19,6 @@ from simulation.plan_workloads import CLASSES, QUEUES, grown, nodes, workload
 from simulation.trial import hush
 from spinney.api.dynamo_conversion import from_list_form
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
-from spinney.cli.inputs.operator_settings import (
-    admission_of,
-    dynamo_admission_of,
-    dynamo_settings_of,
-    read_configuration,
-)
-from spinney.cli.inputs.plan_request import PlanRequest, prepare_plan
 from spinney.cli.wiring.api_servers import CONVERTERS
 from spinney.cli.wiring.api_servers import _converted_here as definitions_converted_here
 from spinney.core.scheduling.settings import Settings
@@ -39,7 +32,14 @@ from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from spinney.whatif.inputs.manifests import Manifest
 from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.operator_settings import (
+    admission_of,
+    dynamo_admission_of,
+    dynamo_settings_of,
+    read_configuration,
+)
 from spinney.whatif.inputs.snapshot import read_snapshot
+from spinney.whatif.request import PlanRequest, prepare_plan
 from spinney.whatif.workloads import WorkloadNotFound, read_story
 
 Json = dict[str, Any]

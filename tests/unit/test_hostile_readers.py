@@ -23,10 +23,8 @@ from spinney.api.documents import DocumentError
 from spinney.api.dynamo_conversion.preserved_fields import NOTHING, take
 from spinney.api.labels import KAI_TOP_OWNER_METADATA
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
-from spinney.cli.inputs.plan_request import planner
 from spinney.cli.main import cli
 from spinney.cli.wiring.dashboard import answering
-from spinney.cli.wiring.stack_options import ConfigurationError as OptionError
 from spinney.cli.wiring.stack_options import StackOptions
 from spinney.core.scheduling import plan as recorded_plan
 from spinney.core.scheduling.reporting import explanation_record
@@ -39,6 +37,8 @@ from spinney.serve.webhook.conversion import CONVERT, converted
 from spinney.serve.webhook.handler import MUTATE, VALIDATE, Webhook
 from spinney.sim.world import _documents
 from spinney.whatif.existing import _top_uid
+from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
+from spinney.whatif.request import planner
 from spinney.whatif.workloads import _top_owner
 from unit.dashboard.site import site
 from unit.dashboard.world import World

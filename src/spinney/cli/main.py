@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from spinney import __version__
+from spinney.version import VERSION
 
 _COMMANDS = {
     "demo": ("spinney.cli.commands.demo", "demo", "Show gang scheduling on a mixed cluster, in half a minute."),
@@ -71,7 +71,7 @@ class _Lazy(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Try: spinney up, and then in another terminal: kubectl --kubeconfig .spinney/kubeconfig get nodes",
 )
-@click.version_option(__version__, prog_name="spinney")
+@click.version_option(VERSION, prog_name="spinney")
 def cli() -> None:
     """Topology-aware gang scheduling for Kubernetes GPU clusters."""
 

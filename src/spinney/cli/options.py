@@ -86,15 +86,10 @@ def query_cluster(command: str, kubeconfig: Path | None, look: Callable[[ApiClie
 
 
 async def _query(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
-    from spinney.drive.client.api import ApiClient
-    from spinney.drive.client.config.loader import connect, find_connection
-    from spinney.drive.clock import SystemClock, system_dice
+    from spinney.drive.client.config.loader import cluster_client
 
-    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
-    try:
-        return await look(ApiClient(transport, system_dice(), unreadable=left_out(command)))
-    finally:
-        await transport.close()
+    async with cluster_client(kubeconfig, left_out(command)) as client:
+        return await look(client)
 
 
 def left_out(command: str) -> Unreadable:

@@ -23,7 +23,6 @@ from spinney.api.operator_configuration.model import Part
 from spinney.api.roles import rbac_objects
 from spinney.cli.commands.run import run as run_group
 from spinney.cli.commands.up import up
-from spinney.cli.inputs.operator_settings import names_of
 from spinney.cli.wiring.dashboard_options import DashboardOptions
 from spinney.cli.wiring.install_manifests import deployment_objects, webhook_objects
 from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
@@ -33,6 +32,7 @@ from spinney.drive.client.config.credentials import Fixed, Grant
 from spinney.drive.client.http.rate_limit import RateLimitedTransport
 from spinney.drive.client.http.transport import Response
 from spinney.sim.event_loop import Sim, run
+from spinney.whatif.inputs.operator_settings import names_of
 
 SOURCE = Path(str(importlib.util.find_spec("spinney").submodule_search_locations[0]))  # type: ignore[union-attr,index]
 

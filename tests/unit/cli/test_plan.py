@@ -16,8 +16,6 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from spinney.cli.inputs.operator_settings import read_configuration
-from spinney.cli.inputs.plan_request import PlanRequest, prepare_plan
 from spinney.cli.main import cli
 from spinney.core.view.plan_result import PlanResult
 from spinney.whatif import run as plan_placing
@@ -25,7 +23,9 @@ from spinney.whatif.expected import workloads
 from spinney.whatif.expected.expected_pods import BadTemplate, Registry
 from spinney.whatif.inputs.manifests import Manifest
 from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.operator_settings import read_configuration
 from spinney.whatif.inputs.snapshot import described
+from spinney.whatif.request import PlanRequest, prepare_plan
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]

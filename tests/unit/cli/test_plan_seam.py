@@ -12,7 +12,6 @@ import yaml
 from kube_embedded.base.identity import AUTHENTICATED, Identity
 from spinney.api.crds import all_crds
 from spinney.api.labels import KAI_TOP_OWNER_METADATA, POD_GROUP_NAME
-from spinney.cli.inputs.plan_request import planner
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
@@ -25,6 +24,7 @@ from spinney.sim.world import World
 from spinney.whatif.dynamo import podcliqueset_of
 from spinney.whatif.inputs.manifests import ManifestError
 from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.request import planner
 
 POD = """
 apiVersion: v1

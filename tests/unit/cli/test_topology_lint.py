@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spinney.cli.inputs.topology_sources import Needs, Sources, find
 from spinney.cli.options import Screen
 from spinney.cli.render.topology_lint import shown
+from spinney.cli.topology_sources import Needs, Sources, find
 from spinney.core.view.lint import lint
 from spinney.whatif.inputs.manifests import ManifestError
 from unit.cli.topology_cluster import busy

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from spinney.cli.wiring.dashboard_options import DashboardOptions, address_of
-from spinney.cli.wiring.stack_options import ConfigurationError
 from spinney.serve.dashboard.data_sources import Questions
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.server import serving
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 from unit.dashboard.world import hall
 
 

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from spinney.api.operator_configuration import BACKENDS, ConfigurationError, OperatorConfiguration, load_configuration
-from spinney.cli.inputs.operator_settings import admission_of, read_configuration
 from spinney.cli.main import cli
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.drive.operator.settings_from_config import capabilities_of, settings_of, third_party_backends
 from spinney.drive.operator.startup import NO_BACKEND, StartupFailed
 from spinney.sim.world import World
+from spinney.whatif.inputs.operator_settings import admission_of, read_configuration
 from unit.operator.operator_world import clique, in_world, podcliqueset
 
 PLUG_IN = '''

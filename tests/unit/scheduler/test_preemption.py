@@ -623,6 +623,35 @@ def test_inv7_members_that_are_spared_count_for_whoever_is_decided_next() -> Non
     in_world(scenario, nodes=TWO_RACKS, wrap=wrapping)
 
 
+def test_inv7_who_takes_the_rest_of_a_gang_names_its_pods_on_nodes_that_are_not_there() -> None:
+    """Such a node may have come back already, and its pods would be left below the minimum (seed 96107324)."""
+
+    async def scenario(world: World) -> None:
+        await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 3)])
+        await world.settle()
+        dog = guarded(world)
+        node = (await bound(world))["low-0"]
+        there = await world.get("Node", node)
+        assert there is not None
+        found = [await world.get("Pod", f"low-{each}") for each in range(3)]
+        await world.delete("Node", node)
+        await hold(world, "low-1")
+        await world.apply([gang("high", 3, "high"), *pods("high", 3)])
+        await asyncio.sleep(2.0)
+        plan = await recorded(world, "high")
+        assert plan is not None
+        assert set(plan.victims) == {each["metadata"]["uid"] for each in found if each is not None}
+        new = {"labels": there["metadata"]["labels"], "name": node}
+        await world.apply({"apiVersion": "v1", "kind": "Node", "metadata": new, "status": there["status"]})
+        await hold(world, "low-1", let_go=True)
+        await world.settle()
+        assert await bound(world, "low") == {}
+        assert len(await bound(world, "high")) == 3
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
 async def _nodes_of_its_rack(world: World, name: str) -> list[str]:
     racks = {each["metadata"]["name"]: each["metadata"]["labels"][RACK] for each in await world.list("Node")}
     return [each for each, rack in racks.items() if rack == racks[name]]

@@ -74,21 +74,16 @@ def consolidate(
 
 async def _survey_cluster(kubeconfig: Path | None, gang: str, limits: Consolidate, dry_run: bool) -> Survey:
     from spinney.drive.apply.door import Door
-    from spinney.drive.client.api import ApiClient
-    from spinney.drive.client.config.loader import connect, find_connection
-    from spinney.drive.clock import SystemClock, system_dice
+    from spinney.drive.client.config.loader import cluster_client
+    from spinney.drive.clock import system_dice
     from spinney.whatif.consolidation import read_objects, request_moves, survey
 
-    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
-    try:
-        client = ApiClient(transport, system_dice(), unreadable=left_out("consolidate"))
+    async with cluster_client(kubeconfig, left_out("consolidate")) as client:
         found = survey(await read_objects(client, gang), limits, gang)
-        door = Door(transport, system_dice(), field_manager="spinney-consolidate")
+        door = Door(client.transport, system_dice(), field_manager="spinney-consolidate")
         for offer in found.offers if not dry_run else ():
             await request_moves(door, offer, limits)
         return found
-    finally:
-        await transport.close()
 
 
 def _print(found: Survey, output: str) -> None:

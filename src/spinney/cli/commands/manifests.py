@@ -119,7 +119,7 @@ def _space(namespace: str) -> dict[str, Any]:
 
 def _rights(namespace: str, config: Path | None) -> Objects:
     from spinney.api.roles import rbac_objects
-    from spinney.cli.inputs.operator_settings import names_of
+    from spinney.whatif.inputs.operator_settings import names_of
 
     return rbac_objects(namespace, names_of(_read(config)[1]))
 
@@ -151,11 +151,11 @@ def _policies(namespace: str, config: Path | None) -> Objects:
 
 
 def _deployments(namespace: str, config: Path | None, image: str | None) -> Objects:
-    from spinney import __version__
     from spinney.cli.wiring.install_manifests import deployment_objects
+    from spinney.version import VERSION
 
     document, configuration = _read(config)
-    return deployment_objects(namespace, image or f"spinney:{__version__}", document, configuration)
+    return deployment_objects(namespace, image or f"spinney:{VERSION}", document, configuration)
 
 
 def _read(config: Path | None) -> tuple[dict[str, Any], Any]:
@@ -164,9 +164,9 @@ def _read(config: Path | None) -> tuple[dict[str, Any], Any]:
 
     from spinney.api.documents import read_bounded, read_document
     from spinney.api.operator_configuration import ConfigurationError
-    from spinney.cli.inputs.operator_settings import read_configuration
     from spinney.cli.wiring.install_manifests import for_pods
-    from spinney.cli.wiring.stack_options import ConfigurationError as OptionError
+    from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
+    from spinney.whatif.inputs.operator_settings import read_configuration
 
     try:
         read_configuration(config, otherwise="")

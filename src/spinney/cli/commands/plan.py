@@ -27,8 +27,8 @@ from spinney.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from spinney.cli.inputs.plan_request import PlanRequest
     from spinney.core.view.plan_result import PlanResult
+    from spinney.whatif.request import PlanRequest
 
 _MOST_COPIES = 10_000
 _MANY_OBJECTS = 100_000
@@ -157,9 +157,9 @@ def _forecast(
             raise ManifestError(f"{', '.join(map(str, manifests))}: found no manifest, expected at least one")
 
         def question() -> PlanRequest:
-            from spinney.cli.inputs.operator_settings import read_configuration
-            from spinney.cli.inputs.plan_request import PlanRequest
             from spinney.drive.operator.startup import StartupFailed
+            from spinney.whatif.inputs.operator_settings import read_configuration
+            from spinney.whatif.request import PlanRequest
 
             try:
                 return PlanRequest(given, copies, namespace, read_configuration(config))
@@ -174,9 +174,9 @@ def _forecast(
 
 
 async def _described(question: PlanRequest, nodes: Path) -> PlanResult:
-    from spinney.cli.inputs.plan_request import prepare_plan
     from spinney.whatif.inputs.node_files import load_nodes
     from spinney.whatif.inputs.snapshot import described
+    from spinney.whatif.request import prepare_plan
 
     snapshot = described(load_nodes(nodes), question.configuration, str(nodes))
     return (await prepare_plan(question, snapshot)).answer()
@@ -186,22 +186,17 @@ async def _live(question: Callable[[], PlanRequest], kubeconfig: Path | None) ->
     """What the answer needs is loaded while the cluster is being read."""
     import asyncio
 
-    from spinney.drive.client.api import ApiClient
-    from spinney.drive.client.config.loader import connect, find_connection
-    from spinney.drive.clock import SystemClock, system_dice
+    from spinney.drive.client.config.loader import cluster_client
     from spinney.whatif.inputs.snapshot import read_snapshot
 
-    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
     try:
-        client = ApiClient(transport, system_dice(), unreadable=left_out("plan"))
-        async with asyncio.TaskGroup() as group:
-            reading = group.create_task(read_snapshot(client))
-            loading = group.create_task(asyncio.to_thread(question))
-        from spinney.cli.inputs.plan_request import prepare_plan
+        async with cluster_client(kubeconfig, left_out("plan")) as client:
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(read_snapshot(client))
+                loading = group.create_task(asyncio.to_thread(question))
+            from spinney.whatif.request import prepare_plan
 
-        placing = await prepare_plan(loading.result(), reading.result(), client)
+            placing = await prepare_plan(loading.result(), reading.result(), client)
     except* Exception as errors:
         raise errors.exceptions[0] from None
-    finally:
-        await transport.close()
     return placing.answer()

@@ -212,7 +212,7 @@ def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_
     """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Only looks."""
     from spinney.cli.wiring.dashboard_options import DashboardOptions, address_of
     from spinney.cli.wiring.roles.runner import run_roles
-    from spinney.cli.wiring.stack_options import ConfigurationError
+    from spinney.whatif.inputs.operator_settings import ConfigurationError
 
     try:
         host, port = address_of(address) if address else ("127.0.0.1", None)

@@ -23,7 +23,7 @@ from spinney.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from spinney.cli.inputs.topology_sources import TopologyInputs
+    from spinney.cli.topology_sources import TopologyInputs
     from spinney.core.view.tree import Tree, View
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -236,7 +236,7 @@ def _found(
     kubeconfig: Path | None,
     **needs: bool,
 ) -> TopologyInputs:
-    from spinney.cli.inputs.topology_sources import Needs, Sources, find
+    from spinney.cli.topology_sources import Needs, Sources, find
     from spinney.whatif.inputs.manifests import ManifestError
     from spinney.whatif.inputs.node_files import NodesError
 

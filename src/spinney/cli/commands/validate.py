@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,10 +64,10 @@ def validate(
         raise click.UsageError("--topology and --kubeconfig exclude each other: a cluster has its own topologies")
     import asyncio
 
-    from spinney.cli.wiring.stack_options import ConfigurationError
     from spinney.drive.client.errors import ClientError
     from spinney.drive.operator.startup import StartupFailed
     from spinney.whatif.inputs.manifests import ManifestError
+    from spinney.whatif.inputs.operator_settings import ConfigurationError
 
     try:
         configuration = _configuration(config)
@@ -79,7 +80,7 @@ def validate(
 
 
 def _configuration(path: Path | None) -> OperatorConfiguration | None:
-    from spinney.cli.inputs.operator_settings import read_configuration
+    from spinney.whatif.inputs.operator_settings import read_configuration
 
     return read_configuration(path) if path is not None else None
 
@@ -91,9 +92,7 @@ async def _judged(
     configuration: OperatorConfiguration | None,
 ) -> list[ValidationResult]:
     from spinney.core.admission.settings import AdmissionSettings, settings_of
-    from spinney.drive.client.api import ApiClient
-    from spinney.drive.client.config.loader import connect, find_connection
-    from spinney.drive.clock import SystemClock, system_dice
+    from spinney.drive.client.config.loader import cluster_client
     from spinney.drive.operator.settings_from_config import capabilities_of
     from spinney.whatif.inputs.cluster_reader import ClusterReader
     from spinney.whatif.inputs.manifests import read_manifests
@@ -104,19 +103,15 @@ async def _judged(
     settings = AdmissionSettings()
     if configuration is not None:
         settings = settings_of(configuration, capabilities=capabilities_of(configuration))
-    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig)) if kubeconfig is not None else None
-    try:
+    async with AsyncExitStack() as held:
         reader = None
-        if transport is not None:
-            reader = ClusterReader(ApiClient(transport, system_dice(), unreadable=left_out("validate")))
+        if kubeconfig is not None:
+            reader = ClusterReader(await held.enter_async_context(cluster_client(kubeconfig, left_out("validate"))))
         validator = Validator(settings, reader)
         if configuration is not None and reader is None:
             validator.know_default(configuration)
         await validator.know_topologies(known)
         return [await validator.judge(one) for one in given]
-    finally:
-        if transport is not None:
-            await transport.close()
 
 
 def _print(judgements: list[ValidationResult], output: str) -> None:

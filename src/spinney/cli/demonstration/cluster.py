@@ -14,7 +14,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.documents import read_documents
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.cli.inputs.topology_sources import Needs, TopologyInputs, read_cluster
+from spinney.cli.topology_sources import Needs, TopologyInputs, read_cluster
 from spinney.core.view.explanation import Member, WorkloadExplanation
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written

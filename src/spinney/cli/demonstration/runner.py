@@ -19,14 +19,19 @@ import click
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.demonstration.cluster import DemoCluster, manifests
 from spinney.cli.demonstration.script import DemoFailed, perform
-from spinney.cli.inputs.operator_settings import admission_of, dynamo_admission_of, read_configuration
 from spinney.cli.options import NO, UNREADABLE, screen
 from spinney.cli.wiring.api_servers import ApiServer, embedded
 from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.wiring.local_roles import running_roles
 from spinney.cli.wiring.logs import log_to_stderr
-from spinney.cli.wiring.stack_options import ConfigurationError, StackOptions
+from spinney.cli.wiring.stack_options import StackOptions
 from spinney.drive.client.errors import ClientError
+from spinney.whatif.inputs.operator_settings import (
+    ConfigurationError,
+    admission_of,
+    dynamo_admission_of,
+    read_configuration,
+)
 
 OK, NOT_STARTED, INTERRUPTED = 0, 3, 130
 _LOOPBACK = "127.0.0.1"

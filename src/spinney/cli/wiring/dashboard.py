@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.cli.inputs.plan_request import planner
 from spinney.cli.wiring.addresses import reachable_host
 from spinney.cli.wiring.dashboard_options import DEFAULT_PORT, DashboardOptions
 from spinney.cli.wiring.dashboard_sources import ClusterViews
@@ -20,6 +19,7 @@ from spinney.serve.dashboard.data_sources import PlanRefused, Questions
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.server import serving
 from spinney.whatif.inputs.manifests import ManifestError
+from spinney.whatif.request import planner
 
 
 @contextlib.asynccontextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kube_apimachinery.loopback import is_loopback
-from spinney.cli.wiring.stack_options import ConfigurationError
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 
 SHORTEST_TOKEN = 16
 DEFAULT_PORT = 8088

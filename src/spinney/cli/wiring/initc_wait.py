@@ -20,13 +20,13 @@ from spinney.core.expansion.podclique.pod_state import Pod, is_gone, is_ready
 from spinney.core.expansion.podclique.startup_order import Parent
 from spinney.core.expansion.resource_kinds import PODS
 from spinney.drive.apply.change_applier import path_of
-from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.api import Selection
+from spinney.drive.client.config.loader import cluster_client
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.client.informers.expectations import OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
-from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.clock import system_dice
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -92,11 +92,8 @@ def _read(path: Path) -> str:
 
 
 async def _wait(parents: list[Parent], namespace: str, gang: str, kubeconfig: Path | None) -> None:
-    dice = system_dice()
-    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
-    try:
-        client = ApiClient(transport, dice)
-        caches = SharedCaches(client, OwnWrites(), dice)
+    async with cluster_client(kubeconfig) as client:
+        caches = SharedCaches(client, OwnWrites(), system_dice())
         selection = Selection(path_of(PODS), namespace, f"{PODGANG}={gang}")
         pods: Cache[Pod] = caches.cache(selection, Pod)
         watching = asyncio.create_task(caches.run(), name="pods")
@@ -105,8 +102,6 @@ async def _wait(parents: list[Parent], namespace: str, gang: str, kubeconfig: Pa
         finally:
             watching.cancel()
             await asyncio.wait([watching])
-    finally:
-        await transport.close()
 
 
 async def _until_up(parents: list[Parent], pods: Cache[Pod]) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE
-from spinney.cli.inputs.operator_settings import dynamo_settings_of
 from spinney.cli.wiring.api_servers import ApiServer
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
@@ -27,6 +26,7 @@ from spinney.drive.scheduler.scheduler import FIELD_MANAGER
 from spinney.sim.controllers.manager import ALL
 from spinney.sim.kubernetes.errors import StartFailed
 from spinney.sim.stack import Parts, Stack
+from spinney.whatif.inputs.operator_settings import dynamo_settings_of
 
 _CHECK_INTERVAL_S = 0.5
 

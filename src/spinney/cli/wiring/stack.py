@@ -16,14 +16,13 @@ import structlog
 
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.cli.inputs.operator_settings import admission_of, dynamo_admission_of, given_in, read_configuration
 from spinney.cli.wiring.api_servers import ApiServer, embedded, real
 from spinney.cli.wiring.dashboard import dashboard
 from spinney.cli.wiring.dashboard_options import DashboardOptions
 from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.wiring.local_roles import running_roles
 from spinney.cli.wiring.logs import LEVELS, log_to_stderr
-from spinney.cli.wiring.stack_options import ConfigurationError, StackOptions, only_user_of
+from spinney.cli.wiring.stack_options import StackOptions, only_user_of
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -35,6 +34,13 @@ from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable, StartFailed
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, read_manifests
 from spinney.whatif.inputs.node_files import NodesError, load_nodes
+from spinney.whatif.inputs.operator_settings import (
+    ConfigurationError,
+    admission_of,
+    dynamo_admission_of,
+    given_in,
+    read_configuration,
+)
 
 OK, USAGE, START_FAILED = 0, 2, 3
 _THEIRS = (ConfigurationError, OperatorConfigurationError, NodesError, ManifestError)

@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spinney.api.documents import DocumentError, read_bounded, read_document
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 
 OURS = ("spinney", "spinney-real")
 """Names of the clusters in kubeconfigs that we write."""
-
-
-class ConfigurationError(ValueError):
-    """Something asked for that cannot be had; nothing was started."""
 
 
 @dataclass(frozen=True, slots=True)

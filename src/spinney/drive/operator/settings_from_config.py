@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from spinney import __version__
 from spinney.api.labels import ENV_INIT_CONTAINER_IMAGE, SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration, Profile
 from spinney.core.expansion.backends import Backend, Capabilities
@@ -15,6 +14,7 @@ from spinney.core.expansion.backends.kai import Kai
 from spinney.core.expansion.settings import AutoPreferred, Settings
 from spinney.drive.operator.operator import Concurrency
 from spinney.drive.operator.startup import NO_BACKEND, StartupFailed
+from spinney.version import VERSION
 
 ENTRY_POINTS = "spinney.backends"
 """A plug-in is a function from the `config` of its profile to a `Backend`, registered under its scheduler's name."""
@@ -60,7 +60,7 @@ def third_party_backends() -> tuple[str, ...]:
 def init_image() -> str:
     """The image of the init container; an image without a tag gets the tag of this version."""
     image = os.environ.get(ENV_INIT_CONTAINER_IMAGE, "spinney")
-    return image if ":" in image.rsplit("/", 1)[-1] else f"{image}:{__version__}"
+    return image if ":" in image.rsplit("/", 1)[-1] else f"{image}:{VERSION}"
 
 
 def _backends(configuration: OperatorConfiguration) -> dict[str, Backend]:

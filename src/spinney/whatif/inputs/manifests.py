@@ -61,8 +61,13 @@ def read_manifests(paths: Iterable[Path]) -> list[Manifest]:
 
 def parse_manifests(text: bytes | str, where: str, limits: Limits = FILE) -> list[Manifest]:
     """Every document of a text, in order."""
+    return check_manifests(_documents(where, text, limits), where)
+
+
+def check_manifests(documents: Iterable[Any], where: str) -> list[Manifest]:
+    """Parsed documents as manifests; each has apiVersion, kind and a name."""
     found: list[Manifest] = []
-    for number, document in enumerate(_documents(where, text, limits), start=1):
+    for number, document in enumerate(documents, start=1):
         found.extend(_checked(document, f"{where}, document {number}"))
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from spinney.api.roles.catalog import DYNAMO_LEASE
-from spinney.cli.inputs.operator_settings import dynamo_settings_of
 from spinney.cli.wiring.roles.leader import Candidate
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.drive.client.http.transport import Transport
@@ -11,6 +10,7 @@ from spinney.drive.client.informers.unreadable import figures as unreadable_figu
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.dynamo.dynamo import FIELD_MANAGER, Dynamo
 from spinney.drive.election.leader_election import Elect
+from spinney.whatif.inputs.operator_settings import dynamo_settings_of
 
 
 def create(role_config: RoleConfig) -> DynamoRole:

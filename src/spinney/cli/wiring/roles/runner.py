@@ -12,19 +12,19 @@ import click
 import structlog
 
 from spinney.api.operator_configuration import ConfigurationError
-from spinney.cli.inputs.operator_settings import read_configuration
 from spinney.cli.wiring.dashboard_options import DashboardOptions
 from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal, until_stopped
 from spinney.cli.wiring.logs import LEVELS, log_to_stderr
 from spinney.cli.wiring.roles.health import measured, probed
 from spinney.cli.wiring.roles.registry import HasMetrics, Role, RoleConfig, WebhookOptions, create
-from spinney.cli.wiring.stack_options import ConfigurationError as OptionError
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.loader import find_connection
 from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
 from spinney.drive.clock import SystemClock
 from spinney.drive.election.lease_thread import Heartbeat, loop_thread
 from spinney.drive.operator.startup import StartupFailed
+from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
+from spinney.whatif.inputs.operator_settings import read_configuration
 
 OK, FAILED, USAGE = 0, 1, 2
 _LOOK_S = 0.05

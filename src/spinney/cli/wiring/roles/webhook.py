@@ -30,7 +30,6 @@ from spinney.cli.wiring.roles.webhook_publisher import (
     publish_trust,
     trust_door,
 )
-from spinney.cli.wiring.stack_options import ConfigurationError
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
@@ -52,6 +51,7 @@ from spinney.serve.webhook.handler import MUTATE, VALIDATE, Page, Webhook
 from spinney.serve.webhook.listener import serving
 from spinney.serve.webhook.policies import admission_policies
 from spinney.whatif.inputs.cluster_reader import ClusterReader
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 
 log = structlog.get_logger("webhook")
 

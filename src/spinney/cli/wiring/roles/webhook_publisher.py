@@ -16,7 +16,6 @@ from kube_apimachinery import tls
 from spinney.api.crds import crd
 from spinney.api.documents import read_json_as
 from spinney.api.roles.catalog import CONVERTED_DEFINITION, WEBHOOK_CONFIGURATION
-from spinney.cli.wiring.stack_options import ConfigurationError
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, written
 from spinney.drive.apply.write import ANY, Precondition
@@ -28,6 +27,7 @@ from spinney.drive.clock import system_dice
 from spinney.serve.webhook.ca_rotation import Authorities
 from spinney.serve.webhook.certificate_source import OutpacedError
 from spinney.serve.webhook.configurations import Address, trusting, trusting_conversion
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 
 log = structlog.get_logger("webhook")
 

@@ -265,15 +265,25 @@ class Preemptor:
         return VictimSelection(decision, tuple(victims), tuple(moves))
 
     def _with_remaining_victims(self, selection: VictimSelection) -> VictimSelection:
-        """Where a selection takes the last members of a gang, add its members that are victims of other plans.
+        """Where a selection takes the last members of a gang, add what else is left of it.
 
-        Those other plans may never be recorded, or be dropped: their victims would then be left running below the
-        gang's minimum (INV7). So each plan is lawful by itself.
+        That is victims of other plans, which may never be recorded, or be dropped; and pods whose node does not exist,
+        which may have come back already. They would be left running below the gang's minimum (INV7). So each plan is
+        lawful by itself.
         """
         taken = {pod.metadata.uid for pod in selection.leaving}
-        fallen = {each.gang for each in selection.decision.victims if self._is_last(each.gang, taken)}
-        rest = [pod for pod in self._cluster.pending_victims if "/".join(group_of(pod)) in fallen] if fallen else []
+        fallen = {each.gang: None for each in selection.decision.victims if self._is_last(each.gang, taken)}
+        if not fallen:
+            return selection
+        rest = [pod for pod in self._cluster.pending_victims if "/".join(group_of(pod)) in fallen]
+        rest += [pod for name in fallen for pod in self._without_node(name) if pod.metadata.uid not in taken]
         return replace(selection, victims=(*selection.victims, *rest))
+
+    def _without_node(self, name: str) -> list[Pod]:
+        """Pods of a gang that were bound to a node that does not exist."""
+        running_gang, has_node = self._running_gang(name), self._cluster.inventory.find
+        bound = running_gang.eviction_order if running_gang is not None else []
+        return [pod for pod in bound if has_node(pod.spec.node_name) is None]
 
     def _is_last(self, name: str, taken: set[str]) -> bool:
         """Whether all members that would stay are victims of other plans already."""

@@ -6,15 +6,19 @@ Never guesses: without a kubeconfig and outside of a pod it raises a ConfigError
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kube_apimachinery.clock import Clock
+from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.credentials import TokenFile
 from spinney.drive.client.config.kubeconfig import connection_of, kubeconfig_paths, read_kubeconfig
 from spinney.drive.client.errors import ConfigError
 from spinney.drive.client.http.http_transport import HttpTransport
+from spinney.drive.client.informers.unreadable import Unreadable
+from spinney.drive.clock import SystemClock, system_dice
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -66,3 +70,13 @@ def find_connection(
 def connect(connection: Connection, *, connections: int = 48) -> HttpTransport:
     """A transport to the server; nothing is opened before the first request."""
     return HttpTransport(connection, connections=connections)
+
+
+@asynccontextmanager
+async def cluster_client(kubeconfig: Path | None, unreadable: Unreadable | None = None) -> AsyncIterator[ApiClient]:
+    """A client of the cluster that `find_connection` finds, for one look at it; closed with the block."""
+    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
+    try:
+        yield ApiClient(transport, system_dice(), unreadable=unreadable)
+    finally:
+        await transport.close()

@@ -9,13 +9,12 @@ from spinney.api.documents import DocumentError, read_bounded
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import (
     BACKENDS,
-    ConfigurationError,
     OperatorConfiguration,
     fields_given,
     load_configuration,
 )
+from spinney.api.operator_configuration import ConfigurationError as InvalidFields
 from spinney.api.roles import Names, users_in
-from spinney.cli.wiring.stack_options import ConfigurationError as OptionError
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
@@ -37,6 +36,10 @@ topologyAwareScheduling:
 """
 
 
+class ConfigurationError(ValueError):
+    """Something asked for that cannot be had; nothing was started."""
+
+
 def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> OperatorConfiguration:
     """Raises what says which file or field is wrong."""
     backends = (*BACKENDS, *third_party_backends())
@@ -44,8 +47,8 @@ def read_configuration(path: Path | None, otherwise: str = _FOR_ONE_MACHINE) -> 
         return load_configuration(otherwise, backends)
     try:
         return load_configuration(_text_of(path), backends)
-    except ConfigurationError as error:
-        raise OptionError(f"--config {path}: {error}") from error
+    except InvalidFields as error:
+        raise ConfigurationError(f"--config {path}: {error}") from error
 
 
 def given_in(path: Path | None) -> frozenset[str]:
@@ -58,9 +61,9 @@ def _text_of(path: Path) -> bytes:
         with path.open("rb") as stream:
             return read_bounded(stream)
     except OSError as error:
-        raise OptionError(f"--config {path}: cannot be read: {error.strerror}") from error
+        raise ConfigurationError(f"--config {path}: cannot be read: {error.strerror}") from error
     except DocumentError as error:
-        raise OptionError(f"--config {path}: {error}") from error
+        raise ConfigurationError(f"--config {path}: {error}") from error
 
 
 def names_of(configuration: OperatorConfiguration) -> Names:

@@ -17,7 +17,6 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.cli.inputs.operator_settings import dynamo_settings_of, read_configuration
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.core.view.plan_result import PlanResult
@@ -34,6 +33,7 @@ from spinney.whatif.expected.podcliqueset import ExistingSet
 from spinney.whatif.expected.workloads import KINDS
 from spinney.whatif.inputs.cluster_reader import ClusterReader
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, parse_manifests
+from spinney.whatif.inputs.operator_settings import dynamo_settings_of, read_configuration
 from spinney.whatif.inputs.snapshot import Snapshot, read_snapshot
 from spinney.whatif.run import AS_MANY_AS_FIT, PlanRun, Workload
 from spinney.whatif.validation import ValidationResult, Validator
