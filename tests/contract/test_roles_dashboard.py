@@ -19,10 +19,10 @@ from contract.role_stages import DEADLINE_S, NODES, attended, configured
 from spinney.api.roles import ROLES
 from spinney.cli.wiring.dashboard import dashboard
 from spinney.cli.wiring.dashboard_options import DashboardOptions
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.drive.operator.settings_from_config import settings_of
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role
 

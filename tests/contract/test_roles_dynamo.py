@@ -17,10 +17,10 @@ from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import DYNAMO_LEASE
 from spinney.cli.wiring.roles.dynamo import DynamoRole
 from spinney.cli.wiring.roles.registry import RoleConfig
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.drive.operator.settings_from_config import settings_of
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role
 

@@ -10,7 +10,7 @@ import pytest
 from cluster_kit.real_programs import programs_of
 from cluster_kit.space import Space
 from contract.operator_stages import BLOCK, CONFIGURATION, RACK, STAGES, ZONE
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from stack_kit.stage import Stage, stage_on
 from unit.operator.operator_world import clique, podcliqueset
 

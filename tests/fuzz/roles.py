@@ -29,6 +29,7 @@ from spinney.core.grouping.owner_chain import OwnerChain, owner_of
 from spinney.core.grouping.pod_grouping import group
 from spinney.core.grouping.pods import Pod as GroupedPod
 from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient, Selection
@@ -55,7 +56,6 @@ from spinney.drive.operator import (
 from spinney.drive.operator.caches import OperatorCaches as OperatorViews
 from spinney.drive.operator.reconciler import ReconcileContext
 from spinney.drive.operator.settings_from_config import settings_of
-from spinney.drive.scheduler.settings import Settings
 from spinney.serve.dashboard.data_sources import Views as DashboardViews
 from spinney.serve.dashboard.model import Model
 from spinney.serve.webhook.reviews import answer_review

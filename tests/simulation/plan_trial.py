@@ -21,11 +21,11 @@ from spinney.api.dynamo_conversion import from_list_form
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.cli.wiring.api_servers import CONVERTERS
 from spinney.cli.wiring.api_servers import _converted_here as definitions_converted_here
+from spinney.core.scheduling.settings import Settings
 from spinney.core.view.explanation import GangExplanation
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.errors import ApiStatusError
 from spinney.drive.operator.settings_from_config import settings_of
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

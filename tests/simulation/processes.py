@@ -14,6 +14,7 @@ from typing import Any
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.roles import NAMESPACE
 from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -22,7 +23,6 @@ from spinney.drive.election.leader_election import LEASES, Elect, Election, Lead
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.operator.startup import StartupFailed
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER, Scheduler
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.faults import Crash, FaultyTransport, Schedule
 from spinney.sim.request_trace import TracingTransport
 from spinney.sim.world import World

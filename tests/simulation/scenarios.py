@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulation.processes import SchedulerProcess
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, constraint, pod, podgroup, pods

@@ -13,16 +13,17 @@ from simulation.processes import SchedulerProcess
 from simulation.trial import NEEDED, hush
 from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import Gang, Group
+from spinney.core.scheduling import plan_records
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.plan_signature import Mark, Term, sign
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.outcome import Written
 from spinney.drive.scheduler.caches import SchedulerCaches
-from spinney.drive.scheduler.execution import plan_executor, plan_store
+from spinney.drive.scheduler.execution import plan_executor
 from spinney.drive.scheduler.execution.binder import Binder, BindResult, BindResults
-from spinney.drive.scheduler.settings import Settings
 from spinney.drive.scheduler.status.status_writer import StatusWriter
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Fault, Schedule
@@ -173,7 +174,7 @@ def think_much_of_some(patch: Patch) -> None:
 
 
 def overlook_later_leaders(patch: Patch) -> None:
-    patch.setattr(plan_store, "verify", lambda keys, group: None)
+    patch.setattr(plan_records, "verify", lambda keys, group: None)
 
 
 def trust_any_view(patch: Patch) -> None:

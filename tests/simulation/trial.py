@@ -17,8 +17,8 @@ import structlog
 from simulation.histories import History
 from simulation.processes import SchedulerProcess
 from simulation.rest import at_rest
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.scheduler.scheduler import Scheduler
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.event_loop import Sim, SimulationError, run
 from spinney.sim.faults import CrashPoint, Fault, Schedule, When
 from spinney.sim.installed_roles import installed_rules

@@ -14,6 +14,7 @@ from kube_apimachinery.clock import Clock, Dice
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.settings import Settings
 from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
@@ -23,7 +24,6 @@ from spinney.drive.dynamo.dynamo import Dynamo
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.operator.operator import Operator
 from spinney.drive.scheduler.scheduler import Scheduler
-from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.sim.binder import Binder
 from spinney.sim.caches import Views
 from spinney.sim.controllers.manager import ALL, Controllers

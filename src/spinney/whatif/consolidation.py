@@ -28,11 +28,12 @@ from spinney.core.placement.disrupt.largest_gang import largest_placeable
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.placement.scoring import score
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.cycle.consolidation_limits import request
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.preemption import Preemptor, RunningGang, VictimSelection
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, gang_name, read_gang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import PlanError, decode
+from spinney.core.scheduling.settings import request
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import Precondition
@@ -50,7 +51,6 @@ from spinney.drive.scheduler.caches import (
     PRIORITY_CLASSES,
     TOPOLOGIES,
 )
-from spinney.drive.scheduler.cycle.preemption import Preemptor, RunningGang, VictimSelection
 
 ANYBODY = 2**31 - 1
 """The highest priority: every preemptible pod may be moved."""

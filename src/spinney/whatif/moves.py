@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.preemption import Preemptor, RunningGang
+from spinney.core.scheduling.cycle.snapshot import group_of
+from spinney.core.scheduling.settings import Settings
 from spinney.core.view.plan_result import DisplacedPod
 from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import group_of
-from spinney.drive.scheduler.cycle.preemption import Preemptor, RunningGang
-from spinney.drive.scheduler.settings import Settings
 from spinney.whatif.simulator import ClusterSimulator
 
 LIMITS = Consolidate(max_moves=16, max_loss=0.0)

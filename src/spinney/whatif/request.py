@@ -18,12 +18,12 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.admission.settings import settings_of as admission_settings_of
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.operator.settings_from_config import capabilities_of, settings_of
-from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.whatif.admission import refusals
 from spinney.whatif.context import is_cluster_object, is_namespaced
 from spinney.whatif.dynamo import podcliqueset_of, queue_named, replicas_asked

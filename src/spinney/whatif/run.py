@@ -10,10 +10,10 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.core.expansion.settings import Settings
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.core.view.explanation import Levels, explain_gang
 from spinney.core.view.plan_result import Copies, GangResult, PlanResult, WorkloadResult
 from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.whatif.admission import PodAdmission
 from spinney.whatif.context import put_manifest, put_scheduler_topologies, put_snapshot
 from spinney.whatif.existing import ExistingOwner, without_existing

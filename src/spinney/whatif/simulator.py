@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -16,10 +16,31 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.actions import (
+    Action,
+    BindNow,
+    DecidedAgain,
+    DiscardRecord,
+    DropPlan,
+    EvictRemaining,
+    Nominate,
+    PlanTask,
+    ResumePlan,
+    StartPlan,
+    TaskResult,
+    TaskStatus,
+    Undecided,
+)
+from spinney.core.scheduling.cycle.cycle import Cycle
+from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.plan_records import UnverifiedReader
 from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
 from spinney.core.scheduling.reporting.explanation_record import encode
 from spinney.core.scheduling.reporting.report import PodReport, Report, State
+from spinney.core.scheduling.settings import Settings
 from spinney.core.view.plan_result import DisplacedPod
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.codec import WatchEvent
@@ -32,18 +53,10 @@ from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 from spinney.drive.client.paths import Key
 from spinney.drive.clock import system_dice
-from spinney.drive.scheduler.caches import SchedulerCaches, group_of
-from spinney.drive.scheduler.cycle.actions import Action, DiscardRecord, ResumePlan, StartPlan
-from spinney.drive.scheduler.cycle.cycle import Cycle
-from spinney.drive.scheduler.cycle.nominated_plans import BindNow, DropPlan, EvictRemaining, Nominate
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.drive.scheduler.caches import SchedulerCaches
 from spinney.drive.scheduler.event_handlers import EventHandlers
 from spinney.drive.scheduler.execution.binder import hint_labels, hints
-from spinney.drive.scheduler.execution.plan_executor import PlanTask, TaskResult, TaskStatus
-from spinney.drive.scheduler.execution.plan_store import UnverifiedReader
 from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.settings import Settings
-from spinney.drive.scheduler.status.status_writer import StatusWriter
 
 _ROUNDS = 200
 _PATIENCE_S = 10.0
@@ -115,23 +128,31 @@ class ClusterSimulator:
         self.leavers: dict[Key, list[DisplacedPod]] = {}
         self.pipelined: set[Key] = set()
         self._scheduling_queue = SchedulingQueue()
+        queue_accounting = QueueAccounting()
         self._clock = _ManualClock(now_s)
         self._reports = _ReportRecorder()
         self._timers: list[tuple[float, Key]] = []
         self._folding = EventHandlers(
-            self.views, self.cluster, self._scheduling_queue, settings.names, lambda: None, self._requeue_ungrouped
+            self.views,
+            self.cluster,
+            self._scheduling_queue,
+            queue_accounting,
+            settings.names,
+            lambda: None,
+            self._requeue_ungrouped,
         )
         self._settings = settings
         self._cycle = Cycle(
             self.views,
             self.cluster,
             self._scheduling_queue,
+            queue_accounting,
             self._context,
             settings,
             self._clock,
             UnverifiedReader(),
             self._requeue_after,
-            cast("StatusWriter", self._reports),
+            self._reports,
             Metrics(lambda: self.cluster.inventory),
         )
 
@@ -172,13 +193,25 @@ class ClusterSimulator:
         """Run cycles until nothing is left to decide and incomplete gangs are reported as such."""
         until_s = self._clock.passed_s + _PATIENCE_S
         for _ in range(_ROUNDS):
-            acts = [act for act in self._cycle.steps() if act is not None]
+            acts = self._actions()
             for act in acts:
                 self._apply(act)
             if acts or self._scheduling_queue.changed:
                 continue
             if not (self._remove_leaving_pods() or self._advance_clock(until_s)):
                 return
+
+    def _actions(self) -> list[Action]:
+        found: list[Action] = []
+        for step in self._cycle.steps():
+            match step:
+                case None | DecidedAgain():
+                    pass
+                case Undecided(key, error):
+                    self.views.podgroups.complain(key, error)
+                case _:
+                    found.append(step)
+        return found
 
     def _remove_leaving_pods(self) -> bool:
         """Remove terminating pods if a gang is nominated to their capacity; returns whether any was removed."""

@@ -10,7 +10,7 @@ import yaml
 
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Assignment, Plan, encode
-from spinney.drive.scheduler.execution.plan_store import RejectedRecord, UnverifiedReader
+from spinney.core.scheduling.plan_records import RejectedRecord, UnverifiedReader
 from unit.cli.canned_cluster import run_on
 from unit.cli.test_unreadable_objects import cluster, group, pod, podcliqueset
 

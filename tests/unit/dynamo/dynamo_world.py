@@ -14,7 +14,7 @@ from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.settings import Settings
-from spinney.drive.scheduler.settings import Settings as SchedulerSettings
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

@@ -10,10 +10,10 @@ import msgspec
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.core.scheduling.plan_signature import Mark, Term, sign
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.scheduler.scheduler import Scheduler
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.world import World
 from unit.scheduler.scheduler_world import podgroup, pods
 

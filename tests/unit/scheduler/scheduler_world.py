@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from spinney.core.expansion.settings import Settings as OperatorSettings
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.installed_roles import installed_rules
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from spinney.api.placement.problem import Consolidate
-from spinney.core.scheduling.cycle.consolidation_limits import limits_of, request
+from spinney.core.scheduling.settings import Settings, limits_of, request
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import CLASSES, TWO_RACKS, budget, events, gang, guarded, recorded

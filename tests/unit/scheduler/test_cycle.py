@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, group, podcliqueset, writes_at_rest
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE, packed, settings

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.scheduler.scheduler import Scheduler
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from spinney.core.scheduling import plan_records
 from spinney.core.scheduling.plan import Assignment, Move, Plan, encode
 from spinney.core.scheduling.plan_signature import Mark, Term
 from spinney.drive.apply.write import Precondition
 from spinney.drive.election.leader_election import LeadershipLost
-from spinney.drive.scheduler.execution import plan_store
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
@@ -328,7 +328,7 @@ def test_a_record_signed_with_the_previous_key_is_carried_out() -> None:
 @pytest.mark.parametrize("keys", [(), (b"",), (b"k" * 31,), (b"k" * 32, b"short")])
 def test_a_scheduler_without_a_key_or_with_a_short_one_does_not_begin(keys: tuple[bytes, ...]) -> None:
     with pytest.raises(ValueError, match="expected at least one, each of 32 or more"):
-        plan_store.PlanRecords(keys, Term("", 1))
+        plan_records.PlanRecords(keys, Term("", 1))
 
 
 # Everything else that only the scheduler writes
@@ -396,5 +396,7 @@ def test_r13_where_records_are_not_verified_a_forged_one_is_seen_to_be_carried_o
         return dog.check_at_rest()
 
     assert not [text for text in in_world(scenario) if "INV4" in text]
-    monkeypatch.setattr(plan_store.PlanRecords, "read", lambda self, group: plan_store.UnverifiedReader().read(group))
+    monkeypatch.setattr(
+        plan_records.PlanRecords, "read", lambda self, group: plan_records.UnverifiedReader().read(group)
+    )
     assert [text for text in in_world(scenario) if "INV4" in text]

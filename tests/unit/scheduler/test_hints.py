@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, LEVELS, RACK, topology
 from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods, said

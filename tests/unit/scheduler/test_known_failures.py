@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, bound, constraint, domains, in_world, pod, podgroup, pods, said

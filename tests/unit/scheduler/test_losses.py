@@ -11,9 +11,9 @@ import msgspec
 
 from spinney.api.labels import PLAN
 from spinney.core.scheduling.plan import Assignment, Plan, encode
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, RACK, ZONE

@@ -10,10 +10,10 @@ import pytest
 
 from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.affinity.gang_affinity import NO_MATCHING_POD
+from spinney.core.scheduling.cycle.plan_review import PlanReview
 from spinney.core.scheduling.plan import Assignment, Move, Plan
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.write import ANY, Precondition
-from spinney.drive.scheduler.cycle.plan_review import PlanReview
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest

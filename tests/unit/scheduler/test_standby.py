@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from spinney.core.scheduling.plan_signature import Mark, Term
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.election.leader_election import Leadership, LeadershipLost
 from spinney.drive.scheduler.scheduler import Scheduler
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.faults import CrashPoint, When
 from spinney.sim.world import World
 from unit.operator.topologies import RACK

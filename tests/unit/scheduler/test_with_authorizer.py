@@ -13,8 +13,8 @@ from spinney.api.roles import user_of
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.scheduling.plan import decode
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.http.transport import Response
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from spinney.drive.scheduler.settings import Settings
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.scheduler.preemption_world import guarded, priority_class
 from unit.scheduler.scheduler_world import GPU, bound, in_world, pod, podgroup, said

@@ -10,10 +10,10 @@ import pytest
 from spinney.api.roles import rbac_objects, user_of
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ApiStatusError
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.scheduler.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import Forbidden, World

@@ -160,8 +160,7 @@ def scheduler(
 ) -> None:
     """Place gangs of pods on nodes, topology first, and group pods that are in no gang."""
     from spinney.cli.wiring.roles.runner import run_roles
-    from spinney.core.scheduling.cycle.consolidation_limits import BY_ITSELF
-    from spinney.drive.scheduler.settings import Settings
+    from spinney.core.scheduling.settings import BY_ITSELF, Settings
 
     moves = BY_ITSELF if consolidate == "on" else None
     told = Settings(strategy=strategy, node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)

@@ -25,15 +25,7 @@ from spinney.drive.client.informers.expectations import OwnWrites
 from spinney.drive.client.informers.optional_caches import OptionalCaches
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
-from spinney.drive.scheduler.caches import (
-    CLUSTER_TOPOLOGIES,
-    EVENTS,
-    NODES,
-    PODGROUPS,
-    PODS,
-    TOPOLOGIES,
-    path_of,
-)
+from spinney.drive.scheduler.caches import CLUSTER_TOPOLOGIES, EVENTS, NODES, PODGROUPS, PODS, TOPOLOGIES, path_of
 from spinney.serve.dashboard.data_sources import ClusterEvent, Key, TopologyUse, Views
 
 _SETS = path_of(PodCliqueSet)

@@ -15,6 +15,7 @@ from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE
 from spinney.cli.wiring.api_servers import ApiServer
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
@@ -22,7 +23,6 @@ from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.scheduler.execution.signing_keys import find_record_keys
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER
-from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.sim.controllers.manager import ALL
 from spinney.sim.kubernetes.errors import StartFailed
 from spinney.sim.stack import Parts, Stack

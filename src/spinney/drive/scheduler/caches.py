@@ -131,6 +131,12 @@ class SchedulerCaches:
         """Whether a quota of the namespace limits pods of the priority class."""
         return any(limits_class(quota, priority_class) for quota in self.quotas.by("namespace", namespace))
 
+    def podgroup(self, key: Key) -> PodGroup | None:
+        return self.podgroups.get(key)
+
+    def pod(self, key: Key) -> Pod | None:
+        return self.pods.get(key)
+
     def pods_of(self, group: Key) -> list[Pod]:
         """This scheduler's pods in the PodGroup, sorted by name."""
         return self.pods.by("group", f"{group[0]}/{group[1]}")
@@ -179,11 +185,6 @@ class SchedulerCaches:
         if not self.pods.expectations.pending:
             return True
         return all(_is_shown(self.pods, (pod.metadata.namespace, pod.metadata.name)) for pod in self.pods_of(group))
-
-
-def group_of(pod: Pod) -> Key:
-    """The PodGroup that a pod names; the name is empty if it names none."""
-    return (pod.metadata.namespace, pod.metadata.annotations.get(POD_GROUP_NAME, ""))
 
 
 def _is_shown(cache: Cache[Any], key: Key) -> bool:

@@ -18,13 +18,15 @@ from spinney.api.kinds.queue import Queue
 from spinney.api.kinds.topology import Topology
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.disruption_budgets import read_budget
+from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
+from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.storage.volumes import claims_of, is_for_one_pod
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import SchedulerCaches, group_of
-from spinney.drive.scheduler.cycle.scheduling_queue import SchedulingQueue
+from spinney.drive.scheduler.caches import SchedulerCaches
 
 
 class EventHandlers:
@@ -38,6 +40,7 @@ class EventHandlers:
         views: SchedulerCaches,
         cluster: Cluster,
         scheduling_queue: SchedulingQueue,
+        queue_accounting: QueueAccounting,
         names: frozenset[str],
         wake: Callable[[], None],
         requeue_later: Callable[[Key], None],
@@ -47,6 +50,7 @@ class EventHandlers:
         self._views = views
         self._cluster = cluster
         self._scheduling_queue = scheduling_queue
+        self._queue_accounting = queue_accounting
         self._names = names
         self._wake = wake
         self._requeue_later = requeue_later
@@ -186,7 +190,11 @@ class EventHandlers:
             self._touch(key)
 
     def _queue(self, change: Change[Queue]) -> None:
-        """Only the spec counts: the status of a queue is written by this scheduler."""
+        """For gangs that wait only the spec counts: the status of a queue is written by this scheduler."""
+        self._queue_accounting.put_queue(change.key[1], change.new)
+        old, new = (each.spec.preempt_min_runtime if each is not None else "" for each in (change.old, change.new))
+        if old != new:
+            self._cluster.touch()
         if change.old is None or change.new is None or change.old.spec != change.new.spec:
             self._lookup(change)
 

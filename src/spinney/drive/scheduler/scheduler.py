@@ -13,8 +13,14 @@ import structlog
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.actions import Action, DecidedAgain, TaskResult, TaskStatus, Undecided
+from spinney.core.scheduling.cycle.cycle import Cycle
+from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
+from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
 from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.plan_records import PlanRecords, Superseded, next_epoch
 from spinney.core.scheduling.plan_signature import Term
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -27,17 +33,11 @@ from spinney.drive.controller.supervision import PAUSE_S, restart_on_error
 from spinney.drive.controller.unreadable_events import UnreadableEvents
 from spinney.drive.election.leader_election import Elect, Leadership, LeadershipLost
 from spinney.drive.scheduler.caches import NEEDED, SchedulerCaches
-from spinney.drive.scheduler.cycle.actions import Action
-from spinney.drive.scheduler.cycle.cycle import Cycle
-from spinney.drive.scheduler.cycle.scheduling_queue import SchedulingQueue
 from spinney.drive.scheduler.event_handlers import EventHandlers
 from spinney.drive.scheduler.execution.action_executor import ActionExecutor
 from spinney.drive.scheduler.execution.fencing import fence
-from spinney.drive.scheduler.execution.plan_executor import TaskResult, TaskStatus
-from spinney.drive.scheduler.execution.plan_store import PlanRecords, next_epoch
 from spinney.drive.scheduler.execution.write_limiter import WriteLimiter, WriteSlot
 from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.settings import Settings
 from spinney.drive.scheduler.status.podgroup_status_controller import PodGroupStatusController
 from spinney.drive.scheduler.status.queue_status_controller import QueueStatusController
 
@@ -94,6 +94,7 @@ class Scheduler:
         self._ungrouped_timers: set[Key] = set()
         self.cluster = Cluster(settings.node_pool)
         self.scheduling_queue = SchedulingQueue()
+        self._queue_accounting = QueueAccounting()
         self.metrics = Metrics(lambda: self.cluster.inventory, lambda: self.scheduling_queue.states())
 
     async def run(self) -> None:
@@ -102,7 +103,13 @@ class Scheduler:
         optional_caches = OptionalCaches(self._client, self._own_writes, self._dice, self.unreadable)
         views = SchedulerCaches(self.caches, self._settings.names, optional_caches)
         folding = EventHandlers(
-            views, self.cluster, self.scheduling_queue, self._settings.names, self._wake.set, self._requeue_ungrouped
+            views,
+            self.cluster,
+            self.scheduling_queue,
+            self._queue_accounting,
+            self._settings.names,
+            self._wake.set,
+            self._requeue_ungrouped,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="scheduler-watches")
@@ -130,6 +137,7 @@ class Scheduler:
                 views,
                 self.cluster,
                 self.scheduling_queue,
+                self._queue_accounting,
                 lambda: self._context(views, folding),
                 self._settings,
                 self._clock,
@@ -197,7 +205,9 @@ class Scheduler:
             await views.wait_synced()
             self._wake.clear()
             try:
-                await self._run_cycle(cycle, work, group)
+                await self._run_cycle(cycle, views, work, group)
+            except Superseded as error:
+                raise LeadershipLost(str(error)) from error
             except LeadershipLost:
                 raise
             except Exception as error:
@@ -205,12 +215,22 @@ class Scheduler:
                 await asyncio.sleep(PAUSE_S)
                 self._wake.set()
 
-    async def _run_cycle(self, cycle: Cycle, work: ActionExecutor, group: asyncio.TaskGroup) -> None:
+    async def _run_cycle(
+        self, cycle: Cycle, views: SchedulerCaches, work: ActionExecutor, group: asyncio.TaskGroup
+    ) -> None:
         yielded_s = self._clock.monotonic()
         for number, act in enumerate(cycle.steps(), 1):
-            if act is not None:
-                write_slot = await self._write_slots.take()
-                group.create_task(self._do(act, cycle, work, write_slot))
+            match act:
+                case None:
+                    pass
+                case Undecided(key, error):
+                    _log.error("a gang could not be decided", gang="/".join(key), exc_info=error)
+                    views.podgroups.complain(key, error)
+                case DecidedAgain(key):
+                    views.podgroups.recover(key)
+                case _:
+                    write_slot = await self._write_slots.take()
+                    group.create_task(self._do(act, cycle, work, write_slot))
             if (act is None and number % _YIELD_EVERY == 0) or self._clock.monotonic() - yielded_s > _YIELD_EVERY_S:
                 await asyncio.sleep(0)
                 yielded_s = self._clock.monotonic()
@@ -228,7 +248,10 @@ class Scheduler:
             task_result = TaskResult(TaskStatus.LATER)
         finally:
             write_slot.end()
-        cycle.finished(act, task_result)
+        news = cycle.finished(act, task_result)
+        if news is not None:
+            writes, reason = len(task_result.failures), news.event.message
+            _log.warning("a write was refused", gang="/".join(act.key), write=news.write, writes=writes, reason=reason)
         self._wake.set()
 
     def _is_busy(self, key: Key) -> bool:

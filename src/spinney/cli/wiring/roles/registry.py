@@ -9,13 +9,13 @@ from typing import Protocol, runtime_checkable
 
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.wiring.dashboard_options import DashboardOptions
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.loader import connect
 from spinney.drive.client.http.rate_limit import RateLimitedTransport
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock
 from spinney.drive.election.lease_thread import Heartbeat
-from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 
 MODULES = {
     "webhook": "spinney.cli.wiring.roles.webhook",

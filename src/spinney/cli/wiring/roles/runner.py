@@ -17,12 +17,12 @@ from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal,
 from spinney.cli.wiring.logs import LEVELS, log_to_stderr
 from spinney.cli.wiring.roles.health import measured, probed
 from spinney.cli.wiring.roles.registry import HasMetrics, Role, RoleConfig, WebhookOptions, create
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.loader import find_connection
 from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
 from spinney.drive.clock import SystemClock
 from spinney.drive.election.lease_thread import Heartbeat, loop_thread
 from spinney.drive.operator.startup import StartupFailed
-from spinney.drive.scheduler.settings import Settings as SchedulerSettings
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
 from spinney.whatif.inputs.operator_settings import read_configuration
 

@@ -13,6 +13,7 @@ from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.wiring.roles.leader import Candidate
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
@@ -23,7 +24,6 @@ from spinney.drive.election.leader_election import Elect, Leadership, LeaseSetti
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.scheduler.execution.signing_keys import find_record_keys
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER, Scheduler
-from spinney.drive.scheduler.settings import Settings
 
 QUICK = LeaseSettings(duration_s=5, renew_deadline_s=4.0, retry_s=1.0)
 """Gangs wait while nobody leads: a killed scheduler is replaced within the duration. One request a second at rest."""

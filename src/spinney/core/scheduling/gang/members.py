@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import (
@@ -113,3 +114,9 @@ def _number(text: str | None, otherwise: int) -> int:
         return int(text)
     except ValueError:
         return otherwise
+
+
+def age_s(pod: Pod, now_s: float) -> float:
+    """How long ago it was created."""
+    created = pod.metadata.creation_timestamp
+    return now_s - datetime.fromisoformat(created).timestamp() if created else 0.0

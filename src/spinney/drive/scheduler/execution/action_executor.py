@@ -14,23 +14,36 @@ from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import KAI_STALE_TIMESTAMP
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.actions import (
+    Action,
+    BindNow,
+    DiscardRecord,
+    DropPlan,
+    EvictionTarget,
+    EvictRemaining,
+    EvictStale,
+    MarkStale,
+    Nominate,
+    PlanTask,
+    ResumePlan,
+    StartPlan,
+    TaskResult,
+    TaskStatus,
+)
+from spinney.core.scheduling.plan_records import UNLAWFUL, PlanRecords, RejectedRecord
 from spinney.core.scheduling.reporting.messages import EVICTOR_ACTION, record_rejected, scheduled
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
-from spinney.drive.scheduler.cycle.actions import Action, DiscardRecord, ResumePlan, StartPlan
-from spinney.drive.scheduler.cycle.nominated_plans import BindNow, DropPlan, EvictRemaining, Nominate
-from spinney.drive.scheduler.cycle.stale_gangs import EvictStale, MarkStale
 from spinney.drive.scheduler.execution.binder import Binder
-from spinney.drive.scheduler.execution.evictor import EvictionStatus, EvictionTarget, Evictor
-from spinney.drive.scheduler.execution.plan_executor import PlanExecutor, PlanTask, TaskResult, TaskStatus
-from spinney.drive.scheduler.execution.plan_store import UNLAWFUL, PlanRecords, RejectedRecord
+from spinney.drive.scheduler.execution.evictor import EvictionStatus, Evictor
+from spinney.drive.scheduler.execution.plan_executor import PlanExecutor
 from spinney.drive.scheduler.execution.volume_binder import VolumeBinder
 from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
 from spinney.drive.scheduler.execution.write_limiter import WriteLimiter, WriteSlot
 from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.settings import Settings
 from spinney.drive.scheduler.status.status_writer import StatusWriter
 
 _log = structlog.get_logger(__name__)

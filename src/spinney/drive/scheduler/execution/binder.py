@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import Enum
 from typing import assert_never
 
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, SEGMENT
+from spinney.core.scheduling.gang.members import age_s
 from spinney.core.scheduling.plan import Assignment, Plan
 from spinney.core.scheduling.reporting import WriteFailure
 from spinney.core.scheduling.reporting.messages import failed_binding
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import (
     Deleted,
@@ -39,7 +40,6 @@ from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import PODS
 from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
 from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.settings import Settings
 
 _TRIES = 8
 _NO_DRY_RUN = 400  # a webhook with side effects does not support dry run
@@ -160,7 +160,7 @@ class Binder:
             )
         match outcome:
             case Written():
-                self._metrics.bound(age_s(pod, self._clock), self._clock.monotonic() - began_s)
+                self._metrics.bound(age_s(pod, self._clock.now()), self._clock.monotonic() - began_s)
                 return BindResult.BOUND, None
             case Gone() | Deleted():
                 return BindResult.NOT_NEEDED, None
@@ -215,12 +215,6 @@ def hints(assignment: Assignment, plan: Plan) -> dict[str, str]:
 def hint_labels(assignment: Assignment) -> dict[str, str]:
     """The part of the hints that fits into labels, for label selectors."""
     return {RANK: str(assignment.rank)} | ({SEGMENT: str(assignment.segment)} if assignment.segment is not None else {})
-
-
-def age_s(pod: Pod, clock: Clock) -> float:
-    """How long ago it was created."""
-    created = pod.metadata.creation_timestamp
-    return clock.now() - datetime.fromisoformat(created).timestamp() if created else 0.0
 
 
 def _settled(pod: Pod | None, assignment: Assignment) -> BindResult | None:

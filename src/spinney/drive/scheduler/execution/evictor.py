@@ -16,6 +16,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.meta import ObjectMeta
 from spinney.core.expansion.objects import format_time
+from spinney.core.scheduling.cycle.actions import EvictionTarget
 from spinney.core.scheduling.reporting import WriteFailure
 from spinney.core.scheduling.reporting.messages import failed_eviction
 from spinney.core.scheduling.reporting.report import Event
@@ -33,16 +34,6 @@ _TOO_MANY = 429
 
 RecordEvent = Callable[[str, str, ObjectMeta, Event], None]
 """Records an event about an object, given its api version and kind; it is written when there is time."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionTarget:
-    """A pod to evict. `group`: its PodGroup; `guarded`: a disruption budget covers it."""
-
-    pod: Pod
-    group: ObjectMeta | None
-    event: Event
-    guarded: bool = False
 
 
 class EvictionStatus(Enum):

@@ -6,65 +6,29 @@ the state of the objects.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Sequence
+from dataclasses import replace
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import PLAN
 from spinney.api.meta import ObjectMeta
+from spinney.core.scheduling.cycle.actions import EvictionTarget, PlanTask, TaskResult, TaskStatus
 from spinney.core.scheduling.plan import Plan, encode
+from spinney.core.scheduling.plan_records import PlanRecords
 from spinney.core.scheduling.reporting import WriteFailure
 from spinney.core.scheduling.reporting.messages import failed_record
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Unknown, Written
 from spinney.drive.client.errors import words
 from spinney.drive.client.informers.identity import version_number
-from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import SchedulerCaches
 from spinney.drive.scheduler.execution.binder import Binder, BindResult
-from spinney.drive.scheduler.execution.evictor import EvictionStatus, EvictionTarget, Evictor
-from spinney.drive.scheduler.execution.plan_store import PlanRecords, mark, remove_plan, write_plan
+from spinney.drive.scheduler.execution.evictor import EvictionStatus, Evictor
+from spinney.drive.scheduler.execution.plan_store import mark, remove_plan, write_plan
 from spinney.drive.scheduler.execution.unreserve import UnreserveResult, unreserve_all
 from spinney.drive.scheduler.execution.volume_binder import VolumeBinder, VolumeBindingResult
 from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
 from spinney.drive.scheduler.execution.write_limiter import YieldSlot, no_wait
-
-
-class TaskStatus(Enum):
-    """How the execution of an action ended."""
-
-    DONE = "done"  # everything in the record is carried out, and the record is removed
-    CONFLICT = "look"  # another writer was first, or the result of the write is unknown: read again
-    LATER = "later"  # it cannot be done now
-    AWAITS_VOLUMES = "awaits"  # its volumes are being provisioned
-    FAILED = "failed"  # the API server refused a bind or an eviction: retried with a longer backoff
-    REFUSED = "refused"  # the API server refused the record itself
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """`bound`: uids of pods that have a node. `failures`: writes that the API server refused."""
-
-    task_status: TaskStatus
-    bound: frozenset[str] = frozenset()
-    failures: tuple[WriteFailure, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PlanTask:
-    """A plan to carry out: `keys` are its existing pods, by uid; `given_up` are uids whose assignments are given up.
-
-    `notes`: annotations that are written with the record and stay. `probes`: binds of this gang were refused before, so
-    they are tried as a dry run before anything is recorded or any victim is evicted for it.
-    """
-
-    group: ObjectMeta
-    plan: Plan
-    keys: Mapping[str, Key]
-    given_up: frozenset[str] = frozenset()
-    notes: Mapping[str, str] = field(default_factory=dict)
-    probes: bool = False
 
 
 class PlanExecutor:

@@ -16,6 +16,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import DEFAULT_QUEUE
+from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.priorities import Priorities, is_preemptible
 from spinney.core.scheduling.gang.resource_status import resource_usage
 from spinney.core.scheduling.queues.status import EMPTY, Tally, status_changes, statuses, tally
@@ -24,7 +25,7 @@ from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import QUEUES, SchedulerCaches, group_of
+from spinney.drive.scheduler.caches import QUEUES, SchedulerCaches
 
 STATUS_INTERVAL_S = 1.0
 _YIELD_EVERY = 64

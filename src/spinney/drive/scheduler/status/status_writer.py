@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,11 +22,6 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE
 from spinney.api.meta import ObjectMeta
-from spinney.api.placement.result import Decision, Placement
-from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.gang.parsed_gang import ParsedGang
-from spinney.core.scheduling.queues.tree import Refusal
-from spinney.core.scheduling.reporting import ClusterSummary, WriteFailure, failed, report
 from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, alike, current, next_conditions, pod_condition
 from spinney.core.scheduling.reporting.explanation_record import decode, encode
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event, PodReport, Report
@@ -34,7 +29,6 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Stale, Unknown, Written
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import PODGROUPS
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState
 from spinney.drive.scheduler.execution.write_limiter import no_wait
 from spinney.drive.scheduler.status.status_client import StatusClient
 
@@ -334,47 +328,3 @@ def _annotations(group: PodGroup, report: Report) -> dict[str, str | None]:
         wanted[PLACEMENT_SCORE] = f"{report.score:.4f}"
     there = group.metadata.annotations
     return {name: value for name, value in wanted.items() if there.get(name) != value}
-
-
-class GangReporter:
-    """Reports on the gangs of one node pool; empty: those without a pool."""
-
-    def __init__(self, status_writer: StatusWriter, cluster: Cluster, node_pool: str) -> None:
-        self._status_writer = status_writer
-        self._cluster = cluster
-        self._node_pool = node_pool or DEFAULT_NODE_POOL
-
-    def submit(self, entry: GangState, told: Report) -> None:
-        entry.state = told.state.value
-        self._status_writer.put(entry.key, told)
-
-    def forget(self, entry: GangState) -> None:
-        """Drop pending reports on the gang."""
-        self._status_writer.forget(entry.key)
-
-    def explain(self, entry: GangState, reading: ParsedGang, verdict: Decision | Refusal | None) -> None:
-        """Report the outcome of a decision; None: nothing was decided."""
-        assert entry.group is not None
-        self.submit(entry, report(reading, verdict, entry.group.spec, self._summary()))
-
-    def explain_placed(
-        self, entry: GangState, decision: Decision | None, places: list[Placement], denied: str = ""
-    ) -> None:
-        """Report which pods are placed and which are not; `denied`: why the queue admits no more pods."""
-        assert entry.group is not None and entry.reading is not None
-        score = decision.score if decision is not None else None
-        whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
-        self.submit(entry, report(entry.reading, whole, entry.group.spec, self._summary(), denied))
-
-    def explain_failures(self, entry: GangState, failures: Sequence[WriteFailure]) -> None:
-        """Report writes that the API server refused; such a report stays until a write succeeds."""
-        if entry.group is not None and entry.reading is not None:
-            self.submit(entry, failed(entry.reading, failures, entry.group.spec, self._summary()))
-
-    def note(self, entry: GangState, event: Event) -> None:
-        """Record an event about a PodGroup."""
-        if entry.group is not None:
-            self._status_writer.note(PODGROUPS.api_version, "PodGroup", entry.group.metadata, event)
-
-    def _summary(self) -> ClusterSummary:
-        return ClusterSummary(self._cluster.topologies, len(self._cluster.inventory.slots()), self._node_pool)

@@ -13,18 +13,18 @@ from kube_apimachinery.clock import Clock
 from spinney.api.placement.problem import Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.actions import Action, StartPlan
+from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs
+from spinney.core.scheduling.cycle.gang_reporter import GangReporter
+from spinney.core.scheduling.cycle.nominated_plans import NominatedPlans
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.preemption import Preemptor, VictimSelection
+from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
+from spinney.core.scheduling.cycle.reservations import Reservations, continue_numbering
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import DecisionMetrics
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.tree import Refusal
-from spinney.drive.scheduler.cycle.actions import Action, StartPlan
-from spinney.drive.scheduler.cycle.gang_reader import GangReader, beside_scaled_gangs
-from spinney.drive.scheduler.cycle.nominated_plans import NominatedPlans
-from spinney.drive.scheduler.cycle.preemption import Preemptor, VictimSelection
-from spinney.drive.scheduler.cycle.queue_accounting import QueueAccounting
-from spinney.drive.scheduler.cycle.reservations import Reservations, continue_numbering
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
-from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.status.status_writer import GangReporter
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Allocator:
         nominated_plans: NominatedPlans,
         reporter: GangReporter,
         clock: Clock,
-        metrics: Metrics,
+        metrics: DecisionMetrics,
     ) -> None:
         self._cluster = cluster
         self._scheduling_queue = scheduling_queue

@@ -17,33 +17,39 @@ from spinney.api.placement.result import Placement
 from spinney.core.placement.fair_share import share_out
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import BASE
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.child_subsets import subsets
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang, demand, is_choosy
 from spinney.core.scheduling.queues.preemption import QueuePreemption
 from spinney.core.scheduling.queues.tree import Key as Rank
 from spinney.core.scheduling.queues.tree import Queues, QueueUsage, Refusal
-from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
 
 
 class QueueAccounting:
     """Queues, and the charge of each gang. `freed_version` grows when a queue may have more free quota than before."""
 
-    def __init__(self, queues: Cache[Queue]) -> None:
+    def __init__(self) -> None:
         self.queues = Queues(BASE)
         self.freed_version = 0
         self._preemptible: dict[str, Counter[int]] = {}  # number of charged preemptible gangs, by queue and priority
         self._resources: tuple[str, ...] = BASE
-        self._cache = queues
-        queues.subscribe(self._on_queue)
+        self._objects: dict[str, Queue] = {}
+
+    def put_queue(self, name: str, queue: Queue | None) -> None:
+        """Take over a new or changed queue; None: it was deleted."""
+        self.freed_version += 1
+        if queue is not None:
+            self._objects[name] = queue
+            self.queues.put(queue)
+        else:
+            self._objects.pop(name, None)
+            self.queues.remove(name)
 
     def renew(self, resources: tuple[str, ...], entries: Iterable[GangState]) -> None:
         """The set of resources changed: every gang is charged anew when it is read."""
         self._resources = resources
-        self.queues = Queues(
-            resources, [queue for _, queue in sorted((each.metadata.name, each) for each in self._cache)]
-        )
+        self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
         self.freed_version += 1
         self._preemptible = {}
         for entry in entries:
@@ -160,13 +166,6 @@ class QueueAccounting:
         return self.queues.order(
             reading.gang.priority, reading.queue, group.metadata.creation_timestamp, reading.gang.name
         )
-
-    def _on_queue(self, change: Change[Queue]) -> None:
-        self.freed_version += 1
-        if change.new is not None:
-            self.queues.put(change.new)
-        else:
-            self.queues.remove(change.key[1])
 
 
 def _usage(reading: ParsedGang, assignments: Iterable[str]) -> QueueUsage | None:

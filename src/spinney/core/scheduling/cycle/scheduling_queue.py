@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Consolidate
+from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.tree import QueueUsage
-from spinney.drive.client.paths import Key
 
 
 @dataclass(slots=True, eq=False)

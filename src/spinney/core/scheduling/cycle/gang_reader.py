@@ -16,14 +16,13 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Tie
 from spinney.core.scheduling.affinity.gang_affinity import AffinityContext, with_affinity
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.min_runtime import MinRuntime
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.preemption import RunningGang
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, read_gang
 from spinney.core.scheduling.queues.tree import QueueUsage
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import SchedulerCaches, group_of
-from spinney.drive.scheduler.cycle.min_runtime import MinRuntime
-from spinney.drive.scheduler.cycle.preemption import RunningGang
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
 
 
 class GangReader:
@@ -31,14 +30,14 @@ class GangReader:
 
     def __init__(
         self,
-        views: SchedulerCaches,
+        snapshot: Snapshot,
         cluster: Cluster,
         scheduling_queue: SchedulingQueue,
         session: PlacementSession,
         min_runtime: MinRuntime,
         context: Callable[[], Context],
     ) -> None:
-        self._views = views
+        self._snapshot = snapshot
         self._cluster = cluster
         self._scheduling_queue = scheduling_queue
         self._session = session
@@ -63,14 +62,14 @@ class GangReader:
         there = self._cluster
         return with_affinity(
             entry.reading,
-            AffinityContext(there.affinity_index, there.inventory, there.topologies, self._views.pods.get),
+            AffinityContext(there.affinity_index, there.inventory, there.topologies, self._snapshot.pod),
         )
 
     def reread(self, key: Key) -> None:
         """Read a gang whose members were marked as victims or unmarked."""
-        entry, group = self._scheduling_queue.entries.get(key), self._views.podgroups.get(key)
+        entry, group = self._scheduling_queue.entries.get(key), self._snapshot.podgroup(key)
         if entry is not None and entry.reading is not None and group is not None:
-            self.read(entry, group, self._views.pods_of(key), self._context())
+            self.read(entry, group, self._snapshot.pods_of(key), self._context())
         self._scheduling_queue.touch(key)
 
     def running_gang(self, name: str) -> RunningGang | None:
@@ -81,7 +80,7 @@ class GangReader:
             return None
         return RunningGang(
             entry.reading,
-            lambda: self._members(self._views.pods_of(entry.key)),
+            lambda: self._members(self._snapshot.pods_of(entry.key)),
             entry.in_flight,
             lambda: self._min_runtime.is_protected(entry),
         )
@@ -96,7 +95,7 @@ class GangReader:
             return False
         return any(
             self._cluster.is_victim(pod.metadata.uid) and pod.metadata.deletion_timestamp is None
-            for pod in self._views.pods_of(key)
+            for pod in self._snapshot.pods_of(key)
         )
 
     def charges(self, pods: Iterable[Pod]) -> list[QueueUsage]:

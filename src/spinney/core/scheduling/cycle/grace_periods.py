@@ -12,12 +12,11 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import PLAN
 from spinney.core.grouping.user_feedback import SCHEDULED, WARNING
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import Key, Reports
+from spinney.core.scheduling.gang.members import age_s
 from spinney.core.scheduling.gang.parsed_gang import is_gathering
 from spinney.core.scheduling.reporting import ungrouped_reports
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
-from spinney.drive.scheduler.execution.binder import age_s
-from spinney.drive.scheduler.status.status_writer import StatusWriter
 
 _TIMER_SLACK_S = 0.1  # a timer may be early by less
 
@@ -59,26 +58,26 @@ class UngroupedPods:
         clock: Clock,
         incomplete_grace_s: float,
         requeue_after: RequeueAfter,
-        status_writer: StatusWriter,
+        reports: Reports,
     ) -> None:
         self._scheduling_queue = scheduling_queue
         self._clock = clock
         self._incomplete_grace_s = incomplete_grace_s
         self._requeue_after = requeue_after
-        self._status_writer = status_writer
+        self._reports = reports
 
     def check(self, entry: GangState, pods: Sequence[Pod]) -> None:
         """Report the pods that have waited long enough; an entry without pods is removed."""
         waiting = [pod for pod in pods if _waits(pod) and not _is_explained(pod)]
         if not pods:
             self._scheduling_queue.forget(entry)
-        told = tuple(pod for pod in waiting if age_s(pod, self._clock) >= self._incomplete_grace_s)
+        told = tuple(pod for pod in waiting if age_s(pod, self._clock.now()) >= self._incomplete_grace_s)
         if len(told) < len(waiting):
             self._requeue_after(entry.key, self._incomplete_grace_s)
         who = tuple(pod.metadata.uid for pod in told)
         if told and entry.told != who:
             entry.told = who
-            self._status_writer.put_ungrouped(ungrouped_reports(entry.key, told))
+            self._reports.put_ungrouped(ungrouped_reports(entry.key, told))
 
 
 def _is_explained(pod: Pod) -> bool:

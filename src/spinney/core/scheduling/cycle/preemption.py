@@ -21,11 +21,11 @@ from spinney.core.scheduling.affinity.terms import has_terms
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.disruption_budgets import Budgets
 from spinney.core.scheduling.cycle.placement_session import PlacementSession, Places
+from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.members import order
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.numa_zones import zone_of
 from spinney.core.scheduling.queues.preemption import Candidate, QueuePreemption
-from spinney.drive.scheduler.caches import group_of
 
 _TRIES = 8
 """The number of times that victims are selected again when budgets do not allow all of them together."""

@@ -8,68 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
+from spinney.core.scheduling.cycle.actions import BindNow, DropPlan, EvictionTarget, EvictRemaining, Nominate, PlanTask
 from spinney.core.scheduling.cycle.disruption_budgets import Budgets
+from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs
+from spinney.core.scheduling.cycle.move_reservations import MoveReservations
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.plan_review import PlanReview
+from spinney.core.scheduling.cycle.preemption import VictimSelection
+from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
+from spinney.core.scheduling.cycle.reservations import Reservations
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.staleness import shortage
 from spinney.core.scheduling.plan import Move, Plan
+from spinney.core.scheduling.plan_records import RecordReader
 from spinney.core.scheduling.reporting.messages import consolidated, preempted
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import SchedulerCaches, group_of
-from spinney.drive.scheduler.cycle.gang_reader import GangReader, beside_scaled_gangs
-from spinney.drive.scheduler.cycle.move_reservations import MoveReservations
-from spinney.drive.scheduler.cycle.plan_review import PlanReview
-from spinney.drive.scheduler.cycle.preemption import VictimSelection
-from spinney.drive.scheduler.cycle.queue_accounting import QueueAccounting
-from spinney.drive.scheduler.cycle.reservations import Reservations
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
-from spinney.drive.scheduler.execution.evictor import EvictionTarget
-from spinney.drive.scheduler.execution.plan_executor import PlanTask
-from spinney.drive.scheduler.execution.plan_store import RecordReader
-
-
-@dataclass(frozen=True, slots=True)
-class Nominate:
-    """Record a plan that waits, then evict its victims."""
-
-    key: Key
-    plan_task: PlanTask
-    targets: tuple[EvictionTarget, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EvictRemaining:
-    """Evict the victims of a recorded plan that are still running."""
-
-    key: Key
-    plan_task: PlanTask
-    targets: tuple[EvictionTarget, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BindNow:
-    """All victims are gone: record that the plan is to be bound, and carry it out."""
-
-    key: Key
-    plan_task: PlanTask
-
-
-@dataclass(frozen=True, slots=True)
-class DropPlan:
-    """A recorded plan cannot succeed: its pods are decided again. `why`: the plan was never valid; it is reported."""
-
-    key: Key
-    plan_task: PlanTask
-    why: str = ""
-
-
-NominatedAction = Nominate | EvictRemaining | BindNow | DropPlan
 
 
 class NominatedPlans:
@@ -77,7 +36,7 @@ class NominatedPlans:
 
     def __init__(
         self,
-        views: SchedulerCaches,
+        snapshot: Snapshot,
         cluster: Cluster,
         scheduling_queue: SchedulingQueue,
         reservations: Reservations,
@@ -88,7 +47,7 @@ class NominatedPlans:
         plan_review: PlanReview,
         records: RecordReader,
     ) -> None:
-        self._views = views
+        self._snapshot = snapshot
         self._cluster = cluster
         self._scheduling_queue = scheduling_queue
         self._reservations = reservations
@@ -238,11 +197,11 @@ class NominatedPlans:
 
     def _is_below_minimum(self, group: Key) -> bool:
         """Whether the gang has lost so many pods already that all the others are evicted as well."""
-        found = self._views.podgroups.get(group)
+        found = self._snapshot.podgroup(group)
         if found is None:
             return True
         has_node = self._cluster.inventory.find
-        return shortage(found, self._views.pods_of(group), lambda name: has_node(name) is not None) is not None
+        return shortage(found, self._snapshot.pods_of(group), lambda name: has_node(name) is not None) is not None
 
     def _is_lawful(self, entry: GangState, plan: Plan, pod: Pod) -> bool:
         """Whether the pod may still be a victim: priorities may have changed since the plan was made (INV7)."""
@@ -254,12 +213,12 @@ class NominatedPlans:
         return theirs.preemptible and is_weaker
 
     def _targets(self, entry: GangState, plan: Plan, pods: Iterable[Pod]) -> tuple[EvictionTarget, ...]:
-        budgets = Budgets(self._views.budgets)
+        budgets = Budgets(self._snapshot.budgets)
         everybody = [pod for uid in plan.leaving if (pod := self._cluster.running_pod(uid)) is not None]
         losses = Counter(group_of(pod) for pod in everybody)
         found = []
         for pod in pods:
-            key, group = group_of(pod), self._views.podgroups.get(group_of(pod))
+            key, group = group_of(pod), self._snapshot.podgroup(group_of(pod))
             told = preempted if pod.metadata.uid in plan.victims else consolidated
             event = told(f"{pod.metadata.namespace}/{pod.metadata.name}", entry.key, losses[key])
             found.append(EvictionTarget(pod, group.metadata if group is not None else None, event, budgets.guards(pod)))

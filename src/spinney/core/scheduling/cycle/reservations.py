@@ -17,24 +17,23 @@ from spinney.api.placement.problem import Group
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.expansion.objects import format_time
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.actions import PlanTask
+from spinney.core.scheduling.cycle.scheduling_queue import GangState
+from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.gang.podsets import WaitingPod
 from spinney.core.scheduling.gang.ranks import ranks
 from spinney.core.scheduling.gang.staleness import is_owned_by_podgang, members_noted
 from spinney.core.scheduling.plan import Assignment, Move, Plan
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import SchedulerCaches, group_of
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState
-from spinney.drive.scheduler.execution.plan_executor import PlanTask
 
 
 class Reservations:
     """Works on one cluster, for one epoch. `reread`: called with a gang whose members changed."""
 
     def __init__(
-        self, views: SchedulerCaches, cluster: Cluster, epoch: int, clock: Clock, reread: Callable[[Key], None]
+        self, snapshot: Snapshot, cluster: Cluster, epoch: int, clock: Clock, reread: Callable[[Key], None]
     ) -> None:
-        self._views = views
+        self._snapshot = snapshot
         self._clock = clock
         self._cluster = cluster
         self._epoch = epoch
@@ -44,7 +43,7 @@ class Reservations:
         assert entry.reading is not None
         for place in places:
             waiting = _waiting_pod(entry.reading, place)
-            pod = self._views.pods.get(waiting.key)
+            pod = self._snapshot.pod(waiting.key)
             if pod is not None and pod.metadata.uid == waiting.uid:
                 self._cluster.reserve(pod, place.node, place.zone)
                 entry.assignments[waiting.uid] = place.node
@@ -152,7 +151,7 @@ class Reservations:
         """The start time and the most members so far; the latter not where the operator of PodGangs ends the gang."""
         notes = {} if reading.gang.running else {KAI_LAST_START_TIMESTAMP: format_time(self._clock.now())}
         if not is_owned_by_podgang(group):
-            notes[MEMBERS] = members_noted(group, self._views.pods_of(key), coming)
+            notes[MEMBERS] = members_noted(group, self._snapshot.pods_of(key), coming)
         return notes
 
     def _ranks(self, key: Key, reading: ParsedGang, assignments: list[tuple[str, str]]) -> dict[str, int]:
@@ -160,7 +159,7 @@ class Reservations:
         if not reading.gang.running:
             return ranks(self._cluster.inventory, _topology(reading.gang.root), assignments, blocks=reading.blocks)
         seated = {uid for uid, _ in assignments}
-        standing = [pod for pod in self._views.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
+        standing = [pod for pod in self._snapshot.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
         kept = {pod.metadata.uid: rank for pod in standing if (rank := read_number(_rank(pod))) is not None}
         known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
         return ranks(

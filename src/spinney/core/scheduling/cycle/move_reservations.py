@@ -15,8 +15,7 @@ import msgspec
 from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
 from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import group_of
+from spinney.core.scheduling.cycle.snapshot import Key, group_of
 
 RESERVED_S = 60.0
 """How long an owner may take to create the replacement."""

@@ -7,42 +7,19 @@ left alone: their operator terminates them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_STALE_TIMESTAMP
-from spinney.api.meta import ObjectMeta
 from spinney.core.expansion.objects import format_time, seconds
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.actions import EvictionTarget, EvictStale, MarkStale
 from spinney.core.scheduling.cycle.disruption_budgets import Budgets
+from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
 from spinney.core.scheduling.gang.staleness import Shortage, is_owned_by_podgang, shortage
 from spinney.core.scheduling.reporting.messages import evicted_as_stale, stale
-from spinney.core.scheduling.reporting.report import Event
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import SchedulerCaches
-from spinney.drive.scheduler.execution.evictor import EvictionTarget
-from spinney.drive.scheduler.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class MarkStale:
-    """Write since when a gang is stale; empty: it no longer is. The event is recorded with it."""
-
-    key: Key
-    group: ObjectMeta
-    since: str
-    event: Event | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EvictStale:
-    """Evict what is left of a gang."""
-
-    key: Key
-    targets: tuple[EvictionTarget, ...]
-
+from spinney.core.scheduling.settings import Settings
 
 _EARLY_S = 0.01
 
@@ -52,13 +29,13 @@ class StaleGangs:
 
     def __init__(
         self,
-        views: SchedulerCaches,
+        snapshot: Snapshot,
         cluster: Cluster,
         settings: Settings,
         clock: Clock,
         requeue_after: Callable[[Key, float], None],
     ) -> None:
-        self._views = views
+        self._snapshot = snapshot
         self._cluster = cluster
         self._grace_s = settings.staleness_grace_s
         self._incomplete_grace_s = min(settings.incomplete_grace_s, settings.staleness_grace_s)
@@ -107,7 +84,7 @@ class StaleGangs:
         return MarkStale(key, group.metadata, format_time(since_s), stale(lack.active, lack.minimum, lack.short))
 
     def _evict_stale(self, key: Key, group: PodGroup, pods: Sequence[Pod], lack: Shortage) -> EvictStale:
-        budgets = Budgets(self._views.budgets, self._cluster.pending_victims)
+        budgets = Budgets(self._snapshot.budgets, self._cluster.pending_victims)
         left = [pod for pod in pods if _runs(pod)]
         sub_group, minimum = (lack.short[0][0], lack.short[0][1]) if lack.short else ("", lack.minimum)
         targets = [

@@ -10,15 +10,12 @@ from collections.abc import Callable
 from math import inf
 
 from kube_apimachinery.clock import Clock
-from spinney.api.kinds.queue import Queue
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP
 from spinney.core.expansion.objects import seconds
 from spinney.core.scheduling.cluster import Cluster
-from spinney.drive.client.informers.cache import Change
-from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import SchedulerCaches
-from spinney.drive.scheduler.cycle.queue_accounting import QueueAccounting
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
 
 
 class MinRuntime:
@@ -26,14 +23,14 @@ class MinRuntime:
 
     def __init__(
         self,
-        views: SchedulerCaches,
+        snapshot: Snapshot,
         cluster: Cluster,
         scheduling_queue: SchedulingQueue,
         queue_accounting: QueueAccounting,
         clock: Clock,
         requeue_after: Callable[[Key, float], None],
     ) -> None:
-        self._views = views
+        self._snapshot = snapshot
         self._cluster = cluster
         self._scheduling_queue = scheduling_queue
         self._queue_accounting = queue_accounting
@@ -41,7 +38,6 @@ class MinRuntime:
         self._requeue_after = requeue_after
         self._future_starts: dict[Key, tuple[str, float]] = {}  # start times in the future, and when they were read
         self._protected: set[Key] = set()  # gangs that would have been victims but for this
-        views.queues.subscribe(self._on_queue)
 
     def is_protected(self, entry: GangState) -> bool:
         """Whether a gang may not be preempted yet; it is looked at again when it may."""
@@ -73,7 +69,7 @@ class MinRuntime:
 
     def _pods_began_s(self, entry: GangState) -> float:
         """The start of the first running pod: the gang is at least as old, whatever its PodGroup says."""
-        running = [pod for pod in self._views.pods_of(entry.key) if pod.spec.node_name and pod.is_here]
+        running = [pod for pod in self._snapshot.pods_of(entry.key) if pod.spec.node_name and pod.is_here]
         times = [_time(pod.status.start_time) for pod in running if pod.status.start_time]
         return min(times, default=inf)
 
@@ -89,11 +85,6 @@ class MinRuntime:
 
     def _retry_refused(self, priority: int) -> None:
         if self._scheduling_queue.outranks(0, priority):
-            self._cluster.touch()
-
-    def _on_queue(self, change: Change[Queue]) -> None:
-        old, new = (each.spec.preempt_min_runtime if each is not None else "" for each in (change.old, change.new))
-        if old != new:
             self._cluster.touch()
 
 

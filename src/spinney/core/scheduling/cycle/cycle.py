@@ -10,42 +10,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-import structlog
-
 from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, KAI_NODE_POOL, PLAN
 from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.cycle.consolidation_limits import limits_of
+from spinney.core.scheduling.cycle.actions import (
+    Action,
+    DecidedAgain,
+    DiscardRecord,
+    EvictStale,
+    MarkStale,
+    ResumePlan,
+    Step,
+    TaskResult,
+    TaskStatus,
+    Undecided,
+)
+from spinney.core.scheduling.cycle.allocation import Allocator, PartialAllocation
+from spinney.core.scheduling.cycle.gang_reader import GangReader
+from spinney.core.scheduling.cycle.gang_reporter import GangReporter
+from spinney.core.scheduling.cycle.grace_periods import GracePeriod, UngroupedPods
+from spinney.core.scheduling.cycle.min_runtime import MinRuntime
+from spinney.core.scheduling.cycle.move_reservations import MoveReservations
+from spinney.core.scheduling.cycle.nominated_plans import NominatedPlans
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.plan_review import PlanReview
+from spinney.core.scheduling.cycle.preemption import Preemptor
+from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
+from spinney.core.scheduling.cycle.reservations import Reservations
+from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import DecisionMetrics, Key, Reports, Snapshot
+from spinney.core.scheduling.cycle.stale_gangs import StaleGangs
 from spinney.core.scheduling.gang.parsed_gang import Context
 from spinney.core.scheduling.gang.staleness import is_owned_by_podgang
 from spinney.core.scheduling.plan import Plan
+from spinney.core.scheduling.plan_records import RecordReader, RejectedRecord, Superseded
 from spinney.core.scheduling.reporting import WriteFailure, awaiting_volumes
 from spinney.core.scheduling.reporting.conditions import alike
-from spinney.drive.client.paths import Key
-from spinney.drive.election.leader_election import LeadershipLost
-from spinney.drive.scheduler.caches import SchedulerCaches
-from spinney.drive.scheduler.cycle.actions import Action, DiscardRecord, ResumePlan, Step
-from spinney.drive.scheduler.cycle.allocation import Allocator, PartialAllocation
-from spinney.drive.scheduler.cycle.gang_reader import GangReader
-from spinney.drive.scheduler.cycle.grace_periods import GracePeriod, UngroupedPods
-from spinney.drive.scheduler.cycle.min_runtime import MinRuntime
-from spinney.drive.scheduler.cycle.move_reservations import MoveReservations
-from spinney.drive.scheduler.cycle.nominated_plans import NominatedPlans
-from spinney.drive.scheduler.cycle.plan_review import PlanReview
-from spinney.drive.scheduler.cycle.preemption import Preemptor
-from spinney.drive.scheduler.cycle.queue_accounting import QueueAccounting
-from spinney.drive.scheduler.cycle.reservations import Reservations
-from spinney.drive.scheduler.cycle.scheduling_queue import GangState, SchedulingQueue
-from spinney.drive.scheduler.cycle.stale_gangs import EvictStale, MarkStale, StaleGangs
-from spinney.drive.scheduler.execution.plan_executor import TaskResult, TaskStatus
-from spinney.drive.scheduler.execution.plan_store import RecordReader, RejectedRecord
-from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.settings import Settings
-from spinney.drive.scheduler.status.status_writer import GangReporter, StatusWriter
+from spinney.core.scheduling.settings import Settings, limits_of
 
 _RETRY_S = 0.01
 _FAILED_RETRY_S = 1.0
@@ -58,8 +62,6 @@ _CONFIRM_S = 0.5
 _WaitingPlan = tuple[GangState, Callable[[], Action | None]]
 """A gang whose recorded plan waits for its victims to terminate, and the call that continues it."""
 
-_log = structlog.get_logger(__name__)
-
 
 class Cycle:
     """`requeue_after` schedules another look at a key after that many seconds.
@@ -70,19 +72,20 @@ class Cycle:
 
     def __init__(
         self,
-        views: SchedulerCaches,
+        snapshot: Snapshot,
         cluster: Cluster,
         scheduling_queue: SchedulingQueue,
+        queue_accounting: QueueAccounting,
         context: Callable[[], Context],
         settings: Settings,
         clock: Clock,
         records: RecordReader,
         requeue_after: Callable[[Key, float], None],
-        status_writer: StatusWriter,
-        metrics: Metrics,
+        reports: Reports,
+        metrics: DecisionMetrics,
         confirmed_at: Callable[[], float] | None = None,
     ) -> None:
-        self._views = views
+        self._snapshot = snapshot
         self._metrics = metrics
         self._confirmed_at = confirmed_at
         self._cluster = cluster
@@ -93,15 +96,17 @@ class Cycle:
         self._records, epoch = records, records.term.epoch
         self._requeue_after = requeue_after
         self._session = PlacementSession(cluster, settings.strategy, settings.budget, scheduling_queue.reserved)
-        self._queue_accounting = QueueAccounting(views.queues)
-        self._reservations = Reservations(views, cluster, epoch, clock, self._reread_gang)
-        self._min_runtime = MinRuntime(views, cluster, scheduling_queue, self._queue_accounting, clock, requeue_after)
-        self._gang_reader = GangReader(views, cluster, scheduling_queue, self._session, self._min_runtime, context)
+        self._queue_accounting = queue_accounting
+        self._reservations = Reservations(snapshot, cluster, epoch, clock, self._reread_gang)
+        self._min_runtime = MinRuntime(
+            snapshot, cluster, scheduling_queue, self._queue_accounting, clock, requeue_after
+        )
+        self._gang_reader = GangReader(snapshot, cluster, scheduling_queue, self._session, self._min_runtime, context)
         self._move_reservations = MoveReservations(cluster, clock, requeue_after)
-        self._reporter = GangReporter(status_writer, cluster, settings.node_pool)
-        self._plan_review = PlanReview(views, cluster, scheduling_queue, self._min_runtime, self._gang_reader)
+        self._reporter = GangReporter(reports, cluster, settings.node_pool)
+        self._plan_review = PlanReview(snapshot, cluster, scheduling_queue, self._min_runtime, self._gang_reader)
         self._nominated_plans = NominatedPlans(
-            views,
+            snapshot,
             cluster,
             scheduling_queue,
             self._reservations,
@@ -112,10 +117,10 @@ class Cycle:
             self._plan_review,
             records,
         )
-        self._stale_gangs = StaleGangs(views, cluster, settings, clock, requeue_after)
+        self._stale_gangs = StaleGangs(snapshot, cluster, settings, clock, requeue_after)
         self._grace_period = GracePeriod(clock, settings.incomplete_grace_s, requeue_after)
         self._ungrouped_pods = UngroupedPods(
-            scheduling_queue, clock, settings.incomplete_grace_s, requeue_after, status_writer
+            scheduling_queue, clock, settings.incomplete_grace_s, requeue_after, reports
         )
         self._allocator = Allocator(
             cluster,
@@ -123,7 +128,7 @@ class Cycle:
             self._gang_reader,
             self._queue_accounting,
             self._session,
-            Preemptor(views.budgets, cluster, self._session, self._session.options, self._gang_reader.running_gang),
+            Preemptor(snapshot.budgets, cluster, self._session, self._session.options, self._gang_reader.running_gang),
             self._reservations,
             self._nominated_plans,
             self._reporter,
@@ -131,6 +136,7 @@ class Cycle:
             metrics,
         )
         self._improved = -1
+        self._undecided: set[Key] = set()
 
     def _reread_gang(self, key: Key) -> None:
         """Read a gang whose pods are no longer victims, so that the next decision counts its capacity and usage."""
@@ -159,18 +165,20 @@ class Cycle:
         yield from self._decide(self._queue_accounting.sort(self._scheduling_queue, self._scheduling_queue.due))
         self._metrics.cycle(self._clock.monotonic() - began_s, read_s)
 
-    def finished(self, act: Action, task_result: TaskResult) -> None:
-        """Take the result of an action, done or failed, and put the gang back into the queue."""
+    def finished(self, act: Action, task_result: TaskResult) -> WriteFailure | None:
+        """Take the result of an action, done or failed, and put the gang back into the queue.
+
+        Returns a write that the API server refused, if that is news.
+        """
         key, task_status = act.key, task_result.task_status
         entry = self._scheduling_queue.entries.get(key)
         if entry is None:
-            return
+            return None
         entry.busy = False
-        if task_result.failures:
-            self._failed(entry, act, task_result.failures)
+        news = self._failed(entry, act, task_result.failures) if task_result.failures else None
         if task_status is TaskStatus.AWAITS_VOLUMES:
             self._await_volumes(entry)
-            return
+            return news
         self._scheduling_queue.waits_for_volumes.pop(key, None)
         entry.volumes_since = None
         if task_status is TaskStatus.DONE:
@@ -183,20 +191,18 @@ class Cycle:
             entry.not_before = self._clock.monotonic() + delay_s
             self._requeue_after(key, delay_s)
         self._scheduling_queue.touch(key)
+        return news
 
-    def _failed(self, entry: GangState, act: Action, failures: Sequence[WriteFailure]) -> None:
-        """Report what the API server answered on the gang and in the log; an unchanged answer is logged once."""
+    def _failed(self, entry: GangState, act: Action, failures: Sequence[WriteFailure]) -> WriteFailure | None:
+        """Report what the API server answered on the gang; an unchanged answer is news once."""
         first = failures[0]
         entry.probes = entry.probes or first.write == "bind"
         is_news, entry.failure = not alike(entry.failure, first.event.message), first.event.message
-        if is_news:
-            _log.warning(
-                "a write was refused", gang=entry.name, write=first.write, writes=len(failures), reason=entry.failure
-            )
         if not isinstance(act, EvictStale):
             self._reporter.explain_failures(entry, failures)
         elif is_news:
             self._reporter.note(entry, first.event)
+        return first if is_news else None
 
     def _await_volumes(self, entry: GangState) -> None:
         """Park the gang until its volume claims change, with a periodic recheck."""
@@ -207,24 +213,26 @@ class Cycle:
             self._reporter.submit(entry, awaiting_volumes(entry.reading))
         self._requeue_after(entry.key, _VOLUMES_RECHECK_S)
 
-    def _act_on(self, entry: GangState, decide_action: Callable[[], Action | None]) -> Action | None:
+    def _act_on(self, entry: GangState, decide_action: Callable[[], Action | None]) -> Iterator[Step]:
         """Decide the action of one gang; an unexpected error backs off this gang only and does not stop the others."""
         try:
             act = decide_action()
-        except LeadershipLost:
+        except Superseded:
             raise
         except Exception as error:
-            _log.error("a gang could not be decided", gang=entry.name, exc_info=error)
-            self._views.podgroups.complain(entry.key, error)
             self._reservations.release(entry)
             self._scheduling_queue.dequeue(entry)
             entry.not_before = self._clock.monotonic() + _LONGEST_RETRY_S
             self._requeue_after(entry.key, _LONGEST_RETRY_S)
-            return None
-        self._views.podgroups.recover(entry.key)
+            self._undecided.add(entry.key)
+            yield Undecided(entry.key, error)
+            return
+        if entry.key in self._undecided:
+            self._undecided.discard(entry.key)
+            yield DecidedAgain(entry.key)
         self._queue_accounting.charge(entry)
         entry.busy = act is not None
-        return act
+        yield act
 
     # Reading
 
@@ -235,14 +243,14 @@ class Cycle:
         for key in self._scheduling_queue.pop_changed():
             entry = self._scheduling_queue.entry(key)
             if not entry.busy:
-                yield self._act_on(entry, partial(self._read, entry, context, waits))
+                yield from self._act_on(entry, partial(self._read, entry, context, waits))
         for entry, check in waits:
             if entry.key not in self._scheduling_queue.changed:
-                yield self._act_on(entry, check)
+                yield from self._act_on(entry, check)
 
     def _read(self, entry: GangState, context: Context, waits: list[_WaitingPlan]) -> Action | None:
-        group, pods = self._views.podgroups.get(entry.key), self._views.pods_of(entry.key)
-        entry.unsettled = not self._views.is_fresh(entry.key)
+        group, pods = self._snapshot.podgroup(entry.key), self._snapshot.pods_of(entry.key)
+        entry.unsettled = not self._snapshot.is_fresh(entry.key)
         if group is None or group.metadata.labels.get(KAI_NODE_POOL, "") != self._settings.node_pool:
             if entry.unsettled and entry.assignments:
                 # Pods that were just bound may not be seen on their nodes yet: their capacity stays reserved (INV1).
@@ -415,12 +423,12 @@ class Cycle:
         for entry in order:
             if not self._is_its_turn(entry):
                 continue
-            yield self._act_on(
+            yield from self._act_on(
                 entry, self._with_reservations(entry, partial(self._allocator.decide_minimum, entry, partials))
             )
         for allocation in partials:
             if self._is_its_turn(allocation.entry):
-                yield self._act_on(
+                yield from self._act_on(
                     allocation.entry,
                     self._with_reservations(allocation.entry, partial(self._allocator.decide_extras, allocation)),
                 )
@@ -446,7 +454,7 @@ class Cycle:
     def _is_its_turn(self, entry: GangState) -> bool:
         if entry.key in self._scheduling_queue.changed or entry.busy or entry.key not in self._scheduling_queue.due:
             return False
-        entry.unsettled = not self._views.is_fresh(entry.key)
+        entry.unsettled = not self._snapshot.is_fresh(entry.key)
         if entry.unsettled or self._gang_reader.has_victims_leaving(entry.key):
             return False
         return entry.not_before <= self._clock.monotonic() and self._session.is_current
