@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/
 UV_VERSION := 0.13.7
 LONG ?= tests
 
-.PHONY: up test check lint types unit contract long pictures setup clean
+.PHONY: up test check lint types tests unit contract long pictures setup clean
 
 setup: $(VENV)/.synced
 
@@ -21,7 +21,9 @@ $(VENV)/.synced: $(VENV)/bin/uv pyproject.toml uv.lock
 up: setup
 	$(RUN)spinney up $(ARGS)
 
-test: lint types unit contract
+# Types are checked beside the tests.
+test: lint
+	$(MAKE) --no-print-directory -j 2 types tests
 
 # Before a commit: style, types and the unit tests of what changed since BASE.
 BASE ?= HEAD
@@ -36,8 +38,12 @@ lint: setup
 types: setup
 	$(RUN)mypy
 
+# Which tests share a worker: tests/distribution.py.
+tests: setup
+	$(RUN)pytest tests -n 2 --dist loadgroup --durations=40 $(PYTEST_ARGS)
+
 unit: setup
-	$(RUN)pytest tests/unit tests/regressions -n 2 --durations=10 $(PYTEST_ARGS)
+	$(RUN)pytest tests/unit tests/regressions -n 2 --dist loadgroup --durations=10 $(PYTEST_ARGS)
 
 contract: setup
 	$(RUN)pytest tests --ignore=tests/unit --ignore=tests/regressions -n 2 --dist loadgroup --durations=25 $(PYTEST_ARGS)

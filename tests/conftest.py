@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from _pytest.nodeid import coerce_node_id
 
 from cluster_kit.server import Server
-from cluster_kit.servers import embedded_server, real_server
+from cluster_kit.servers import SERVERS, embedded_server, real_server
 from cluster_kit.space import Space
+from distribution import ByInstallation, in_order, make_scheduler
 from simulation.telling import told
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable
@@ -23,24 +23,16 @@ UNAVAILABLE = pytest.StashKey[str]()
 NO_REAL = "no real kube-apiserver"
 
 
-SUITES = {"attack"}
-"""Groups with one installation for all their modules."""
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _leave_out_the_long_suite(config, items)
-    if config.getoption("loadgroup", False):
-        for item in items:
-            _keep_together(item)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items[:] = in_order(items)
 
 
-def _keep_together(item: pytest.Item) -> None:
-    """Those that share an installation run on one worker: xdist 3.8 writes the group where pytest 9.2 does not look."""
-    marker = item.get_closest_marker("xdist_group")
-    group = str(marker.args[0]) if marker is not None else ""
-    if group in SUITES and not item.nodeid.endswith(f"@{group}"):
-        item._id = coerce_node_id(f"{item.nodeid}@{group}")  # type: ignore[attr-defined]
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> ByInstallation:
+    return make_scheduler(config)
 
 
 def _leave_out_the_long_suite(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -100,7 +92,7 @@ def _embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(scope="session", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Server:
     return request.getfixturevalue(f"_{request.param}")
 

@@ -12,8 +12,7 @@ from attack.tenants import Attempt
 from cluster_kit.server import Reply
 
 Send = Callable[[Attempt], Reply]
-GROUP = "attack"
-MARKS = [pytest.mark.real, pytest.mark.xdist_group(GROUP), pytest.mark.timeout(300)]
+MARKS = [pytest.mark.real, pytest.mark.timeout(300)]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
-import pytest
 from playwright.sync_api import expect
 
 from browser.hosting import hosted
@@ -14,8 +13,6 @@ from browser.visiting import Visit
 from spinney.api.labels import EXPLANATION
 from spinney.serve.dashboard.data_sources import ClusterEvent, Key, PlanRefused, Questions, TopologyUse
 from unit.dashboard.world import BLOCK, RACK, World
-
-pytestmark = pytest.mark.xdist_group("browser")
 
 EVIL = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}</textarea>"
 NAME = "\"'><img src=x onerror=alert(1)><svg onload=alert(2)>{{7*7}}"

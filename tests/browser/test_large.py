@@ -12,8 +12,6 @@ from browser.hosting import Hosted, hosted
 from browser.visiting import Visit
 from unit.dashboard.world import World
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 PAGE_S, UPDATE_S = 1.0, 0.3
 TRIES = 5
 

@@ -15,8 +15,6 @@ from browser.scene import PLANNED, clique, podcliqueset, text
 from browser.visiting import Visit
 from stack_kit.spinney import Spinney
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 LIVE = "#light[data-state=live]"
 WITHIN_S = 1.0
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import urllib3
 
 from cluster_kit.server import Server
@@ -20,6 +21,8 @@ from spinney.sim.kubernetes.assets import find_assets
 from spinney.sim.kubernetes.errors import AssetsUnavailable
 
 TESTS = Path(__file__).parent.parent
+SERVERS = ("embedded", pytest.param("real", marks=pytest.mark.real))
+"""Parameters of what is tried on both."""
 
 
 def encoded(text: str) -> str:

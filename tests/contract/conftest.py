@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from cluster_kit.server import Server
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from cluster_kit.webhook import Webhooks, WebhookServer
-from contract.role_stages import KINDS as ROLE_KINDS
-from contract.scheduler_stages import STAGES, Hall, scheduled
+from contract.scheduler_stages import Hall, scheduled
 from stack_kit.bare import bare_server
 from stack_kit.stage import Stage
 
@@ -31,14 +31,14 @@ def webhooks(_webhook_server: WebhookServer, space: Space, cluster: Space, uniqu
     return Webhooks(_webhook_server, space, cluster, unique)
 
 
-@pytest.fixture(params=ROLE_KINDS)
+@pytest.fixture(params=SERVERS)
 def role_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """With our kinds and the rights of our roles, and nobody at work."""
     with bare_server(request.param, tmp_path) as found:
         yield found
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A server where the scheduler is at work; a module that needs another one has its own."""
     with scheduled(request.param, tmp_path_factory.mktemp("scheduler")) as found:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from cluster_kit.real_programs import real_programs
@@ -28,13 +27,6 @@ LEVELS = {
 }
 ALPHA, BETA = (f"dynamographdeployments.{version}.nvidia.com" for version in ("v1alpha1", "v1beta1"))
 _AT_ONCE = {"tcpSocket": {"port": 8000}}
-
-
-def stages(group: str) -> list[Any]:
-    return [
-        pytest.param("embedded", marks=pytest.mark.xdist_group(f"{group}-embedded")),
-        pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group(f"{group}-real")]),
-    ]
 
 
 def configuration(levels: dict[str, str] | None) -> str:

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cluster_kit.real_programs import programs_of
 from spinney.api.roles import ROLES
 from stack_kit.stage import Stage, stage_on
@@ -39,10 +37,6 @@ levels:
 - {{name: host, count: 2}}
 capacity: {{cpu: 64, memory: 64Gi, pods: 110}}
 """
-STAGES = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("operator-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("operator-real")]),
-]
 
 
 def configured(levels: dict[str, str] | None = None) -> Json:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from cluster_kit.server import Server
 from cluster_kit.space import Space
 
 Json = dict[str, Any]
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("plan-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("plan-real")]),
-]
 
 
 def account(server: Server, name: str, rules: list[Json], directory: Path) -> Path:

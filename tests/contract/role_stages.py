@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
@@ -21,10 +19,6 @@ from spinney.sim.stack import Parts, Stack
 from spinney.sim.world import RECORD_KEYS
 from spinney.whatif.inputs.node_files import load_nodes
 
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
-]
 ELECTION = {
     "leaderElection": {
         "enabled": True,

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pytest
-
 from cluster_kit.real_programs import programs_of
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
@@ -30,10 +28,6 @@ from unit.scheduler.scheduler_world import TOPOLOGY
 Json = dict[str, Any]
 T = TypeVar("T")
 
-STAGES = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("scheduler-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("scheduler-real")]),
-]
 GPU = "nvidia.com/gpu"
 GROUPS = "scheduling.run.ai/v2alpha2/podgroups"
 QUEUES = "scheduling.run.ai/v2/queues"

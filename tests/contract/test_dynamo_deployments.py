@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster_kit.servers import SERVERS
 from contract.dynamo_stages import (
     ALPHA,
     BETA,
@@ -19,7 +20,6 @@ from contract.dynamo_stages import (
     convert,
     deployment,
     graphs_on,
-    stages,
 )
 from stack_kit.spinney import eventually
 
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 EXAMPLES = ROOT / "examples" / "dynamo"
 
 
-@pytest.fixture(scope="module", params=stages("dynamo"))
+@pytest.fixture(scope="module", params=SERVERS)
 def graphs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graphs]:
     with graphs_on(request.param, tmp_path_factory.mktemp("dynamo")) as found:
         yield found

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from contract.dynamo_stages import BETA, ROOT, Graphs, graphs_on, stages
+from cluster_kit.servers import SERVERS
+from contract.dynamo_stages import BETA, ROOT, Graphs, graphs_on
 
 Json = dict[str, Any]
 RECIPES = sorted((ROOT / "examples" / "dynamo").glob("*.yaml"))
@@ -23,7 +24,7 @@ capacity: {cpu: 64, memory: 512Gi, pods: 110, nvidia.com/gpu: 8}
 """
 
 
-@pytest.fixture(scope="module", params=stages("dynamo-recipes"))
+@pytest.fixture(scope="module", params=SERVERS)
 def graphs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graphs]:
     """All of them at once: frontends wait ten seconds before they say that they are ready."""
     directory = tmp_path_factory.mktemp("recipes")

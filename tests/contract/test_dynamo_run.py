@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster_kit.server import Server, eventually
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from contract.dynamo_stages import component, configuration, deployment
 from spinney.api.roles import NAMESPACE
@@ -17,14 +18,10 @@ from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server, kubeconfig_of_role
 from stack_kit.spinney import SPINNEY
 
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("roles-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("roles-real")]),
-]
 GRAPHS, SETS = "nvidia.com/v1beta1/dynamographdeployments", "grove.io/v1alpha1/podcliquesets"
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     with bare_server(request.param, tmp_path) as found:
         yield found

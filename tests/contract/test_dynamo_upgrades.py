@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from contract.dynamo_stages import BETA, LEVELS, Graphs, component, configuration, deployment, graphs_on, stages
+from cluster_kit.servers import SERVERS
+from contract.dynamo_stages import BETA, LEVELS, Graphs, component, configuration, deployment, graphs_on
 
 
-@pytest.fixture(params=stages("dynamo-upgrades"))
+@pytest.fixture(params=SERVERS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

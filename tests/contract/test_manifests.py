@@ -10,17 +10,14 @@ import pytest
 import yaml
 
 from cluster_kit.server import Server
+from cluster_kit.servers import SERVERS
 from stack_kit.bare import bare_server
 from stack_kit.spinney import SPINNEY
 
 Json = dict[str, Any]
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("manifests-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("manifests-real")]),
-]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with bare_server(request.param, tmp_path_factory.mktemp("manifests")) as found:
         yield found

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
-from contract.operator_stages import CONFIGURATION, STAGES, staged
+from contract.operator_stages import CONFIGURATION, staged
 from stack_kit.compute_domains import DEFINITION, gpu_pod, in_group
 from stack_kit.stage import Stage
 
 FINALIZER = "grove.io/computedomain-finalizer"
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with staged(request.param, tmp_path_factory.mktemp("nvlink")) as found:
         cluster = Space(found.server, "")

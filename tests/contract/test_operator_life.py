@@ -11,7 +11,7 @@ import yaml
 
 from cluster_kit.real_programs import real_programs
 from cluster_kit.server import eventually
-from cluster_kit.servers import kubectl_program
+from cluster_kit.servers import SERVERS, kubectl_program
 from stack_kit.spinney import Spinney, spinney
 from unit.operator.operator_world import clique, condition, group, podcliqueset
 
@@ -27,7 +27,7 @@ RACK = {"packDomain": "rack"}
 DEADLINE_S = 150.0
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(scope="module", params=SERVERS)
 def up(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spinney]:
     """One stack for all tests of this module; each test has a set of its own name."""
     directory: Path = tmp_path_factory.mktemp(f"operator-{request.param}")

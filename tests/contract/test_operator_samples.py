@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from cluster_kit.real_programs import programs_of
-from contract.operator_stages import STAGES, affinity_keys, configured
+from cluster_kit.servers import SERVERS
+from contract.operator_stages import affinity_keys, configured
 from stack_kit.stage import Stage, stage_on
 from unit.operator.operator_world import condition
 
@@ -40,7 +41,7 @@ def example(path: str) -> Json:
     return found
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One cluster with the nodes and topologies of the examples."""
     assets = programs_of(request.param)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cluster_kit.servers import SERVERS
 from contract.operator_stages import (
     BLOCK,
     CONFIGURATION,
@@ -15,7 +16,6 @@ from contract.operator_stages import (
     H100_RACK,
     HOST,
     RACK,
-    STAGES,
     ZONE,
     affinity_keys,
     configured,
@@ -32,7 +32,7 @@ BLOCKED = "DeletionBlocked"
 H100 = {"zone": ZONE, "rack": H100_RACK, "host": HOST}
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One cluster for all tests of this module; each test has sets and topologies of its own names."""
     with staged(request.param, tmp_path_factory.mktemp("topology-scenarios")) as found:

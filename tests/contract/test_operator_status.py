@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from contract.operator_stages import STAGES, staged
+from cluster_kit.servers import SERVERS
+from contract.operator_stages import staged
 from stack_kit.stage import Stage
 from unit.operator.operator_world import clique, podcliqueset
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with staged(request.param, tmp_path_factory.mktemp("telling")) as found:
         yield found

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from contract.operator_stages import BLOCK, STAGES, ZONE, staged
+from cluster_kit.servers import SERVERS
+from contract.operator_stages import BLOCK, ZONE, staged
 from stack_kit.stage import Stage, is_ready
 from unit.operator.operator_world import clique, condition, group, podcliqueset
 
@@ -19,7 +20,7 @@ PACKED = {"topologyConstraint": {"packDomain": "zone"}}
 IN_BLOCK = {"topologyConstraint": {"packDomain": "block"}}
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """One cluster for all tests of this module; each test has sets of its own names."""
     with staged(request.param, tmp_path_factory.mktemp("workload-scenarios")) as found:

@@ -13,8 +13,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 from cluster_kit.server import Server
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
-from contract.plan_stages import KINDS, account
+from contract.plan_stages import account
 from spinney.cli.main import cli
 from stack_kit.bare import bare_server
 
@@ -39,7 +40,7 @@ TOLD = {
 }
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with bare_server(request.param, tmp_path_factory.mktemp("explain")) as found:
         space = Space(found, "default")

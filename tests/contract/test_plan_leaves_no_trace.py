@@ -11,8 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cluster_kit.server import Server
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
-from contract.plan_stages import KINDS, account
+from contract.plan_stages import account
 from spinney.cli.main import cli
 from spinney.whatif.inputs.node_files import load_nodes
 from stack_kit.bare import bare_server
@@ -38,7 +39,7 @@ READER = [
 ]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with bare_server(request.param, tmp_path_factory.mktemp("plan")) as found:
         cluster = Space(found, "")

@@ -14,8 +14,9 @@ from cluster_kit.admission import SETS, TOPOLOGIES
 from cluster_kit.loops import running
 from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Server, eventually
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
-from contract.role_stages import ELECTION, KINDS, configured, take_the_lease_away
+from contract.role_stages import ELECTION, configured, take_the_lease_away
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import OPERATOR_LEASE
 from spinney.cli.wiring.roles.operator import OperatorRole
@@ -33,7 +34,7 @@ CONFIGURATION = configured(**ELECTION)
 Start = Callable[[], OperatorRole]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with bare_server(request.param, tmp_path_factory.mktemp("roles")) as found:
         yield found

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from cluster_kit.recording import LosesAnswers
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
-from contract.operator_stages import CONFIGURATION, OPERATOR_RIGHTS, STAGES, ZONE, configured, staged, topology
+from contract.operator_stages import CONFIGURATION, OPERATOR_RIGHTS, ZONE, configured, staged, topology
 from stack_kit.compute_domains import DEFINITION, gpu_pod, in_group
 from stack_kit.stage import Stage
 from unit.operator.operator_world import clique, group, podcliqueset
@@ -20,7 +21,7 @@ SHARED = [{"name": "net", "scope": "PerReplica"}]
 GROWS = {"maxReplicas": 4, "metrics": []}
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with staged(request.param, tmp_path_factory.mktemp("operator-roles")) as found:
         cluster = Space(found.server, "")

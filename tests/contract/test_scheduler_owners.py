@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from contract.grouper_kinds import FOREIGN, foreign_definition, owned_by
 from contract.operator_stages import CONFIGURATION, GB200, HOST, RACK, ZONE, topology
-from contract.scheduler_stages import GPU, GROUPS, STAGES, Hall, scheduled, tree
+from contract.scheduler_stages import GPU, GROUPS, Hall, scheduled, tree
 from stack_kit.stage import Stage
 
 Json = dict[str, Any]
@@ -30,7 +31,7 @@ TWO_ZONES = tree(zones=2, racks=2, hosts=2)
 """In each zone two racks of sixteen GPUs."""
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with scheduled(request.param, tmp_path_factory.mktemp("scheduler-owners"), CONTROLLERS) as found:
         cluster = Space(found.server, "")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cluster_kit.real_programs import programs_of
-from contract.operator_stages import BLOCK, CONFIGURATION, RACK, STAGES, ZONE
+from cluster_kit.servers import SERVERS
+from contract.operator_stages import BLOCK, CONFIGURATION, RACK, ZONE
 from spinney.core.scheduling.settings import Settings
 from stack_kit.stage import Stage, stage_on
 from unit.operator.operator_world import clique, group, podcliqueset
@@ -25,7 +26,7 @@ capacity: {{cpu: 64, memory: 64Gi, pods: 110, {GPU}: 8}}
 """
 
 
-@pytest.fixture(scope="module", params=STAGES)
+@pytest.fixture(scope="module", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     assets = programs_of(request.param)
     with stage_on(assets, tmp_path_factory.mktemp("scheduler-thin"), NODES, Settings()) as found:

@@ -21,6 +21,7 @@ from cluster_kit.admission import CLIQUES, SETS, TOPOLOGIES, workload
 from cluster_kit.loops import running
 from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Server, eventually
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from spinney.api.crds import Conversion, crd
 from spinney.api.operator_configuration import load_configuration
@@ -46,15 +47,11 @@ CONFIGURATION = load_configuration(
         }
     )
 )
-KINDS = [
-    pytest.param("embedded", marks=pytest.mark.xdist_group("webhook-embedded")),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.xdist_group("webhook-real")]),
-]
 CONFIGURATIONS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 ALWAYS_DUE = Schedule(settle_s=5.0, authority_margin_s=float("inf"))
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with bare_server(request.param, tmp_path_factory.mktemp("webhook-role")) as found:
         yield found

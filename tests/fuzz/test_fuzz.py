@@ -41,7 +41,6 @@ def test_r15_every_role_survives_objects_of_any_shape(plural: str) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.xdist_group("fuzz-real")
 @pytest.mark.parametrize("plural", BASES)
 def test_r15_what_a_real_server_accepts_is_read_without_a_complaint(plural: str, server: Oracle) -> None:
     _ask(plural, server, SEED, ASKED)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster_kit.server import Server, eventually
+from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from simulation.witness import Witness
 from spinney.whatif.inputs.node_files import load_nodes
@@ -28,7 +29,7 @@ FATES = ("kill", "stop", "kill", "stop")
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     with bare_server(request.param, tmp_path) as found:
         yield found

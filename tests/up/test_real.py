@@ -17,7 +17,7 @@ from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.spinney import Spinney, eventually
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("up-real")]
+pytestmark = pytest.mark.real
 
 Up = Callable[..., Spinney]
 

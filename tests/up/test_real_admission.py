@@ -11,7 +11,7 @@ import yaml
 
 from stack_kit.spinney import Spinney
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("up-real")]
+pytestmark = pytest.mark.real
 
 Up = Callable[..., Spinney]
 Json = dict[str, Any]
