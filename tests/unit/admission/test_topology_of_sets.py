@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
+import msgspec
 import pytest
 
+from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.admission.settings import AdmissionSettings
+from spinney.core.topology_constraints import effective_topology, possible_topologies
 from unit.admission.admission_kit import (
     OFF,
     ON,
@@ -400,3 +403,17 @@ def test_p10_a_preferred_domain_that_is_coarser_than_the_required_one_is_warned_
 
 def test_s2_nobody_fills_the_name_in() -> None:
     assert "clusterTopologyName" not in stored(pcs(constraint=pack("rack")))["spec"]["template"]
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+@pytest.mark.parametrize("kept", ["grove-topology", "h100"])
+@pytest.mark.parametrize("named", ["", "h100"])
+def test_p8_g8_webhook_and_operator_follow_one_rule(named: str, kept: str, scheduled: bool) -> None:
+    template = {"clusterTopologyName": named} if named else {}
+    workload = pcs(constraint=pack("rack"), labels={LABEL: kept}, **template)
+    lookup = view().add("podcliques", podclique("p", int(scheduled)))
+    counts = effective_topology(msgspec.convert(workload, PodCliqueSet, strict=False), "gb200", scheduled)
+    assert label(stored(workload, NEW_DEFAULT, lookup, old=workload)) == counts
+    index = possible_topologies(msgspec.convert(workload, PodCliqueSet, strict=False), "gb200")
+    assert counts in index
+    assert len(index) == (1 if named else 2)

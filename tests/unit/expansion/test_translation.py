@@ -12,12 +12,13 @@ from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion import podgang
+from spinney.core.expansion import clustertopology, podgang
 from spinney.core.expansion.backends.kai import Kai, podgroup_spec
 from spinney.core.expansion.objects import to_builtins
 from spinney.core.expansion.podcliqueset.set_layout import gangs_of, groups_of, member_of, standalone_members
-from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, effective_name, resolve_topology
+from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, resolve_topology
 from spinney.core.expansion.settings import AutoPreferred, Settings
+from spinney.core.topology_constraints import effective_topology
 
 ZONE, BLOCK, RACK, HOST = (
     "topology.kubernetes.io/zone",
@@ -201,18 +202,27 @@ def test_s1_a_set_without_constraints_has_no_condition() -> None:
 
 
 def test_g8_the_topology_that_counts() -> None:
-    assert effective_name(podcliqueset(), settings(), scheduled=False) == "grove-topology"
+    assert effective_topology(podcliqueset(), "grove-topology", scheduled=False) == "grove-topology"
     named = podcliqueset(clusterTopologyName="gb200")
-    assert effective_name(named, settings(), scheduled=True) == "gb200"
+    assert effective_topology(named, "grove-topology", scheduled=True) == "gb200"
     newer = podcliqueset(set_constraint="", topologyConstraint={"topologyName": "h100", "pack": {"required": "zone"}})
-    assert effective_name(newer, settings(), scheduled=False) == "h100"
+    assert effective_topology(newer, "grove-topology", scheduled=False) == "h100"
 
 
 def test_p8_a_set_without_a_name_keeps_the_topology_of_its_label_while_it_is_scheduled() -> None:
     labels = {"grove.io/topology-name": "older"}
     whole = msgspec.structs.replace(podcliqueset(), metadata=ObjectMeta(name="d", labels=labels))
-    assert effective_name(whole, settings(), scheduled=True) == "older"
-    assert effective_name(whole, settings(), scheduled=False) == "grove-topology"
+    assert effective_topology(whole, "grove-topology", scheduled=True) == "older"
+    assert effective_topology(whole, "grove-topology", scheduled=False) == "grove-topology"
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_l2_p8_the_label_keeps_a_topology_from_deletion_only_while_a_pod_is_scheduled(scheduled: bool) -> None:
+    labels = {"grove.io/topology-name": "older"}
+    whole = msgspec.structs.replace(podcliqueset(), metadata=ObjectMeta(name="d", namespace="x", labels=labels))
+    observed = clustertopology.Observed([whole], lambda each: scheduled, [], lambda *key: None, settings(), 0.0)
+    assert clustertopology.users("older", observed) == (["x/d"] if scheduled else [])
+    assert clustertopology.users("grove-topology", observed) == ([] if scheduled else ["x/d"])
 
 
 def test_t6_members_under_a_constraint_run_on_nodes_with_all_keys_but_numa() -> None:

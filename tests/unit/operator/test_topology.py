@@ -149,6 +149,8 @@ def test_p5_a_change_that_comes_after_the_pods_got_their_nodes_is_not_followed()
         assert gang["metadata"]["annotations"]["grove.io/topology-name"] == "a"
         assert gang["spec"]["topologyConstraint"]["packConstraint"]["required"] == BLOCK
         assert ("Warning", "TopologyChangeIgnored") in await events(world, "PodCliqueSet")
+        whole = await world.get("PodCliqueSet", "d") or {}
+        assert whole["metadata"]["labels"]["grove.io/topology-name"] == "b", "as the webhook writes it"
 
     in_world(scenario, settings())
 

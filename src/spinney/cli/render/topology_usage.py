@@ -13,8 +13,8 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.meta import condition
 from spinney.cli.render.columns import columns, plain
 from spinney.core.admission.decoding import part, read, text
-from spinney.core.admission.podcliqueset.constraint_sites import constrained, reference
 from spinney.core.expansion.podcliqueset.topology_resolution import TOPOLOGY_LEVELS_UNAVAILABLE
+from spinney.core.topology_constraints import constrained, reference
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ConfigError, NotFound
 from spinney.drive.client.paths import ResourcePath

@@ -7,7 +7,7 @@ from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import APP_PART_OF
 from spinney.core.admission.decoding import part, read, text
-from spinney.core.admission.podcliqueset.constraint_sites import effective_topology
+from spinney.core.topology_constraints import constrained, effective_topology
 
 _OVER = ("Succeeded", "Failed")
 
@@ -26,7 +26,9 @@ def scheduled_users(lookup: Lookup, topology: str, default: str) -> list[str]:
     users = {
         (found.metadata.namespace, found.metadata.name)
         for obj in lookup.listing(PodCliqueSet.GROUP, PodCliqueSet.PLURAL)
-        if isinstance(found := read(obj, PodCliqueSet), PodCliqueSet) and effective_topology(found, default) == topology
+        if isinstance(found := read(obj, PodCliqueSet), PodCliqueSet)
+        and constrained(found)
+        and effective_topology(found, default, scheduled=True) == topology
     }
     if not users:
         return []

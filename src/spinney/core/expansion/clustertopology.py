@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spinney.api.changes import Change, ChangeSet, Create, EmitEvent, Json
 from spinney.api.domains import rank
 from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.api.labels import APP_MANAGED_BY, FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR, TOPOLOGY_NAME
+from spinney.api.labels import APP_MANAGED_BY, FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR
 from spinney.api.meta import condition
 from spinney.core.expansion.backends import Find, Twin
 from spinney.core.expansion.conditions import FALSE, TRUE, ConditionChange, conditions
@@ -22,9 +22,9 @@ from spinney.core.expansion.objects import (
     with_finalizer,
     without_finalizer,
 )
-from spinney.core.expansion.podcliqueset.topology_resolution import constraints_of, explicit_name
 from spinney.core.expansion.resource_kinds import CLUSTERTOPOLOGIES
 from spinney.core.expansion.settings import Settings
+from spinney.core.topology_constraints import constraints_of, effective_topology
 
 DRIFT = "SchedulerTopologyDrift"
 _NAMED = 10
@@ -36,6 +36,7 @@ class Observed:
     """The observed state for one topology: all sets that may use it, and the labels of all nodes."""
 
     sets: Sequence[PodCliqueSet]
+    has_scheduled: Callable[[PodCliqueSet], bool]
     nodes: Sequence[Mapping[str, str]]
     find: Find
     settings: Settings
@@ -53,16 +54,14 @@ def expand(topology: ClusterTopology, observed: Observed) -> ChangeSet:
     return ChangeSet(changes or _status(topology, observed, twins))
 
 
-def users(topology: str, sets: Iterable[PodCliqueSet], settings: Settings) -> list[str]:
-    """`namespace/name` of the sets whose constraints refer to a topology, by its name, its label or as the default."""
-    found = []
-    for each in sets:
-        if next(constraints_of(each), None) is None:
-            continue
-        used = explicit_name(each) or each.metadata.labels.get(TOPOLOGY_NAME, "") or settings.default_topology
-        if used == topology:
-            found.append(f"{each.metadata.namespace}/{each.metadata.name}")
-    return sorted(found)
+def users(topology: str, observed: Observed) -> list[str]:
+    """`namespace/name` of the sets with constraints for which this topology counts."""
+    default = observed.settings.default_topology
+    return sorted(
+        f"{each.metadata.namespace}/{each.metadata.name}"
+        for each in observed.sets
+        if constraints_of(each) and effective_topology(each, default, observed.has_scheduled(each)) == topology
+    )
 
 
 def default_topology(settings: Settings, live: ClusterTopology | None) -> tuple[Change, ...]:
@@ -99,7 +98,7 @@ def _leave(topology: ClusterTopology, observed: Observed) -> tuple[Change, ...]:
     reason = ""
     if is_default and settings.topology_enabled:
         reason = "it is the default topology and topology aware scheduling is enabled"
-    if (found := users(name, observed.sets, settings)) and not dropped:
+    if (found := users(name, observed)) and not dropped:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         reason = f"it is used by PodCliqueSets {', '.join(found[:_NAMED])}{more}"
     if not reason:

@@ -22,16 +22,15 @@ from spinney.api.labels import (
     BASE_PODGANG,
     MANAGED_BY_OPERATOR,
     PODGANG,
-    TOPOLOGY_NAME,
 )
 from spinney.api.meta import ObjectMeta, PartialObject
 from spinney.core.expansion import resource_kinds
 from spinney.core.expansion.components.initc_rbac import Access, Role
-from spinney.core.expansion.podclique.pod_state import Pod
+from spinney.core.expansion.podclique.pod_state import Pod, has_scheduled
 from spinney.core.expansion.podclique.podclique import Claims
 from spinney.core.expansion.podcliqueset.revisions import Revisions, revisions_of
-from spinney.core.expansion.podcliqueset.topology_resolution import explicit_name
 from spinney.core.expansion.settings import Settings
+from spinney.core.topology_constraints import possible_topologies
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.informers.cache import Cache, Change
@@ -50,9 +49,7 @@ class OperatorCaches:
         self, caches: SharedCaches, settings: Settings, has_claims: bool = True, has_compute_domains: bool = False
     ) -> None:
         def by_topology(podcliqueset: PodCliqueSet) -> tuple[str, ...]:
-            kept = podcliqueset.metadata.labels.get(TOPOLOGY_NAME, "")
-            named = explicit_name(podcliqueset)
-            return (named,) if named else tuple({settings.default_topology, kept} - {""})
+            return possible_topologies(podcliqueset, settings.default_topology)
 
         self._caches = caches
         self._revisions: dict[str, tuple[int, Revisions]] = {}
@@ -129,6 +126,10 @@ class OperatorCaches:
         owners = [podcliqueset.metadata.uid]
         owners += [group.metadata.uid for group in self.groups.by("owner", podcliqueset.metadata.uid)]
         return [clique for owner in owners for clique in self.cliques.by("owner", owner)]
+
+    def has_scheduled(self, podcliqueset: PodCliqueSet) -> bool:
+        cliques = self.cliques_of(podcliqueset)
+        return has_scheduled(cliques, self.pods_of(cliques).values())
 
     def pods_of(self, cliques: Iterable[PodClique]) -> dict[str, list[Pod]]:
         """The pods of the given PodCliques, by the uid of the PodClique."""

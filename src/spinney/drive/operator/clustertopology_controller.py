@@ -23,7 +23,9 @@ def controller(context: ReconcileContext) -> Controller[Key]:
             return ChangeSet()
         nodes = [node.metadata.labels for node in views.nodes]
         sets = views.sets.by("topology", key[1])
-        observed = clustertopology.Observed(sets, nodes, views.find, context.settings, context.clock.now())
+        observed = clustertopology.Observed(
+            sets, views.has_scheduled, nodes, views.find, context.settings, context.clock.now()
+        )
         return clustertopology.expand(found, observed)
 
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:

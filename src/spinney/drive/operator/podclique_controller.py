@@ -13,8 +13,9 @@ from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import BASE_PODGANG, PODCLIQUESET_REPLICA_INDEX, PODGANG, TOPOLOGY_NAME
 from spinney.core.expansion.podclique import podclique
 from spinney.core.expansion.podcliqueset.set_layout import Member, index_label, member_of
-from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, effective_name, resolve_topology
+from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, resolve_topology
 from spinney.core.expansion.resource_kinds import PODCLIQUES
+from spinney.core.topology_constraints import effective_topology
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
@@ -95,7 +96,7 @@ def _observed(context: ReconcileContext, found: PodClique, above: PodCliqueSet, 
 def _translation(context: ReconcileContext, above: PodCliqueSet, gang: PodGang | None) -> ResolvedTopology:
     """The topology that the PodGang is annotated with; before the PodGang exists, that of the set."""
     used = gang.metadata.annotations.get(TOPOLOGY_NAME, "") if gang is not None else ""
-    name = used or effective_name(above, context.settings, scheduled=False)
+    name = used or effective_topology(above, context.settings.default_topology, scheduled=False)
     return resolve_topology(above, context.views.topologies.get(("", name)), name, context.settings)
 
 

@@ -31,9 +31,10 @@ from spinney.core.expansion.podcliqueset.set_layout import (
     pod_count,
     without_empty_members,
 )
-from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, effective_name, resolve_topology
+from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, resolve_topology
 from spinney.core.expansion.resource_kinds import PODCLIQUESETS
 from spinney.core.expansion.settings import Settings
+from spinney.core.topology_constraints import effective_topology
 from spinney.whatif.expected.expected_pods import ExpectedPods, Registry
 
 
@@ -83,7 +84,7 @@ class _Set:
         self._settings = settings
         self._registry = registry
         self._there = there
-        name = effective_name(self._set, settings, there.is_scheduled)
+        name = effective_topology(self._set, settings.default_topology, there.is_scheduled)
         self._resolved_topology: ResolvedTopology = resolve_topology(self._set, topology(name), name, settings)
         self._revisions: Revisions = revisions_of(self._set)
         self._backend = settings.backend_of(self._set)

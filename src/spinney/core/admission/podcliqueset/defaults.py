@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from kube_apimachinery.admission import Lookup, Object
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import TOPOLOGY_NAME
 from spinney.core.admission.decoding import items, part, read, text
-from spinney.core.admission.podcliqueset.constraint_sites import constrained, reference
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.admission.topology_users import has_scheduled_pods
+from spinney.core.topology_constraints import constrained, effective_topology
 
 TERMINATION_DELAY = "4h0m0s"
 GRACE_PERIOD_S = 30
@@ -35,11 +37,12 @@ def topology_label(podcliqueset: PodCliqueSet, old: Object | None, settings: Adm
     kept = text(part(old, "metadata", "labels").get(TOPOLOGY_NAME))
     if not settings.topology_enabled:
         return kept
-    _, name = reference(podcliqueset)
-    if name or not kept or kept == settings.default_topology:
-        return name or settings.default_topology
-    metadata = podcliqueset.metadata
-    return kept if has_scheduled_pods(lookup, metadata.namespace, metadata.name) else settings.default_topology
+    metadata = structs.replace(podcliqueset.metadata, labels={TOPOLOGY_NAME: kept})
+    stored = structs.replace(podcliqueset, metadata=metadata)
+    pending, running = (effective_topology(stored, settings.default_topology, scheduled) for scheduled in (False, True))
+    if pending == running:
+        return pending
+    return running if has_scheduled_pods(lookup, metadata.namespace, metadata.name) else pending
 
 
 def _labelled(obj: Object, wanted: str) -> Object:

@@ -10,8 +10,8 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import KAI_QUEUE, SCHEDULER_KAI
 from spinney.core.admission.decoding import text
 from spinney.core.admission.findings import Findings
-from spinney.core.admission.podcliqueset.constraint_sites import ConstraintSite, constrained
 from spinney.core.admission.settings import AdmissionSettings
+from spinney.core.topology_constraints import ConstraintSite, constrained
 
 _ONE_SCHEDULER = "the schedulerName for all pods have to be the same"
 

@@ -11,7 +11,8 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings
-from spinney.core.admission.podcliqueset.constraint_sites import (
+from spinney.core.admission.settings import AdmissionSettings
+from spinney.core.topology_constraints import (
     NAME_PATH,
     ConstraintSite,
     clique_sites,
@@ -22,7 +23,6 @@ from spinney.core.admission.podcliqueset.constraint_sites import (
     reference,
     set_site,
 )
-from spinney.core.admission.settings import AdmissionSettings
 
 NOT_ENABLED = "topology support is not enabled in the operator"
 _DISABLED = f"topology constraints are not allowed when Topology Aware Scheduling is disabled: {NOT_ENABLED}"
@@ -155,7 +155,7 @@ def reference_change(podcliqueset: PodCliqueSet, old: PodCliqueSet, default: str
     """
     (path, name), (_, before) = reference(podcliqueset), reference(old)
     added = not before and path != NAME_PATH
-    if name == before or (added and name == effective_topology(old, default)):
+    if name == before or (added and name == effective_topology(old, default, scheduled=True)):
         return None
     field = path.rpartition(".")[2]
     return forbidden(path, f'{field} cannot be changed from "{before}" to "{name}" once pods are scheduled')

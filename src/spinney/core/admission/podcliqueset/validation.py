@@ -11,7 +11,6 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetSpec, PodCl
 from spinney.api.markers import Removed
 from spinney.core.admission.decoding import part, read
 from spinney.core.admission.findings import Findings
-from spinney.core.admission.podcliqueset.constraint_sites import named
 from spinney.core.admission.podcliqueset.immutability import immutable_errors
 from spinney.core.admission.podcliqueset.mnnvl import mnnvl_changes, mnnvl_errors
 from spinney.core.admission.podcliqueset.pods import check_pods
@@ -23,6 +22,7 @@ from spinney.core.admission.podcliqueset.topology import check_topology, constra
 from spinney.core.admission.reserved_fields import reserved_errors
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.admission.topology_users import has_scheduled_pods
+from spinney.core.topology_constraints import named
 
 
 def check(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup, found: Findings) -> None:

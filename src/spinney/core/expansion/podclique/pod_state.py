@@ -5,6 +5,9 @@ Never written back, and never wider than what is read: there is one for each pod
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from spinney.api.kinds.podclique import PodClique
 from spinney.api.markers import Slim
 from spinney.api.meta import ObjectMeta
 
@@ -70,6 +73,13 @@ def is_gone(pod: Pod) -> bool:
 
 def is_scheduled(pod: Pod) -> bool:
     return bool(pod.spec.node_name)
+
+
+def has_scheduled(cliques: Iterable[PodClique], pods: Iterable[Iterable[Pod]]) -> bool:
+    """Whether any pod has a node: by the status of its PodClique, or by a pod that is ahead of it."""
+    return any(each.status.scheduled_replicas for each in cliques) or any(
+        is_scheduled(pod) and not is_finished(pod) for found in pods for pod in found
+    )
 
 
 def is_ready(pod: Pod) -> bool:

@@ -48,7 +48,7 @@ from spinney.core.expansion.objects import (
 )
 from spinney.core.expansion.podclique import desired_podclique as cliques
 from spinney.core.expansion.podclique.pod_replacement import is_updating, waits_for_user
-from spinney.core.expansion.podclique.pod_state import Pod, is_scheduled
+from spinney.core.expansion.podclique.pod_state import Pod, has_scheduled
 from spinney.core.expansion.podclique.podclique import Claims
 from spinney.core.expansion.podcliqueset import rolling_update
 from spinney.core.expansion.podcliqueset.revisions import Revisions
@@ -66,12 +66,11 @@ from spinney.core.expansion.podcliqueset.set_layout import (
 from spinney.core.expansion.podcliqueset.topology_resolution import (
     TOPOLOGY_LEVELS_UNAVAILABLE,
     ResolvedTopology,
-    constraints_of,
-    effective_name,
     resolve_topology,
 )
 from spinney.core.expansion.resource_kinds import PODCLIQUES, PODCLIQUESETS, PODGANGS, SCALING_GROUPS
 from spinney.core.expansion.settings import Settings
+from spinney.core.topology_constraints import constraints_of, effective_topology
 
 Child = TypeVar("Child", PodClique, PodCliqueScalingGroup)
 
@@ -97,21 +96,18 @@ class Observed:
     settings: Settings
     now_s: float
 
-    def has_scheduled(self) -> bool:
-        return any(each.status.scheduled_replicas for each in self.cliques) or any(
-            is_scheduled(each) for found in self.pods.values() for each in found
-        )
-
 
 def expand(podcliqueset: PodCliqueSet, observed: Observed) -> ChangeSet:
     """1. its own metadata, 2. what pods need, 3. PodCliques, 4. groups, 5. gangs, 6. termination, 7. status."""
     if podcliqueset.metadata.deletion_timestamp is not None:
         return ChangeSet(_leave(podcliqueset, observed))
-    name, ignored = _topology_name(podcliqueset, observed)
-    if own := _own_metadata(podcliqueset, observed.settings, name):
+    scheduled = has_scheduled(observed.cliques, observed.pods.values())
+    effective = effective_topology(podcliqueset, observed.settings.default_topology, scheduled)
+    if own := _own_metadata(podcliqueset, observed.settings, effective):
         return ChangeSet(own)
     if excess := size_now(podcliqueset, observed.groups).excess:
         return ChangeSet((_refuse_size(podcliqueset, excess),))
+    name, ignored = _topology_name(podcliqueset, observed, effective, scheduled)
     resolved_topology = resolve_topology(podcliqueset, observed.topology(name), name, observed.settings)
     ends, requeue_at_s = _terminate(podcliqueset, observed)
     changes: list[Change] = [
@@ -157,22 +153,26 @@ def _claims(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
 
 
 def _own_metadata(podcliqueset: PodCliqueSet, settings: Settings, topology: str) -> tuple[Change, ...]:
-    """The finalizer, and the label of the topology that counts where constraints ask for one (P8)."""
+    """The finalizer, and the label of the topology that counts where constraints ask for one (P8).
+
+    The webhook writes the same label; anything else here would be undone by it, and the set would never get further.
+    """
     metadata = podcliqueset.metadata
     patch: Json = {}
     if FINALIZER_PODCLIQUESET not in metadata.finalizers:
         patch["finalizers"] = [*metadata.finalizers, FINALIZER_PODCLIQUESET]
-    constrained = next(constraints_of(podcliqueset), None) is not None
-    if constrained and settings.topology_enabled and metadata.labels.get(TOPOLOGY_NAME) != topology:
+    if constraints_of(podcliqueset) and settings.topology_enabled and metadata.labels.get(TOPOLOGY_NAME) != topology:
         patch["labels"] = {TOPOLOGY_NAME: topology}
     return patch_object(PODCLIQUESETS, metadata, {"metadata": patch})
 
 
-def _topology_name(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[str, tuple[EmitEvent, ...]]:
-    """The topology that counts. Pods that got their nodes under another one keep it: a pod may be bound between the
-    admission of a change and now."""
-    scheduled = observed.has_scheduled()
-    name = effective_name(podcliqueset, observed.settings, scheduled)
+def _topology_name(
+    podcliqueset: PodCliqueSet, observed: Observed, name: str, scheduled: bool
+) -> tuple[str, tuple[EmitEvent, ...]]:
+    """The topology that is applied: the effective one, but pods that got their nodes under another one keep that.
+
+    A pod may be bound between the admission of a change and now.
+    """
     if not scheduled or not observed.settings.topology_enabled:
         return name, ()
     used = sorted({each.metadata.annotations.get(TOPOLOGY_NAME, "") for each in observed.gangs} - {""})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spinney.api.domains import NUMA, rank
@@ -10,38 +9,12 @@ from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import GangTopologyConstraint, PackConstraint
 from spinney.api.kinds.topology_constraint import TopologyConstraint
-from spinney.api.labels import TOPOLOGY_NAME
 from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, ConditionChange
 from spinney.core.expansion.podcliqueset.set_layout import Member
 from spinney.core.expansion.settings import AutoPreferred, Settings
+from spinney.core.topology_constraints import constraints_of
 
 TOPOLOGY_LEVELS_UNAVAILABLE = "TopologyLevelsUnavailable"
-
-
-def constraints_of(podcliqueset: PodCliqueSet) -> Iterator[TopologyConstraint]:
-    """All constraints: of the set, of its groups, of its cliques."""
-    template = podcliqueset.spec.template
-    levels = [
-        template.topology_constraint,
-        *(group.topology_constraint for group in template.pod_clique_scaling_groups),
-        *(clique.topology_constraint for clique in template.cliques),
-    ]
-    return (constraint for constraint in levels if constraint is not None)
-
-
-def explicit_name(podcliqueset: PodCliqueSet) -> str:
-    """The topology that the set names, in either spelling; empty if it names none."""
-    named = (constraint.topology_name for constraint in constraints_of(podcliqueset))
-    return podcliqueset.spec.template.cluster_topology_name or next((name for name in named if name), "")
-
-
-def effective_name(podcliqueset: PodCliqueSet, settings: Settings, scheduled: bool) -> str:
-    """The topology that counts (G8), whether or not any constraint asks for one.
-
-    A set that names none keeps the topology of its label while pods of it are scheduled (P8).
-    """
-    kept = podcliqueset.metadata.labels.get(TOPOLOGY_NAME, "") if scheduled else ""
-    return explicit_name(podcliqueset) or kept or settings.default_topology
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""The topology constraints of a set, and the topology that they refer to (G8, P10).
+"""The topology constraints of a PodCliqueSet, and the topology that counts for it (G8, P8, P10).
 
-Only what the set itself says: whether a topology exists is asked elsewhere.
+The only place that answers "which topology": admission, the operator, deletion protection and what-if ask here, because
+a set that two of them read differently is never at rest. Whether a topology exists is asked elsewhere.
 """
 
 from __future__ import annotations
@@ -90,16 +91,27 @@ def named(podcliqueset: PodCliqueSet) -> Iterator[tuple[str, str]]:
             yield f"{site.path}.topologyName", site.constraint.topology_name
 
 
+def constraints_of(podcliqueset: PodCliqueSet) -> list[TopologyConstraint]:
+    return [site.constraint for site in all_sites(podcliqueset) if site.constraint is not None]
+
+
 def reference(podcliqueset: PodCliqueSet) -> tuple[str, str]:
     """The path and the name of the explicit reference; the name is empty where the default is meant."""
     return next(named(podcliqueset), (NAME_PATH, ""))
 
 
-def effective_topology(podcliqueset: PodCliqueSet, default: str) -> str:
-    """The topology that the set uses: the one it names, the one it is labelled with, else the default.
+def effective_topology(podcliqueset: PodCliqueSet, default: str, scheduled: bool) -> str:
+    """The topology that counts, whether or not any constraint asks for one.
 
-    Empty where topology does not apply: no constraint anywhere.
+    The one the set names, else the one of its label while pods of it are scheduled (P8), else the default.
     """
-    if not constrained(podcliqueset):
-        return ""
-    return reference(podcliqueset)[1] or podcliqueset.metadata.labels.get(TOPOLOGY_NAME) or default
+    return (reference(podcliqueset)[1] or (scheduled and _label(podcliqueset))) or default
+
+
+def possible_topologies(podcliqueset: PodCliqueSet, default: str) -> tuple[str, ...]:
+    """What `effective_topology` may answer, now or once pods are scheduled: the keys of an index by topology."""
+    return tuple(sorted({effective_topology(podcliqueset, default, scheduled) for scheduled in (False, True)} - {""}))
+
+
+def _label(podcliqueset: PodCliqueSet) -> str:
+    return podcliqueset.metadata.labels.get(TOPOLOGY_NAME, "")
