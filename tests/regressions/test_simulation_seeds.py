@@ -28,6 +28,7 @@ SEEDS = [
     212058745,  # a plan that waited was carried out for fewer pods than the minimum had become
     116521195,  # a plan was not recorded, and the next was made before the gang that it spared had been read again
     553243519,  # a PodGroup was deleted while an eviction for its recorded plan was on its way; the judge
+    771300164,  # a base gang grew elsewhere in the cycle in which a gang tied to it had been decided; the judge
     96107324,  # a gang was taken whole but for pods on a node that had just come back
 ]
 

@@ -11,9 +11,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from kube_apimachinery.clock import Clock, Dice
+from spinney.api.labels import PLAN
 from spinney.api.roles import NAMESPACE
 from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.scheduling.plan import Plan, decode
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
@@ -104,6 +108,24 @@ class Wire:
         await self._inner.close()
 
 
+class _Announcing:
+    """Tells of every plan that is sent, before anything can delay it."""
+
+    def __init__(self, inner: Transport, sends: Callable[[tuple[str, str], Plan], None]) -> None:
+        self._inner = inner
+        self._sends = sends
+        self.stream = inner.stream
+        self.close = inner.close
+
+    async def request(self, method: str, path: str, **rest: Any) -> Response:
+        parts, body = path.split("/"), rest.get("body")
+        if method == "PATCH" and parts[-2] == "podgroups" and body:
+            text = (msgspec.json.decode(body).get("metadata", {}).get("annotations") or {}).get(PLAN)
+            if text:
+                self._sends((parts[-3], parts[-1]), decode(text))
+        return await self._inner.request(method, path, **rest)
+
+
 class _Held:
     def __init__(self, inner: Stream, flowing: asyncio.Event) -> None:
         self._inner = inner
@@ -145,6 +167,7 @@ class SchedulerProcess:
     next_schedule: Callable[[], Schedule] = Schedule
     late: float = 0.0
     evicts: Callable[[tuple[str, str]], None] = lambda key: None
+    sends: Callable[[tuple[str, str], Plan], None] = lambda key, plan: None
     lives: list[Life] = field(default_factory=list)
     crashes: int = 0
     lost: int = 0
@@ -257,7 +280,7 @@ class SchedulerProcess:
         clock = SkewedClock(self.world.clock, self.skew_s)
         asked = elect_both if elect is not None else None
         life.scheduler = self.make(
-            life.faults,
+            _Announcing(life.faults, self.sends),
             clock,
             self.dice,
             self.settings,

@@ -376,6 +376,28 @@ def test_inv3_nobody_overlooks_whom_it_has_itself_seated_in_the_base() -> None:
         assert record.broken == broken
 
 
+def test_inv3_a_base_may_grow_elsewhere_in_the_cycle_in_which_its_tied_gang_was_decided() -> None:
+    """The tied gang was decided first, and beside the base; which of the two plans is recorded first is chance."""
+    tied = {"spinney.dev/tied-to": f"a,{RACK}"}
+    for node, is_sent_first, broken in (("n1", True, []), ("n1", False, ["INV3"]), ("n5", True, ["INV3"])):
+        record = Record(late_s=60.0)
+        record.node("n5", "r2")
+        record.bind("a", ("a-0", "n0"), minimum=1, required=ZONE)
+        record.gang("b", minimum=1, required=BLOCK, annotations=dict(tied))
+        for name, group in (("a-1", "a"), ("b-0", "b")):
+            record.pod(name, group)
+        if is_sent_first:
+            record.dog.sends(("default", "b"), Plan(1, "bind", (Assignment("uid-of-b-0", node),)))
+        record.gang("a", ("a-1", "n2"), minimum=1, required=ZONE)
+        record.pod("a-1", "a", "n2")
+        record.dog.sends(("default", "b"), Plan(1, "bind", (Assignment("uid-of-b-0", node),)))
+        record.gang("b", ("b-0", node), minimum=1, required=BLOCK, annotations=dict(tied))
+        record.pod("b-0", "b", node)
+        record.gang("b", minimum=1, required=BLOCK, annotations=dict(tied))
+        record.gang("a", minimum=1, required=ZONE)
+        assert record.broken == broken, (node, is_sent_first)
+
+
 def test_inv4_a_record_of_a_podgroup_made_anew_that_was_dropped_is_no_excuse_either() -> None:
     record = Record(60.0)
     record.gang("a", minimum=1)

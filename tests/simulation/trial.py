@@ -95,6 +95,7 @@ async def _play(world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, 
             next_schedule=next_schedule,
             late=late,
             evicts=dog.evicts,
+            sends=dog.sends,
             make=make,
         )
         for number in range(dice.choice((1, 2)) if elects else 1)

@@ -108,8 +108,8 @@ def inv3_ties(
     A member whose node was absent a moment ago imposes nothing, because it may have been taken for lost; but being
     beside it counts as being beside the base. `assigned`: by uid, the term that assigned a pod, and when. A bound pod
     that the maker of the plan had itself assigned before it decided always counts: no cache is older than one's own
-    writes. A waiting plan is decided when it is first recorded: later assignments of base members are not its fault, as
-    long as some members stay.
+    writes. `decided_s`: by when the plan had been decided: later assignments of base members are not its fault, as long
+    as some members stay. Those that were recorded at that very moment may have been decided in the same cycle.
     """
     if gang.tied_to is None or gang.tied_to[0] not in cluster.gangs:
         return
@@ -131,7 +131,7 @@ def inv3_ties(
 
 
 def _assigned_before(assigned: tuple[str, int, float] | None, term: tuple[str, int], decided_s: float) -> bool:
-    return assigned is not None and assigned[:2] == term and assigned[2] <= decided_s
+    return assigned is not None and assigned[:2] == term and assigned[2] < decided_s
 
 
 def inv4_bound_as_recorded(

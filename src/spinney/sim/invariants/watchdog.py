@@ -66,6 +66,7 @@ class Watchdog:
         self._planned_parts: dict[Key, tuple[Part, ...]] = {}  # the parts of a gang when its plan was recorded
         self._assigned_by: dict[str, tuple[str, int, float]] = {}  # the last plan that assigned a pod, by uid
         self._decided: dict[Key, tuple[frozenset[tuple[str, str]], float]] = {}  # assignments of a plan and their time
+        self._sent: dict[tuple[Key, Plan], float] = {}  # when a plan that is not recorded yet was first sent
         self._lost: dict[Key, Counter[str]] = defaultdict(Counter)  # lost bound or assigned members, by leaf
         self._repaired: set[Key] = set()  # partly bound gangs: completing them may pass through partial states
         self._whole: set[Key] = set()
@@ -103,6 +104,13 @@ class Watchdog:
         handler = self._handlers.get(collection)
         if handler is not None:
             handler(key, obj)
+
+    def sends(self, gang: Key, plan: Plan) -> None:
+        """To be called when a scheduler sends a plan, before anything delays it; else the time of its record counts.
+
+        The plans of one cycle are decided in one order and recorded in any.
+        """
+        self._sent.setdefault((gang, plan), self._now())
 
     def evicts(self, victim: Key) -> None:
         """Must be called for every pod that the scheduler evicts, at the time of the eviction."""
@@ -249,10 +257,11 @@ class Watchdog:
                 self._report(properties.inv1_no_overcommit(self.ground, node, new, since_s, reserved=True))
 
     def _decided_at(self, key: Key, plan: Plan) -> float:
-        """When a plan with these assignments was recorded first."""
+        """When a plan with these assignments was first recorded, or sent if that is known."""
         assignments = frozenset((assignment.uid, assignment.node) for assignment in plan.assignments)
+        sent_s = self._sent.pop((key, plan), self._now())
         if key not in self._decided or self._decided[key][0] != assignments:
-            self._decided[key] = (assignments, self._now())
+            self._decided[key] = (assignments, sent_s)
         return self._decided[key][1]
 
     def _repairs(self, gang: GangFacts, plan: Plan) -> bool:
