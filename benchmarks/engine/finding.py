@@ -18,7 +18,7 @@ from spinney.api.placement.problem import Problem
 from spinney.api.placement.reading.problem import read_problem
 from spinney.api.placement.writing.result import write_result
 from spinney.core.inventory.inventory import Inventory
-from spinney.core.placement.place import place
+from spinney.core.placement.engine import place
 
 _TESTS = str(Path(__file__).resolve().parents[2] / "tests")
 if _TESTS not in sys.path:

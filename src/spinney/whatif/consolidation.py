@@ -24,7 +24,7 @@ from spinney.api.labels import CONSOLIDATE, PLAN, POD_GROUP_NAME
 from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate, Gang, Group, PodSet
 from spinney.api.placement.result import Move
-from spinney.core.placement.disrupt.largest_gang import largest_placeable
+from spinney.core.placement.disrupt.consolidation import largest_placeable
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.placement.scoring import score
 from spinney.core.scheduling.cluster import Cluster

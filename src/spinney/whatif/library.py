@@ -16,7 +16,7 @@ from spinney.api.documents import read_bounded
 from spinney.api.placement.problem import Problem
 from spinney.api.placement.reading import PROBLEM, Unreadable, decode_text, line_of, read_problem
 from spinney.api.placement.result import Result
-from spinney.core.placement.place import place as place_problem
+from spinney.core.placement.engine import place as place_problem
 from spinney.core.view.explanation import WorkloadExplanation
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.config.loader import cluster_client

@@ -53,9 +53,9 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> M
     """The stand-in, unless a test asks for the real one by the parameter None."""
     if hasattr(request, "param"):
         return None
-    module = ModuleType("spinney.core.placement.place")
+    module = ModuleType("spinney.core.placement.engine")
     module.place = _decide  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "spinney.core.placement.place", module)
+    monkeypatch.setitem(sys.modules, "spinney.core.placement.engine", module)
     return module
 
 
@@ -233,7 +233,7 @@ STAND_IN = """
 import sys
 from types import ModuleType
 from spinney.api.placement.result import Decision, Result
-module = ModuleType("spinney.core.placement.place")
+module = ModuleType("spinney.core.placement.engine")
 module.place = lambda problem: Result(tuple(Decision(one.name, "placed", score=1.0) for one in problem.gangs))
 sys.modules[module.__name__] = module
 from spinney.cli.main import main

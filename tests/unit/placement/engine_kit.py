@@ -10,7 +10,7 @@ from placement_oracle.instances import Profile, instance
 from placement_oracle.judging import judge
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.writing import write_result
-from spinney.core.placement.place import place
+from spinney.core.placement.engine import place
 
 Findings = tuple[Counter[str], list[str]]
 """Figures, and a sentence with its seed for everything that is wrong."""

@@ -8,8 +8,7 @@ from spinney.api.placement.problem import Gang, Problem
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.result import Explanation, Result
 from spinney.core.inventory.inventory import Inventory
-from spinney.core.placement.engine import Engine
-from spinney.core.placement.place import place
+from spinney.core.placement.engine import Engine, place
 
 Document = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placement_oracle.instances import Profile
-from spinney.core.placement.fit import regions
+from spinney.core.placement.fit import counting
 from unit.placement.engine_kit import judged
 
 CHUNK = 20
@@ -23,7 +23,7 @@ def test_r1_every_answer_is_lawful_true_and_optimal_where_proved(profile: Profil
 def test_r1_the_same_holds_when_a_cluster_is_searched_field_by_field(
     start: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regions, "SMALL", 0)
+    monkeypatch.setattr(counting, "SMALL", 0)
     for profile in ("core", "full"):
         _, wrong = judged(profile, range(start, start + CHUNK))
         assert not wrong, "\n".join(wrong)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placement_oracle.instances import Profile, instance
-from spinney.core.placement.fit import regions
+from spinney.core.placement.fit import counting
 from unit.placement.engine_kit import decided
 from unit.placement.problem_kit import BLOCK, HOST, answer, gang, node, pods
 
@@ -25,24 +25,24 @@ def test_the_answers_are_those_of_a_search_through_all_domains(
     profile: Profile, start: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problems = [instance(seed, profile) for seed in range(start, start + CHUNK)]
-    monkeypatch.setattr(regions, "SMALL", 0)
+    monkeypatch.setattr(counting, "SMALL", 0)
     short = [decided(problem) for problem in problems]
-    monkeypatch.setattr(regions, "_distinct", everything)
+    monkeypatch.setattr(counting, "_distinct", everything)
     assert short == [decided(problem) for problem in problems]
 
 
 def searched(nodes: list[Any], monkeypatch: pytest.MonkeyPatch, **wish: Any) -> int:
     """In how many blocks a gang of two groups was looked for that likes to be on one host, and cannot."""
-    monkeypatch.setattr(regions, "SMALL", 0)
+    monkeypatch.setattr(counting, "SMALL", 0)
     seen: list[int] = []
-    distinct = regions._distinct
+    distinct = counting._distinct
 
-    def counting(*given: Any) -> Iterator[list[int]]:
+    def tally(*given: Any) -> Iterator[list[int]]:
         for slots in distinct(*given):
             seen.append(len(slots))
             yield slots
 
-    monkeypatch.setattr(regions, "_distinct", counting)
+    monkeypatch.setattr(counting, "_distinct", tally)
     parts = [pods("a", 2, 8, **wish), pods("b", 1, 4)]
     found = answer(nodes, gang(*parts, topology="t", required=BLOCK, preferred=HOST))
     assert found["outcome"] == "placed"

@@ -8,7 +8,7 @@ import pytest
 
 from placement_oracle.checker import violations
 from spinney.api.placement.problem import Consolidate, PodSet
-from spinney.core.placement.disrupt.largest_gang import largest_placeable
+from spinney.core.placement.disrupt.consolidation import largest_placeable
 from unit.placement.engine_kit import decided
 from unit.placement.move_twin import fewest
 from unit.placement.test_preemption import engine_for, gang, node, problem

@@ -19,10 +19,10 @@ from spinney.api.placement.result import (
     Victim,
 )
 from spinney.api.placement.writing import write_result
+from spinney.core.placement.engine import place
+from spinney.core.placement.explain.context import GangVariants
 from spinney.core.placement.explain.explanation import explain
 from spinney.core.placement.gang.gang_tree import read_gang_tree
-from spinney.core.placement.gang.gang_variants import GangVariants
-from spinney.core.placement.place import place
 from unit.placement.refusal_kit import (
     BLOCK,
     GPU,

@@ -11,7 +11,7 @@ from spinney.api.placement.result import (
     Shortfall,
     Victim,
 )
-from spinney.core.placement.explain.wording import amounts, lines, sentence
+from spinney.core.placement.explain.reasons import amounts, lines, sentence
 
 VICTIMS = (Victim("ns/a", "w", "n0"), Victim("ns/a", "w", "n1"), Victim("ns/b", "w", "n2"))
 FULL = Explanation(

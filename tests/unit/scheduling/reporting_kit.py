@@ -10,7 +10,7 @@ from spinney.api.kinds.podgroup import PodGroupSpec, SubGroup
 from spinney.api.placement.problem import Gang, Group
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.result import Decision
-from spinney.core.placement.place import place
+from spinney.core.placement.engine import place
 from spinney.core.scheduling.reporting import ClusterSummary, Report, report
 from unit.placement.refusal_kit import Document, problem
 

@@ -11,7 +11,8 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import Node, Options, Topology
 from spinney.api.placement.result import Decision
 from spinney.core.inventory.inventory import Inventory
-from spinney.core.placement.engine import Engine, PlacedGang
+from spinney.core.placement.engine import Engine
+from spinney.core.placement.gang.running_gangs import PlacedGang
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
 from unit.scheduling.reading_kit import RESOURCES, member, members, reading, subgroup
 

@@ -10,7 +10,7 @@ from spinney.api.kinds.podgroup import PodGroupSpec
 from spinney.api.placement.problem import Gang, Group, PodSet
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.result import Decision, Explanation, Move, Placement, Victim
-from spinney.core.placement.place import place
+from spinney.core.placement.engine import place
 from spinney.core.scheduling.reporting import ClusterSummary, Report, messages, report
 from spinney.core.scheduling.reporting.report import State
 from unit.placement.refusal_kit import BLOCK, RACK, gang, node, nodes, pods, problem

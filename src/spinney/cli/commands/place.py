@@ -81,7 +81,7 @@ def _each_line(name: str) -> None:
 
 def _answered(document: Any) -> Result:
     from spinney.api.placement.reading import read_problem
-    from spinney.core.placement.place import place as decide
+    from spinney.core.placement.engine import place as decide
 
     return decide(read_problem(document))
 

@@ -15,7 +15,7 @@ from spinney.cli.options import Screen
 from spinney.cli.render.columns import plain
 from spinney.cli.render.topology_rows import RowSelection
 from spinney.cli.render.topology_tree import shown
-from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.view.explanation import GangExplanation, Member, WorkloadExplanation
 from spinney.core.view.topology_index import view_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spinney.cli.render.columns import columns, plain
-from spinney.core.placement.explain.wording import amounts, many
+from spinney.core.placement.explain.reasons import amounts, many
 from spinney.whatif.consolidation import ConsolidationOffer, LargestGang, Survey
 
 _OFFERS = ("GANG", "PRIORITY", "PODS", "MOVES", "LOSS")

@@ -16,7 +16,7 @@ from kube_apimachinery.integers import read_number
 from kube_apimachinery.quantity import format_bytes
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, narrowed, plain
-from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.view.explanation import FINISHED, GangExplanation, Member, Place, WorkloadExplanation
 
 _MOST_PODS = 16

@@ -12,7 +12,7 @@ import click
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import plain
 from spinney.cli.render.explanation import GangHeading, gang_lines, wrapped
-from spinney.core.placement.explain.wording import many
+from spinney.core.placement.explain.reasons import many
 from spinney.core.view.plan_result import Copies, DisplacedPod, GangResult, PlanResult, WorkloadResult
 
 _MOST_GANGS = 12

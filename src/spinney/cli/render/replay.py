@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from spinney.cli.render.columns import plain
-from spinney.core.placement.explain.wording import many
+from spinney.core.placement.explain.reasons import many
 from spinney.sim.replay.arrivals import Schedule
 from spinney.sim.replay.cluster import CLUSTER
 from spinney.sim.replay.figures import Figures

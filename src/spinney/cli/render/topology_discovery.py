@@ -12,7 +12,7 @@ from itertools import groupby
 from spinney.api.documents import LINE, read_document
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import plain
-from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.view.discovery import Choice, Discovery, Proposal
 
 _NAMED = 3

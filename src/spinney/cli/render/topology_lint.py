@@ -13,7 +13,7 @@ import click
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, plain
 from spinney.cli.render.topology_tree import middle_cut
-from spinney.core.placement.explain.wording import many
+from spinney.core.placement.explain.reasons import many
 from spinney.core.view.lint import ERROR, NOTE, WARNING, Checked, Lint, Problem
 
 _COLORS = {ERROR: "red", WARNING: "yellow", NOTE: "blue"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from spinney.core.placement.explain.wording import many
+from spinney.core.placement.explain.reasons import many
 from spinney.core.view.tree import Domain, Host, ResourceUsage, Tree, sum_of
 
 MOST_ROWS = 60

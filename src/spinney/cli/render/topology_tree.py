@@ -16,7 +16,7 @@ import click
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import plain
 from spinney.cli.render.topology_rows import TIMES, Row, RowSelection, plural, rows_of
-from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.view.tree import CPU, Gang, Outside, ResourceUsage, Tree, View
 
 _MOST_NAMED = 4

@@ -6,18 +6,16 @@ be rolled back while a checkpoint is open.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import add, sub
+from typing import Any
 
 from spinney.api.placement.problem import Amounts, Node, NodeFilter, Topology
 from spinney.core.inventory.change_log import FROM_NOWHERE, Changes, SlotDomains
-from spinney.core.inventory.counts import Counts, Shape
+from spinney.core.inventory.counts import Counts, FreeArrays, FreeByDomain, Shape
 from spinney.core.inventory.filters import seen_by_filters
-from spinney.core.inventory.free_arrays import FreeArrays
-from spinney.core.inventory.free_by_domain import FreeByDomain
-from spinney.core.inventory.lru import LRUCache
-from spinney.core.inventory.masks import Masks
+from spinney.core.inventory.masks import LRUCache, Masks
 from spinney.core.inventory.numa_zones import (
     DividedNode,
     DividedNodes,
@@ -28,10 +26,56 @@ from spinney.core.inventory.numa_zones import (
     same_zones,
     zone_key,
 )
-from spinney.core.inventory.pods import Pod, Pods, capacity
-from spinney.core.inventory.ports import NONE, Ports, Use
+from spinney.core.inventory.pods import NONE, Pod, Pods, Ports, Use, capacity
 from spinney.core.inventory.trees import Tree
-from spinney.core.inventory.undo import UndoLog
+
+Inverse = tuple[Callable[..., object], tuple[Any, ...]]
+
+
+class UndoLog:
+    """A stack of inverses, and its lengths at the open checkpoints."""
+
+    __slots__ = ("_marks", "entries", "recording")
+
+    def __init__(self) -> None:
+        self.entries: list[Inverse] = []
+        self.recording = False
+        self._marks: list[int] = []
+
+    def record(self, undo: Callable[..., object], *arguments: Any) -> None:
+        if self.recording:
+            self.entries.append((undo, arguments))
+
+    def checkpoint(self) -> int:
+        self._marks.append(len(self.entries))
+        self.recording = True
+        return len(self._marks)
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything since the checkpoint, the last change first, and close it and those nested in it."""
+        length = self._length_at(mark)
+        entries = self.entries
+        while len(entries) > length:
+            undo, arguments = entries.pop()
+            undo(*arguments)
+        self._close(mark)
+
+    def commit(self, mark: int) -> None:
+        """Close the checkpoint and those nested in it, keeping the changes; an outer one can still roll them back."""
+        self._length_at(mark)
+        self._close(mark)
+
+    def _length_at(self, mark: int) -> int:
+        if not 1 <= mark <= len(self._marks):
+            raise ValueError(f"checkpoint {mark} is not open: {len(self._marks)} are")
+        return self._marks[mark - 1]
+
+    def _close(self, mark: int) -> None:
+        del self._marks[mark - 1 :]
+        if not self._marks:
+            self.recording = False
+            self.entries.clear()
+
 
 MOST_COUNTS = 64
 MOST_ROOMS = 16

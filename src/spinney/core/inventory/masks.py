@@ -7,8 +7,8 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,31 @@ import numpy.typing as npt
 from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Taint, Term, Toleration
 from spinney.core.inventory.change_log import Changes
 from spinney.core.inventory.filters import admits, condition, holds, named, well_formed
-from spinney.core.inventory.lru import LRUCache
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class LRUCache(Generic[K, V]):
+    """Keeps the `most` values that were used last."""
+
+    __slots__ = ("_kept", "_make", "_most")
+
+    def __init__(self, most: int, make: Callable[[K], V]) -> None:
+        self._most = most
+        self._make = make
+        self._kept: dict[K, V] = {}
+
+    def get(self, key: K) -> V:
+        kept = self._kept
+        value = kept.pop(key, None)
+        if value is None:
+            value = self._make(key)
+            if len(kept) >= self._most:
+                del kept[next(iter(kept))]
+        kept[key] = value  # inserted last: dicts keep insertion order, so the first key is the oldest
+        return value
+
 
 Codes = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from operator import add, sub
 from msgspec.structs import replace
 
 from spinney.api.placement.problem import Amounts, Node, Topology, Zone
-from spinney.core.inventory.ports import Ports
+from spinney.core.inventory.pods import Ports
 
 Row = list[int]
 Rows = tuple[Row, Row]

@@ -6,24 +6,29 @@ A gang that is not placed leaves the inventory unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
-from spinney.api.placement.problem import Gang, Group, Options, Topology
-from spinney.api.placement.result import Decision, Explanation, Outcome, Victim
+from spinney.api.placement.problem import Gang, Group, Options, Problem, Topology
+from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Result, Victim
 from spinney.core.inventory.inventory import Inventory
+from spinney.core.placement.attempt import PlacementState, SearchResult
 from spinney.core.placement.budget import Exhausted, StepBudget
-from spinney.core.placement.disrupt.disruption import make_room
-from spinney.core.placement.disrupt.preemption import cheapest_victims
+from spinney.core.placement.disrupt.consolidation import consolidate
+from spinney.core.placement.disrupt.preemption import cheapest_victims, preempt
 from spinney.core.placement.explain.explanation import explain
-from spinney.core.placement.fit.counting import Profile, profile
+from spinney.core.placement.fit.counting import Profile, Region, find_regions, profile
 from spinney.core.placement.fit.fast_path import FastPath
-from spinney.core.placement.fit.regions import Region, find_regions
-from spinney.core.placement.gang.child_selection import ChosenChildren, all_children, choices
-from spinney.core.placement.gang.gang_tree import GangTree, Invalid, Part, read_gang_tree
-from spinney.core.placement.gang.running_gangs import pod_sets
-from spinney.core.placement.gang.tied_gangs import UnsatisfiedTie, tied_slots
+from spinney.core.placement.gang.gang_tree import (
+    GangTree,
+    Invalid,
+    Part,
+    all_children,
+    choices,
+    read_gang_tree,
+)
+from spinney.core.placement.gang.running_gangs import PlacedGang, UnsatisfiedTie, pod_sets, tied_slots
 from spinney.core.placement.scoring import domains, number, score
 from spinney.core.placement.search.elastic_pods import add_extras
 from spinney.core.placement.search.exact_search import Search
@@ -32,32 +37,6 @@ from spinney.core.placement.search.search_space import SearchSpace, Solution, mi
 
 _TEMPLATES = 256
 _AFTERTHOUGHT = 2_000  # steps for finding victims that would have let a refused gang fit, for its explanation
-
-
-@dataclass(slots=True)
-class PlacedGang:
-    """A gang that has members: for each of them the path of its pod set and the slot of its node.
-
-    Once it is `disturbed`, evictions and moves of this run are reflected in `gang.running`; `moved` are the members
-    moved. `planned`: slots of members that are assigned to a node and not yet observed there.
-    """
-
-    gang: Gang
-    live: list[tuple[str, int]] = field(default_factory=list)
-    moved: list[tuple[str, int]] = field(default_factory=list)
-    planned: list[int] = field(default_factory=list)
-    disturbed: bool = False
-
-
-@dataclass(slots=True)
-class SearchResult:
-    """The result of a search: a placement, a proof that there is none, or neither (`exhausted`)."""
-
-    space: SearchSpace | None = None
-    mask: int = 0
-    found: RankedPlacement | None = None
-    children: ChosenChildren = field(default_factory=dict)
-    exhausted: bool = False
 
 
 class Engine:
@@ -339,3 +318,41 @@ def _mask(space: SearchSpace, inside: frozenset[int]) -> int:
 
 def _unplaced(gang: Gang, outcome: Outcome, explanation: Explanation) -> Decision:
     return Decision(name=gang.name, outcome=outcome, explanation=explanation)
+
+
+def place(problem: Problem) -> Result:
+    """Decide every gang of a problem in its order."""
+    inventory = Inventory.of(problem.resources, problem.topologies, problem.nodes)
+    engine = Engine(inventory, {topology.name: topology for topology in problem.topologies}, problem.options)
+    for gang in problem.gangs:
+        engine.admit_running(gang)
+    return Result(tuple(engine.decide(gang) for gang in problem.gangs))
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """A placement on capacity freed by others; inventory and placed gangs already reflect the moves and evictions."""
+
+    attempt: SearchResult
+    victims: tuple[Victim, ...] = ()
+    moves: tuple[Move, ...] = ()
+    proved: bool = True
+
+
+def make_room(engine: PlacementState, parts: GangTree, asked: Profile, scope: list[int] | None) -> Disruption | None:
+    """None: it is proved that nothing allowed helps. Raises Exhausted when the budget ends before that is known."""
+    is_open = False
+    limits = engine.options.consolidate
+    if limits is not None:
+        try:
+            moved = consolidate(engine, parts, asked, scope, limits)
+        except Exhausted:
+            moved, is_open = None, True
+        if moved is not None:
+            return Disruption(moved.attempt, moves=moved.moves, proved=moved.proved)
+    evicted = preempt(engine, parts, asked, scope) if engine.options.preempt else None
+    if evicted is not None:
+        return Disruption(evicted.attempt, victims=evicted.victims, proved=evicted.proved and not is_open)
+    if is_open:
+        raise Exhausted
+    return None

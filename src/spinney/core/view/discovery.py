@@ -21,7 +21,7 @@ from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import HOSTNAME
 from spinney.core.expansion.backends.kai import topology_keys
-from spinney.core.placement.explain.wording import many
+from spinney.core.placement.explain.reasons import many
 from spinney.core.view.label_keys import KnownKey, importance, is_of_others, known
 from spinney.core.view.lint import SHARED
 from spinney.core.view.tree import Json, is_accelerator, natural

@@ -18,7 +18,7 @@ from spinney.api.labels import HOSTNAME, REGION, ZONE
 from spinney.core.expansion.backends.kai import Kai, topology_keys
 from spinney.core.expansion.clustertopology import level_statuses
 from spinney.core.expansion.objects import to_builtins
-from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.view.tree import Json, Level, is_accelerator, natural
 
 ERROR, WARNING, NOTE = "error", "warning", "note"

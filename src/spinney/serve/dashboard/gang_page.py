@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.placement.explain.wording import enumerated, many
+from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.placement.gang.gang_tree import GangTree, Invalid, read_gang_tree
 from spinney.core.placement.scoring import score
 from spinney.core.scheduling.gang.parsed_gang import Context, read_gang

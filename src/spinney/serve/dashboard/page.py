@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from kube_apimachinery.quantity import format_bytes
-from spinney.core.placement.explain.wording import many
+from spinney.core.placement.explain.reasons import many
 from spinney.serve.dashboard.rows import gang_address
 
 

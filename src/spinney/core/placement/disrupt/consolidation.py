@@ -11,21 +11,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from spinney.api.placement.problem import Consolidate, Running
+from spinney.api.placement.problem import Consolidate, Gang, Group, PodSet, Running
 from spinney.api.placement.result import Move
+from spinney.core.inventory.counts import Shape
+from spinney.core.placement.attempt import PlacementState, SearchResult
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.disrupt.eviction_trial import EvictionTrial, eviction_trials
 from spinney.core.placement.disrupt.relocation import MovingPod, RelocationTargets
-from spinney.core.placement.gang.gang_tree import GangTree
+from spinney.core.placement.fit.counting import Profile
+from spinney.core.placement.gang.gang_tree import GangTree, read_gang_tree
 from spinney.core.placement.gang.running_gangs import forget, pod_sets, release, running_gangs
-
-if TYPE_CHECKING:
-    from spinney.core.placement.engine import Engine, SearchResult
-    from spinney.core.placement.fit.counting import Profile
 
 
 class NodeClearing:
@@ -133,7 +131,7 @@ class Consolidation:
 
 
 def consolidate(
-    engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | None, limits: Consolidate
+    engine: PlacementState, parts: GangTree, asked: Profile, scope: list[int] | None, limits: Consolidate
 ) -> Consolidation | None:
     """Apply the fewest moves and find the placement; None: it is proved that no allowed moves help.
 
@@ -159,7 +157,7 @@ def consolidate(
     return Consolidation(attempt, move_set.moves, move_set.proved and attempt.found.proved)
 
 
-def _record_move(engine: Engine, move: Move) -> None:
+def _record_move(engine: PlacementState, move: Move) -> None:
     """Record that a member now runs on the target node."""
     placed_gang = engine.placed_gangs[move.gang]
     forget(engine.inventory, placed_gang, Running(move.pods, move.source, move.source_zone))
@@ -170,7 +168,9 @@ def _record_move(engine: Engine, move: Move) -> None:
     placed_gang.gang = msgspec.structs.replace(placed_gang.gang, running=running)
 
 
-def fewest_moves(engine: Engine, parts: GangTree, scope: Sequence[int] | None, limits: Consolidate) -> MoveSet | None:
+def fewest_moves(
+    engine: PlacementState, parts: GangTree, scope: Sequence[int] | None, limits: Consolidate
+) -> MoveSet | None:
     """Which pods would have to move where, without moving them. None and Exhausted as for `consolidate`."""
     targets = RelocationTargets(engine, parts, limits.max_loss)
     placed_gangs = [placed_gang for name, placed_gang in engine.placed_gangs.items() if name != parts.gang.name]
@@ -311,3 +311,57 @@ class _DomainWalk:
             for moving_pod in self.choices
             for _ in range(moving_pod.held.count)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class LargerGang:
+    """After these moves `count` pods fit into one domain; `loss` is the sum of the score losses of the moved gangs."""
+
+    count: int
+    moves: tuple[Move, ...]
+    loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class LargestPlaceable:
+    """How many pods fit into one domain now, and the moves for more; `proved`: no further count is possible."""
+
+    count: int
+    raises: tuple[LargerGang, ...]
+    proved: bool
+
+
+def largest_placeable(
+    engine: PlacementState, pods: PodSet, topology: str, level: str, limits: Consolidate
+) -> LargestPlaceable:
+    """The largest number of equal pods that fits into one domain of a level, and the cheapest moves for larger numbers.
+
+    Counts idle and releasing capacity. A step that needs no more moves than the one before replaces it.
+    """
+    tree = engine.inventory.trees[topology]
+    depth = tree.depth(level)
+    if depth is None:
+        raise KeyError(f"level {level} is not a level of topology {topology}")
+    shape = Shape(pods.request, pods.filter, pods.host_ports)
+    held = engine.inventory.counts(shape, waiting=True).at(topology, depth)
+    now = int(held.max()) if len(held) else 0
+    raises: list[LargerGang] = []
+    try:
+        count = now + 1
+        while (step := _raised(engine, pods, topology, level, count, limits)) is not None:
+            if raises and len(raises[-1].moves) >= len(step.moves):
+                raises.pop()
+            raises.append(step)
+            count += 1
+    except Exhausted:
+        return LargestPlaceable(now, tuple(raises), proved=False)
+    return LargestPlaceable(now, tuple(raises), proved=True)
+
+
+def _raised(
+    engine: PlacementState, pods: PodSet, topology: str, level: str, count: int, limits: Consolidate
+) -> LargerGang | None:
+    wanted = msgspec.structs.replace(pods, count=count, min=count, topology=None, required=None, preferred=None)
+    root = Group("", pods=(wanted,), topology=topology, required=level)
+    shift = fewest_moves(engine, read_gang_tree(Gang("", root), engine.topologies), None, limits)
+    return LargerGang(count, shift.moves, shift.loss) if shift is not None else None

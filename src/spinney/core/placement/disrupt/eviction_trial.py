@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from spinney.api.placement.problem import PodSet
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.budget import Exhausted, StepBudget
-from spinney.core.placement.gang.child_selection import all_children, choices, has_choice
-from spinney.core.placement.gang.gang_tree import GangTree, Part
+from spinney.core.placement.gang.gang_tree import GangTree, Part, all_children, choices, has_choice
 from spinney.core.placement.gang.running_gangs import RunningGang, RunningPods
 from spinney.core.placement.search.exact_search import Search
 from spinney.core.placement.search.search_space import SearchSpace, Solution, bits, minimum

@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from spinney.api.placement.problem import Running
 from spinney.api.placement.result import Victim
+from spinney.core.placement.attempt import PlacementState, SearchResult
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.disrupt.eviction_trial import EvictionTrial, eviction_trials
-from spinney.core.placement.disrupt.victim_minimization import guesses, losses, minimize_victims
-from spinney.core.placement.disrupt.victim_search import CheapestVictims, VictimCost, VictimSearch
+from spinney.core.placement.disrupt.victim_search import (
+    CheapestVictims,
+    VictimCost,
+    VictimSearch,
+    guesses,
+    losses,
+    minimize_victims,
+)
+from spinney.core.placement.fit.counting import Profile
 from spinney.core.placement.gang.gang_tree import GangTree
 from spinney.core.placement.gang.running_gangs import RunningGang, forget, pod_sets, release, running_gangs
-
-if TYPE_CHECKING:
-    from spinney.core.placement.engine import Engine, SearchResult
-    from spinney.core.placement.fit.counting import Profile
 
 GUESSES = 3
 """Number of domains in which a first victim set is looked for before the exact search."""
@@ -46,7 +49,7 @@ class Preemption:
     proved: bool
 
 
-def preempt(engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | None) -> Preemption | None:
+def preempt(engine: PlacementState, parts: GangTree, asked: Profile, scope: list[int] | None) -> Preemption | None:
     """Evict the cheapest victims and find the placement; None: it is proved that no eligible eviction helps.
 
     Raises Exhausted, with nothing changed, when the budget ends before that is known.
@@ -71,7 +74,7 @@ def preempt(engine: Engine, parts: GangTree, asked: Profile, scope: list[int] | 
 
 
 def cheapest_victims(
-    engine: Engine, parts: GangTree, scope: Sequence[int] | None, budget: int | None = None
+    engine: PlacementState, parts: GangTree, scope: Sequence[int] | None, budget: int | None = None
 ) -> VictimSet | None:
     """The cheapest victims; nothing is changed. Returns None and raises Exhausted as `preempt` does."""
     gang = parts.gang

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from spinney.core.inventory.filters import admits
 from spinney.core.inventory.trees import NOWHERE
+from spinney.core.placement.attempt import PlacementState
 from spinney.core.placement.budget import StepBudget
 from spinney.core.placement.disrupt.eviction_trial import EvictionTrial
 from spinney.core.placement.gang.gang_tree import GangTree, Invalid, Part, read_gang_tree
 from spinney.core.placement.gang.running_gangs import RunningGang, RunningPods
 from spinney.core.placement.scoring import score
-
-if TYPE_CHECKING:
-    from spinney.core.placement.engine import Engine
 
 ROUNDING = 1e-9
 NODES_PER_STEP = 16
@@ -45,7 +43,7 @@ class _MovedGang:
 class RelocationTargets:
     """Finds target nodes for moved pods; `wanting` is the gang for which capacity is made."""
 
-    def __init__(self, engine: Engine, wanting: GangTree, max_loss: float) -> None:
+    def __init__(self, engine: PlacementState, wanting: GangTree, max_loss: float) -> None:
         self.engine = engine
         self.inventory = engine.inventory
         self.wanting = wanting

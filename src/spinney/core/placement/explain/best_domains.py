@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spinney.api.placement.result import Shortfall
-from spinney.core.inventory.free_by_domain import LARGEST_ROOM
+from spinney.core.inventory.counts import LARGEST_ROOM
 from spinney.core.placement.budget import Exhausted, StepBudget
+from spinney.core.placement.explain.blame import ProbeSpace, largest, probe_space, solve
 from spinney.core.placement.explain.context import Numbers, RefusalContext, shape_of
-from spinney.core.placement.explain.feasibility_probe import ProbeSpace, largest, probe_space, solve
 from spinney.core.placement.gang.gang_tree import Level, Part
 from spinney.core.placement.search.search_space import Solution
 

@@ -1,17 +1,135 @@
 """Which part of a refused gang is to blame: the smallest one that could not be placed even if it were alone.
 
-Never blames a part without proof; where the proof would take too long, the group around it is blamed.
+Decided by small searches, on few nodes and in few steps. Never blames a part without proof; where the proof would take
+too long, the group around it is blamed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.explain.context import Numbers, RefusalContext
-from spinney.core.placement.explain.feasibility_probe import fits, fits_by_count
-from spinney.core.placement.gang.gang_tree import Level, Part
+from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree, Level, Part, choices
+from spinney.core.placement.search.exact_search import Search
+from spinney.core.placement.search.search_space import SearchSpace, Solution
+
+STEPS = 2_000
+MOST_NODES = 256
+MOST_PODS = 10_000
+"""Gangs with more pods are only counted and searched in the small space, never placed by the fast path."""
+
+
+class ProbeSpace(NamedTuple):
+    """A search space and the mask that a gang may use. `complete`: no other node could take any of its pods."""
+
+    space: SearchSpace
+    mask: int
+    complete: bool
+
+
+def fits(context: RefusalContext) -> bool | None:
+    """Whether the minimum of a gang has a placement."""
+    counted = fits_by_count(context)
+    if counted is not None:
+        return counted
+    if context.tied is None and context.asked.simple and sum(context.needs.values()) <= MOST_PODS:
+        with context.inventory.trial():
+            if context.engine.fast_path.place(context.parts, context.asked, "skip") is not None:
+                return True
+    return _search(context)
+
+
+def fits_by_count(context: RefusalContext) -> bool | None:
+    """What counting alone says; None: it cannot tell."""
+    if not context.shapes:
+        return True
+    if context.engine.fast_path.counting.is_hopeless(context.parts, context.asked, True):
+        return False
+    if any(context.total(shape) < need for shape, need in context.asked.shapes[0]):
+        return False
+    if not context.countable:
+        return None
+    (shape, need), *_ = context.shapes.items()
+    deepest = max(context.requirements(), key=lambda level: level.depth, default=None)
+    if deepest is None:
+        return True
+    return bool((context.per_domain(shape, deepest) >= need).any())
+
+
+def solve(
+    probe_space: ProbeSpace, needs: dict[int, int], children: ChosenChildren, budget: StepBudget
+) -> Solution | None:
+    """A placement of the given needs; raises Exhausted."""
+    probe_space.space.parts = _made_distinct(probe_space.space.parts, needs)
+    return Search(probe_space.space, budget, needs, children, spread=False).solve(probe_space.mask, {})
+
+
+def _made_distinct(parts: GangTree, needs: dict[int, int]) -> GangTree:
+    """The same parts, of equal kind only if their needs are equal too: the search interchanges equal kinds."""
+    kinds: dict[object, int] = {}
+    distinct = parts.all[:]
+    for part in reversed(parts.all):
+        key = (part.kind, needs.get(part.index), tuple([distinct[child].kind for child in part.children]))
+        distinct[part.index] = replace(part, kind=kinds.setdefault(key, len(kinds)))
+    leaves = [distinct[leaf.index] for leaf in parts.leaves]
+    return GangTree(parts.gang, distinct, leaves, [distinct[preference.index] for preference in parts.preferences])
+
+
+def probe_space(context: RefusalContext, slots: Numbers) -> ProbeSpace:
+    """A search space of the useful ones among some slots (if many, the most promising) and of running members."""
+    chosen = slots[context.useful()[slots]]
+    complete = len(chosen) <= MOST_NODES
+    chosen = chosen if complete else _most_promising(context, chosen)
+    pinned = {slot for members in context.running.values() for slot in members}
+    space = SearchSpace(context.inventory, context.parts, sorted({*chosen.tolist(), *pinned}), waiting=True)
+    usable = set(chosen.tolist())
+    mask = sum(1 << node for node, slot in enumerate(space.slots) if slot in usable)
+    return ProbeSpace(space, mask, complete)
+
+
+def largest(low: int, high: int, works: Callable[[int], bool], guess: int) -> int:
+    """The largest number below `high` that works, if every smaller number works too; `low` is known to work."""
+    guesses = [guess + 1, guess]
+    while high - low > 1:
+        middle = guesses.pop() if guesses else (low + high) // 2
+        if low < middle < high:
+            low, high = (middle, high) if works(middle) else (low, middle)
+    return low
+
+
+def _search(context: RefusalContext) -> bool | None:
+    small = probe_space(context, np.flatnonzero(context.nodes))
+    budget = StepBudget(STEPS)
+    try:
+        for children in choices(context.parts, context.needs):
+            budget.spend()
+            if solve(small, context.needs, children, budget) is not None:
+                return True
+    except Exhausted:
+        return None
+    return False if small.complete else None
+
+
+def _most_promising(context: RefusalContext, slots: Numbers) -> Numbers:
+    """Whole domains of the broadest required level, those that hold most first; without one, single nodes."""
+    held = np.zeros(len(context.inventory.idle), np.int64)
+    for shape, need in context.shapes.items():
+        held += np.minimum(context.per_node(shape), need)
+    level = next(context.requirements(), None)
+    if level is None:
+        return slots[np.argsort(-held[slots], kind="stable")[:MOST_NODES]]
+    tree = context.inventory.trees[level.topology]
+    domain = tree.domain_array(level.depth)[slots]
+    slots, domain = slots[domain >= 0], domain[domain >= 0]
+    by_domain = context.add_up(held, level)[domain]
+    order = np.lexsort((tree.rank(level.depth)[domain], -by_domain))
+    return slots[order[:MOST_NODES]]
+
 
 MOST_KINDS = 8
 """At most this many kinds of children are searched one by one; counting covers all of them."""

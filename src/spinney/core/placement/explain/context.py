@@ -1,6 +1,7 @@
 """The context of a refusal: what the gang still needs, where it may be placed, and how much capacity is there.
 
-Always counts releasing capacity as free, because the refusal already did. Never changes the inventory.
+Also makes the variants of the gang that are tried: one part alone, another level, another number of pods. Always counts
+releasing capacity as free, because the refusal already did. Never changes the inventory.
 """
 
 from __future__ import annotations
@@ -9,21 +10,82 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
-from spinney.api.placement.problem import Gang
+from spinney.api.placement.problem import Gang, Group, PodSet, Running
 from spinney.core.inventory.counts import Shape
 from spinney.core.inventory.inventory import Inventory
+from spinney.core.placement.attempt import PlacementState
 from spinney.core.placement.fit.counting import Profile, profile
-from spinney.core.placement.gang.child_selection import ChosenChildren, choices
-from spinney.core.placement.gang.gang_tree import GangTree, Level, Part, read_gang_tree
-from spinney.core.placement.gang.gang_variants import GangVariants
+from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree, Level, Part, choices, read_gang_tree
 
-if TYPE_CHECKING:
-    from spinney.core.placement.engine import Engine
+
+class GangVariants:
+    """The groups and pod sets of a gang in the order of its parts, each with its own or inherited topology."""
+
+    def __init__(self, parts: GangTree) -> None:
+        self.parts = parts
+        self._found: list[Group | PodSet] = []
+        self._list(parts.gang.root, None)
+
+    def alone(self, part: Part, within: Level | None = None) -> Gang:
+        """A gang of one part with its running members; `within`: a level that all of it must share in addition to its
+        own.
+        """
+        found = self._found[part.index]
+        if isinstance(found, Group) and within is None:
+            root, cut = replace(found, name=""), len(part.path) + 1 if part.path else 0
+        else:
+            root = Group("", groups=(found,)) if isinstance(found, Group) else Group("", pods=(found,))
+            cut = len(part.path) - len(found.name)
+        if within is not None:
+            root = replace(root, topology=within.topology, required=within.key)
+        return replace(self.parts.gang, root=root, running=self._running(part, cut), tied_to=None)
+
+    def with_level(self, part: Part, level: str | None) -> Gang:
+        """The gang with another required level for a part (None: no required level)."""
+        return self._with(part, replace(self._found[part.index], required=level))
+
+    def with_count(self, leaf: Part, count: int) -> Gang:
+        """The gang with another number of pods in a pod set, all of them part of the minimum."""
+        assert leaf.pods is not None
+        return self._with(leaf, replace(leaf.pods, count=count, min=count))
+
+    def _list(self, group: Group, inherited: str | None) -> None:
+        topology = group.topology if group.topology is not None else inherited
+        self._found.append(replace(group, topology=topology))
+        for child in group.groups:
+            self._list(child, topology)
+        for pods in group.pods:
+            self._found.append(pods if pods.topology is not None else replace(pods, topology=topology))
+
+    def _running(self, part: Part, cut: int) -> tuple[Running, ...]:
+        """The running members of a part, with the first `cut` characters of their paths removed."""
+        if not self.parts.gang.running:
+            return ()
+        names = {leaf.path: leaf.path[cut:] for leaf in self.parts.below(part)}
+        return tuple([Running(names[one.pods], one.node) for one in self.parts.gang.running if one.pods in names])
+
+    def _with(self, part: Part, changed: Group | PodSet) -> Gang:
+        """Rebuild the tree from a changed part up to the root."""
+        while part.parent >= 0:
+            above = self.parts.all[part.parent]
+            group = self._found[above.index]
+            assert isinstance(group, Group)
+            at = above.children.index(part.index)
+            if isinstance(changed, Group):
+                group = replace(group, groups=(*group.groups[:at], changed, *group.groups[at + 1 :]))
+            else:
+                at -= len(group.groups)
+                group = replace(group, pods=(*group.pods[:at], changed, *group.pods[at + 1 :]))
+            part, changed = above, group
+        assert isinstance(changed, Group)
+        return replace(self.parts.gang, root=changed)
+
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -43,7 +105,7 @@ class TiedDomain(NamedTuple):
 class RefusalContext:
     """One gang over an engine's inventory. `tied`: the domain it must share; None: it may use all nodes."""
 
-    engine: Engine
+    engine: PlacementState
     parts: GangTree
     asked: Profile
     tied: TiedDomain | None

@@ -1,6 +1,7 @@
 """Candidate masks of a part: single domains in best-fit order, or sets of few and close domains within a bound.
 
-Offers every mask that could matter; masks that by count cannot hold the part are left out.
+Offers every mask that could matter; masks that by count cannot hold the part are left out, and so are all but one of
+several that differ only in their names.
 """
 
 from __future__ import annotations
@@ -9,10 +10,168 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from spinney.core.placement.budget import StepBudget
-from spinney.core.placement.gang.gang_tree import Part
-from spinney.core.placement.search.demand_vectors import DemandVectors
-from spinney.core.placement.search.search_space import DomainMask, SearchSpace
-from spinney.core.placement.search.symmetry import Symmetry
+from spinney.core.placement.gang.gang_tree import Level, Part
+from spinney.core.placement.search.search_space import DomainMask, SearchSpace, SharedNode, bits
+
+
+class Symmetry:
+    """Signatures of the domains of a search space.
+
+    `is_applicable` is False where no two domains can be treated as equivalent; every mask is then its own class.
+    """
+
+    def __init__(self, space: SearchSpace) -> None:
+        self.space = space
+        levels = [level for part in space.parts.all for level in (part.required, part.preferred) if level is not None]
+        one_tree = len({level.topology for level in levels}) <= 1
+        self.is_applicable = one_tree and not any(asked.shared for asked in space.types) and not space.shared_nodes
+        self._levels: dict[tuple[str, int], dict[int, int]] = {}
+        self._interned: dict[object, int] = {}
+
+    def of_domain(self, topology: str, depth: int, mask: int) -> int:
+        """The class of a mask; a mask that is not a whole domain is equivalent only to itself."""
+        if depth == 0 or not self.is_applicable:
+            return -mask
+        return self._level_signatures(topology, depth).get(mask, -mask)
+
+    def are_twins(self, one: DomainMask, other: DomainMask, level: Level) -> bool:
+        """Equivalent domains with the same parent: if one is left out, the other can be left out as well."""
+        if one.path[:-1] != other.path[:-1]:
+            return False
+        first, second = (self.of_domain(level.topology, level.depth, domain_mask.mask) for domain_mask in (one, other))
+        return first == second
+
+    def of_union(self, level: Level, union: int) -> object:
+        """Equal for unions that a renaming of equivalent domains turns into each other."""
+        looks: dict[int, object] = {}
+        for domain_mask in self.space.domain_masks(level.topology, level.depth):
+            if domain_mask.mask & union:
+                looks[domain_mask.mask] = self._level_signatures(level.topology, level.depth)[domain_mask.mask]
+        outside = union
+        for mask in looks:
+            outside &= ~mask
+        if outside:
+            return union
+        for depth in range(level.depth - 1, 0, -1):
+            above: dict[int, object] = {}
+            for domain_mask in self.space.domain_masks(level.topology, depth):
+                inside = [symmetry_class for mask, symmetry_class in looks.items() if mask & domain_mask.mask]
+                if inside:
+                    signature = self._level_signatures(level.topology, depth)[domain_mask.mask]
+                    above[domain_mask.mask] = self._intern((signature, tuple(sorted(inside, key=repr))))
+            looks = above
+        return tuple(sorted(looks.values(), key=repr))
+
+    def _level_signatures(self, topology: str, depth: int) -> dict[int, int]:
+        """Equal numbers for equivalent domains: free amounts, usable types, ports and the structure below."""
+        key = (topology, depth)
+        if key in self._levels:
+            return self._levels[key]
+        levels = len(self.space.inventory.trees[topology].levels)
+        below = self._level_signatures(topology, depth + 1) if depth < levels else None
+        found: dict[int, int] = {}
+        for domain_mask in self.space.domain_masks(topology, depth):
+            content: list[object] = []
+            loose = domain_mask.mask
+            if below is not None:
+                for mask, signature in below.items():
+                    if mask & domain_mask.mask:
+                        content.append((0, signature))
+                        loose &= ~mask
+            content += [(1, self._node_signature(node)) for node in bits(loose)]
+            found[domain_mask.mask] = self._intern(tuple(sorted(content, key=repr)))
+        self._levels[key] = found
+        return found
+
+    def _node_signature(self, node: int) -> int:
+        space = self.space
+        usable = tuple(asked.usable >> node & 1 for asked in space.types)
+        runs = tuple(sorted(leaf for leaf, nodes in space.running.items() if node in nodes))
+        return self._intern((tuple(space.free[node]), usable, tuple(sorted(space.ports[node])), runs))
+
+    def _intern(self, value: object) -> int:
+        return self._interned.setdefault(value, len(self._interned))
+
+
+Vector = tuple[int, ...]
+
+
+class DemandVectors:
+    """Demands of parts and supplies of masks, cached; the search space must not change during its lifetime."""
+
+    def __init__(self, space: SearchSpace, needs: Mapping[int, int], children: Mapping[int, tuple[int, ...]]) -> None:
+        self.space = space
+        self.needs = needs
+        self.children = children
+        self._supplies: dict[int, Vector] = {}
+        self._demands: dict[int, Vector] = {}
+
+    def demand(self, part: Part) -> Vector:
+        """What the active pods at or below a part need."""
+        known = self._demands.get(part.index)
+        if known is not None:
+            return known
+        space = self.space
+        vector = [0] * (len(space.types) + len(space.inventory.resources))
+        if part.pods is not None:
+            need = self.needs.get(part.index, 0)
+            kind = space.type_of[part.index]
+            vector[kind] = need
+            for resource, amount in space.types[kind].request:
+                vector[len(space.types) + resource] = amount * need
+        for child in self.children.get(part.index, ()):
+            for at, amount in enumerate(self.demand(space.parts.all[child])):
+                vector[at] += amount
+        self._demands[part.index] = tuple(vector)
+        return self._demands[part.index]
+
+    def supply(self, mask: int) -> Vector:
+        """Upper bounds on what a mask holds."""
+        known = self._supplies.get(mask)
+        if known is not None:
+            return known
+        space = self.space
+        types = len(space.types)
+        vector = [0] * (types + len(space.inventory.resources))
+        for node in bits(mask & space.useful):
+            for kind in range(types):
+                if space.types[kind].usable >> node & 1:
+                    vector[kind] += space.capacity(kind, node)
+            for resource, amount in enumerate(space.free[node]):
+                if amount > 0:
+                    vector[types + resource] += amount
+        for shared_node in space.shared_nodes:
+            if (mask & shared_node.mask).bit_count() > 1:
+                self._limit(vector, shared_node, mask)
+        self._supplies[mask] = tuple(vector)
+        return self._supplies[mask]
+
+    def _limit(self, vector: list[int], shared_node: SharedNode, mask: int) -> None:
+        """Cap the supply: the zones of one node provide no more together than the node has."""
+        space = self.space
+        nodes = list(bits(shared_node.mask & mask & space.useful))
+        for kind, asked in enumerate(space.types):
+            held = sum(space.capacity(kind, node) for node in nodes if asked.usable >> node & 1)
+            vector[kind] -= max(0, held - shared_node.holds(asked.request, asked.ports))
+        for resource, amount in enumerate(shared_node.free):
+            there = sum(max(0, space.free[node][resource]) for node in nodes)
+            vector[len(space.types) + resource] -= max(0, there - max(0, amount))
+
+    def could_hold(self, part: Part, mask: int) -> bool:
+        return all(want <= have for want, have in zip(self.demand(part), self.supply(mask), strict=True))
+
+    def hold_together(self, parts: Iterable[Part], mask: int) -> bool:
+        """Whether a mask could hold all these parts at once."""
+        demands = [self.demand(part) for part in parts]
+        return all(
+            sum(wants) <= have for wants, have in zip(zip(*demands, strict=True), self.supply(mask), strict=True)
+        )
+
+    def is_useful(self, part: Part, mask: int) -> bool:
+        """Whether at least one pod of the part could be placed there."""
+        types = len(self.space.types)
+        return any(want and have for want, have in zip(self.demand(part)[:types], self.supply(mask), strict=False))
+
 
 Path = tuple[object, ...]
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.fair_share import share_out
-from spinney.core.placement.gang.child_selection import ChosenChildren, choices
-from spinney.core.placement.gang.gang_tree import Level, Part
+from spinney.core.placement.gang.gang_tree import ChosenChildren, Level, Part, choices
 from spinney.core.placement.search.best_fit import LevelMasks, fill
 from spinney.core.placement.search.exact_search import Search
 from spinney.core.placement.search.search_space import SearchSpace, Solution, bits

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from spinney.core.placement.budget import StepBudget
 from spinney.core.placement.gang.gang_tree import GangTree, Part
 from spinney.core.placement.search.best_fit import LevelMasks
-from spinney.core.placement.search.candidates import Candidates, DomainBound
-from spinney.core.placement.search.demand_vectors import DemandVectors
+from spinney.core.placement.search.candidates import Candidates, DemandVectors, DomainBound, Symmetry
 from spinney.core.placement.search.packing import PackingBudgetExceeded, pack
 from spinney.core.placement.search.search_space import SearchSpace, Solution
-from spinney.core.placement.search.symmetry import Symmetry
 
 _MAX_STEPS = (200, 4_000, None)
 """Step limit of one packing per round: a hard packing must not keep the search from an easy one elsewhere."""

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from spinney.core.placement.budget import StepBudget
 from spinney.core.placement.search.best_fit import LevelMasks, fill
-from spinney.core.placement.search.numa_sharing import SharedNode
-from spinney.core.placement.search.search_space import SearchSpace, Solution, bits
+from spinney.core.placement.search.search_space import SearchSpace, SharedNode, Solution, bits
 
 
 @dataclass(slots=True)

@@ -14,9 +14,16 @@ import msgspec
 
 from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision, Victim
-from spinney.core.placement.engine import Engine, PlacedGang
-from spinney.core.placement.gang.running_gangs import RunningGang, forget, pod_sets, release, running_gangs
-from spinney.core.placement.gang.tied_gangs import is_beside
+from spinney.core.placement.engine import Engine
+from spinney.core.placement.gang.running_gangs import (
+    PlacedGang,
+    RunningGang,
+    forget,
+    is_beside,
+    pod_sets,
+    release,
+    running_gangs,
+)
 from spinney.core.scheduling.cluster import Cluster
 
 MOST_REFUSALS = 4096

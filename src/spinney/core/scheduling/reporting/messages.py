@@ -12,7 +12,7 @@ from spinney.api.kinds.podgroup import PodGroupSpec
 from spinney.api.labels import GPU_RESOURCE, PLAN
 from spinney.api.placement.problem import Gang, Group, PodSet
 from spinney.api.placement.result import Decision, Explanation
-from spinney.core.placement.explain.wording import place
+from spinney.core.placement.explain.reasons import place
 from spinney.core.scheduling.gang.subgroup_tree import DEFAULT_LEAF, unknown_level, who
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, NORMAL, WARNING, ClusterSummary, Event, GangView
 

@@ -15,7 +15,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import PodGroupSpec
 from spinney.api.placement.result import Decision, Explanation
-from spinney.core.placement.explain.wording import enumerated, many, sentence
+from spinney.core.placement.explain.reasons import enumerated, many, sentence
 from spinney.core.scheduling.reporting import messages
 from spinney.core.scheduling.reporting.conditions import UNSCHEDULABLE_ON_NODE_POOL
 from spinney.core.scheduling.reporting.explanation_record import decode, record
