@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from drills.bug import answer, caught_by, swap
-from kube_embedded.admission.namespace_lifecycle import NamespaceLifecycle
+from kube_embedded.admission.builtin_plugins import NamespaceLifecycle
 from kube_embedded.base.errors import ApiError
 from kube_embedded.builtins.common import metadata
 from kube_embedded.controllers.crd_controller import DEFINITIONS, CrdController, _without_cleanup

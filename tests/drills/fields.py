@@ -9,7 +9,7 @@ from typing import Any
 from drills.bug import answer, caught_by, swap
 from kube_embedded.apply import server_side
 from kube_embedded.customresources.strategy import CustomStrategy
-from kube_embedded.patch import operations, strategic
+from kube_embedded.patch import json_operations, strategic
 from kube_embedded.requests import normalize, writing
 from kube_embedded.schema.cel import rules
 
@@ -42,7 +42,7 @@ def a_strategic_merge_replaces_lists() -> None:
 
 @caught_by("test_versions::test_a_json_patch_test_of_the_version_fails_when_it_moved")
 def a_test_of_a_json_patch_always_holds() -> None:
-    answer(operations, "same", True)
+    answer(json_operations, "same", True)
 
 
 @caught_by("test_custom_objects::test_defaulting")

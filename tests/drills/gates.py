@@ -7,10 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from drills.bug import answer, caught_by, swap
-from kube_embedded.access.escalation import NoEscalation
-from kube_embedded.access.rbac import Authorizer
-from kube_embedded.access.rules import Rule
-from kube_embedded.admission import admission_review, webhook_dispatcher
+from kube_embedded.access.rbac import Authorizer, NoEscalation, Rule
+from kube_embedded.admission import webhook_client, webhook_dispatcher
 from kube_embedded.admission.webhook_dispatcher import WebhookCaller
 
 
@@ -19,7 +17,7 @@ def a_denial_is_not_heard() -> None:
     def deaf(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda body, uid, *, mutating: replace(original(body, uid, mutating=mutating), allowed=True)
 
-    swap(admission_review, "decode", deaf)
+    swap(webhook_client, "decode", deaf)
 
 
 def _compiled(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from durability.writers import FILLING, MAPS, State, Story, Writer, state_of
-from kube_embedded.base.journal import SqliteJournal
-from kube_embedded.base.store import Record
+from kube_embedded.base.store import Record, SqliteJournal
 from stack_kit.spinney import Spinney, spinney
 
 CLIENTS = 8

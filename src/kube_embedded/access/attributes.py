@@ -1,12 +1,39 @@
-"""What is being asked for, in the words of RBAC: a verb on a resource, or a verb on a path."""
+"""What is being asked for, in the words of RBAC: a verb on a resource, or a verb on a path.
+
+And whether a request over loopback was sent by somebody on this machine, which decides nothing about who that is.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kube_embedded.base import errors
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.identity import Identity
+
+
+def is_local_request(headers: Mapping[str, str]) -> bool:
+    """Whether a request over loopback was meant for us: a page in a browser may be somebody else's words.
+
+    A page of another site says so by its Origin, or by a Host that was made to point here.
+    """
+    if "origin" in headers:
+        return False
+    return _is_local(headers.get("host", ""))
+
+
+@lru_cache(maxsize=256)
+def _is_local(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    if name in ("", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,9 @@ cluster-admin, admin, edit and view are what users bind; by the system: roles ev
 
 from __future__ import annotations
 
-from typing import Any
-
+from kube_apimachinery.admission import Object
 from kube_embedded.access.rbac import GROUP
 from kube_embedded.base.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED
-
-Object = dict[str, Any]
 
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")

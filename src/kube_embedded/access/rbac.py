@@ -1,21 +1,127 @@
 """Role-based access: who may do what, by the Roles and bindings that are stored.
 
-Compiled per identity on first use and kept until `changed`; system:masters is never looked up.
+Compiled per identity on first use and kept until `changed`; system:masters is never looked up. Nobody grants more than
+they have: `NoEscalation` is a plug-in of admission, so that it runs where every other rule about a write runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
+from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Verdict
 from kube_apimachinery.selectors import from_object
 from kube_embedded.access.attributes import Attributes, refused
-from kube_embedded.access.rules import Rule, read_rules
+from kube_embedded.base import errors
 from kube_embedded.base.identity import Identity
 
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Verbs on resources of groups, or on paths; an asterisk stands for all."""
+
+    verbs: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def reaches(self, asked: Attributes) -> bool:
+        """Everything but the object's name fits; the answer is the same for all names."""
+        if not _has(self.verbs, asked.verb):
+            return False
+        if asked.path:
+            return any(_path_covers(path, asked.path) for path in self.paths)
+        return _has(self.groups, asked.group) and _resource_covered(self.resources, asked.full_resource)
+
+    def names_fit(self, name: str) -> bool:
+        return not self.names or name in self.names
+
+    def covers(self, part: Rule) -> bool:
+        """Whether whoever holds this rule may hand on that part (a rule with one of everything)."""
+        return (
+            all(_has(self.verbs, verb) for verb in part.verbs)
+            and all(_has(self.groups, group) for group in part.groups)
+            and all(_resource_covered(self.resources, resource) for resource in part.resources)
+            and all(any(_path_covers(own, path) for own in self.paths) for path in part.paths)
+            and (not self.names or (bool(part.names) and set(part.names) <= set(self.names)))
+        )
+
+    def parts(self) -> Iterator[Rule]:
+        for group in self.groups:
+            for resource in self.resources:
+                for verb in self.verbs:
+                    for name in self.names or ("",):
+                        yield Rule((verb,), (group,), (resource,), (name,) if name else ())
+        for path in self.paths:
+            for verb in self.verbs:
+                yield Rule((verb,), paths=(path,))
+
+    def shown(self) -> str:
+        fields = {
+            "APIGroups": self.groups,
+            "Resources": self.resources,
+            "NonResourceURLs": self.paths,
+            "ResourceNames": self.names,
+            "Verbs": self.verbs,
+        }
+        return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in fields.items() if values) + "}"
+
+
+def read_rules(rules: Iterable[Mapping[str, Any]] | None) -> tuple[Rule, ...]:
+    """The `rules` of a Role or ClusterRole object."""
+    return tuple(
+        Rule(
+            tuple(rule.get("verbs") or ()),
+            tuple(rule.get("apiGroups") or ()),
+            tuple(rule.get("resources") or ()),
+            tuple(rule.get("resourceNames") or ()),
+            tuple(rule.get("nonResourceURLs") or ()),
+        )
+        for rule in rules or ()
+    )
+
+
+def not_covered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+    """The parts of the wanted rules that none of the owned ones covers."""
+    return [part for rule in wanted for part in rule.parts() if not any(own.covers(part) for own in owned)]
+
+
+def compact(parts: Iterable[Rule]) -> list[Rule]:
+    """Parts that differ by their verb only, as one; parts about paths as they are."""
+    together: dict[Rule, Rule] = {}
+    for part in parts:
+        key = part if part.paths else replace(part, verbs=())
+        before = together.get(key)
+        together[key] = part if before is None else replace(before, verbs=(*before.verbs, *part.verbs))
+    return list(together.values())
+
+
+def quoted(values: Iterable[str]) -> str:
+    """A list of strings as Kubernetes prints one: `["a" "b"]`."""
+    return "[" + " ".join(msgspec.json.encode(value).decode() for value in values) + "]"
+
+
+def _has(allowed: Sequence[str], wanted: str) -> bool:
+    return wanted in allowed or "*" in allowed
+
+
+def _resource_covered(allowed: Sequence[str], wanted: str) -> bool:
+    """`pods/log` is covered by itself, by `*/log` and by `*`, never by `pods`."""
+    if _has(allowed, wanted):
+        return True
+    _, slash, subresource = wanted.partition("/")
+    return bool(slash) and f"*/{subresource}" in allowed
+
+
+def _path_covers(own: str, wanted: str) -> bool:
+    return own == wanted or (own.endswith("*") and wanted.startswith(own.rstrip("*")))
+
+
 GROUP = "rbac.authorization.k8s.io"
-Object = dict[str, Any]
 Listing = Callable[[str, str], Iterable[Object]]
 """All objects of a (group, plural), in every namespace."""
 
@@ -207,3 +313,84 @@ def _described(kind: str, binding: Object, subject: Object, namespace: str) -> s
 def _name(obj: Object) -> str:
     name: str = obj["metadata"]["name"]
     return name
+
+
+_ROLES = ("roles", "clusterroles")
+_BINDINGS = ("rolebindings", "clusterrolebindings")
+_EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",)))
+_PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
+_UNCHANGED = Verdict()
+
+
+class NoEscalation:
+    """The verbs `escalate` on roles and `bind` on the role of a binding lift the check, as in Kubernetes."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        return (
+            request.group == GROUP
+            and request.operation in ("CREATE", "UPDATE")
+            and request.resource in (*_ROLES, *_BINDINGS)
+        )
+
+    def mutate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
+        return _UNCHANGED
+
+    def validate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
+        who = Identity(request.user, groups=request.groups)
+        if who.is_master or request.object is None or _only_ownership(request.object, request.old_object):
+            return _UNCHANGED
+        if request.resource in _ROLES:
+            self._check_role(who, request, request.object)
+        else:
+            self._check_binding(who, request, request.object)
+        return _UNCHANGED
+
+    def _check_role(self, who: Identity, request: AdmissionRequest, role: Object) -> None:
+        name = request.name if request.operation == "UPDATE" else ""
+        asked = Attributes("escalate", GROUP, request.resource, "", request.namespace, name)
+        if self._authorizer.allowed(who, asked)[0]:
+            return
+        self._confirm(who, request, read_rules(role.get("rules")))
+        if any((one or {}).get("aggregationRule") for one in (role, request.old_object)):
+            owned, _ = self._authorizer.rules_for(who, request.namespace)
+            if not_covered(owned, _EVERYTHING):
+                why = "must have cluster-admin privileges to use the aggregationRule"
+                raise errors.forbidden(GROUP, request.resource, request.name, why)
+
+    def _check_binding(self, who: Identity, request: AdmissionRequest, binding: Object) -> None:
+        reference = binding.get("roleRef") or {}
+        plural = _PLURALS.get(reference.get("kind", ""), "")
+        asked = Attributes("bind", GROUP, plural, "", request.namespace, reference.get("name", ""))
+        if plural and self._authorizer.allowed(who, asked)[0]:
+            return
+        try:
+            rules = self._authorizer.rules_of(reference, request.namespace)
+        except RoleNotFound as error:
+            raise errors.not_found(GROUP, request.resource, error.name) from error
+        self._confirm(who, request, rules)
+
+    def _confirm(self, who: Identity, request: AdmissionRequest, wanted: Sequence[Rule]) -> None:
+        owned, missing_roles = self._authorizer.rules_for(who, request.namespace)
+        missing = not_covered(owned, wanted)
+        if not missing:
+            return
+        shown = "\n".join(sorted({rule.shown() for rule in compact(missing)}))
+        user = f'user "{who.name}" (groups={quoted(who.groups)})'
+        why = f"{user} is attempting to grant RBAC permissions not currently held:"
+        resolution = f"; resolution errors: [{', '.join(missing_roles)}]" if missing_roles else ""
+        raise errors.forbidden(GROUP, request.resource, request.name, f"{why}\n{shown}{resolution}")
+
+
+def _only_ownership(new: Object, old: Object | None) -> bool:
+    """An update that touches nothing but what garbage collection needs grants nothing."""
+    if old is None:
+        return False
+    return _without_ownership(new) == _without_ownership(old) and new != old
+
+
+def _without_ownership(obj: Object) -> Object:
+    skipped = ("ownerReferences", "finalizers", "managedFields")
+    return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k not in skipped}}

@@ -1,4 +1,4 @@
-"""The way of a write through admission: rules in process first, then webhooks.
+"""The way of a write through admission: rules in process first, then webhooks; and how a refusal looks to the client.
 
 First everybody may change the object, then everybody judges it; in between the server validates it.
 """
@@ -11,8 +11,62 @@ from typing import Any
 from msgspec.structs import replace
 
 from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Lookup, Object, Verdict
-from kube_embedded.admission import refusal
 from kube_embedded.admission.webhook_dispatcher import Rounds, WebhookCaller
+from kube_embedded.base import errors
+from kube_embedded.base.errors import ApiError
+
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def forbidden(request: AdmissionRequest, why: str) -> ApiError:
+    """403 about the object of the request, by its name or else by what its name would start with."""
+    return errors.forbidden(request.group, request.resource, shown_name(request), why)
+
+
+def shown_name(request: AdmissionRequest) -> str:
+    """The name in a refusal, or else what a generated name would start with."""
+    metadata = (request.object or {}).get("metadata") or {}
+    return request.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+
+
+def of_verdict(request: AdmissionRequest, verdict: Verdict) -> ApiError:
+    """422 with one cause per field error, or the verdict's own code, or 403."""
+    if verdict.code:
+        return ApiError(verdict.code, _REASONS.get(verdict.code, ""), verdict.message)
+    if verdict.errors:
+        return errors.invalid(request.group, request.kind, request.name, verdict.errors)
+    return forbidden(request, verdict.message)
+
+
+def internal(message: str) -> ApiError:
+    """500 with the cause, as every failure inside the server is told."""
+    return ApiError(500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]})
+
+
+def denied(webhook: str, status: dict[str, Any] | None) -> ApiError:
+    """What a webhook answered with allowed=false: its code where that is an error at all, its reason and details."""
+    given = status or {}
+    code = int(given.get("code") or 0)
+    reason = str(given.get("reason") or "")
+    explanation = given.get("message") or reason
+    text = f'admission webhook "{webhook}" denied the request'
+    message = f"{text}: {explanation}" if explanation else f"{text} without explanation"
+    return ApiError(code if code >= 400 else 400, reason, message, given.get("details"))
+
 
 Warn = Callable[[str], None]
 Ask = Callable[[AdmissionRequest, Lookup], Verdict]
@@ -86,5 +140,5 @@ class AdmissionChain:
         for warning in verdict.warnings:
             warn(warning)
         if not verdict.allowed:
-            raise refusal.of_verdict(request, verdict)
+            raise of_verdict(request, verdict)
         return verdict

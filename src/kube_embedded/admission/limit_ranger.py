@@ -10,7 +10,7 @@ from typing import Any
 
 from kube_apimachinery import quantity
 from kube_apimachinery.admission import AdmissionRequest, Object
-from kube_embedded.admission import refusal
+from kube_embedded.admission import chain
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 Amounts = Mapping[str, Any]
@@ -43,7 +43,7 @@ class LimitRanger:
             complaints = [c for limit in limit_range["spec"]["limits"] for c in _complaints(limit, request)]
             if complaints:
                 why = complaints[0] if len(complaints) == 1 else f"[{', '.join(dict.fromkeys(complaints))}]"
-                raise refusal.forbidden(request, why)
+                raise chain.forbidden(request, why)
 
     def _of(self, namespace: str) -> list[Object]:
         if self._by_namespace is None:

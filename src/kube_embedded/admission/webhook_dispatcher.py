@@ -14,9 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Object
-from kube_embedded.admission import admission_review, refusal, webhook_config
-from kube_embedded.admission.admission_review import InvalidResponse, Question, Response, Undecodable
-from kube_embedded.admission.webhook_client import CallFailed, Post
+from kube_embedded.admission import chain, webhook_client, webhook_config
+from kube_embedded.admission.webhook_client import CallFailed, InvalidResponse, Post, Question, Response, Undecodable
 from kube_embedded.admission.webhook_config import (
     Compile,
     Webhook,
@@ -27,8 +26,7 @@ from kube_embedded.admission.webhook_config import (
 )
 from kube_embedded.base import errors
 from kube_embedded.base.errors import ApiError
-from kube_embedded.patch.go_wording import json_type
-from kube_embedded.patch.operations import PatchFailed, apply_operations
+from kube_embedded.patch.json_operations import PatchFailed, apply_operations, json_type
 
 Warn = Callable[[str], None]
 Normalise = Callable[[AdmissionRequest, Object], Object]
@@ -144,12 +142,12 @@ class WebhookCaller:
             for warning in response.warnings:
                 warn(warning)
             if not response.allowed:
-                raise refusal.denied(hook.name, response.status)
+                raise chain.denied(hook.name, response.status)
             return _patched(hook, question, response)
         except _Failed as failure:
             if hook.ignores_failure:
                 return None
-            raise refusal.internal(f'failed calling webhook "{hook.name}": {failure}') from failure
+            raise chain.internal(f'failed calling webhook "{hook.name}": {failure}') from failure
 
     async def _validate_once(self, hook: Webhook, question: Question, warn: Warn) -> ApiError | None:
         try:
@@ -159,10 +157,10 @@ class WebhookCaller:
         except _Failed as failure:
             if hook.ignores_failure:
                 return None
-            return refusal.internal(f'failed calling webhook "{hook.name}": {failure}')
+            return chain.internal(f'failed calling webhook "{hook.name}": {failure}')
         for warning in response.warnings:
             warn(warning)
-        return None if response.allowed else refusal.denied(hook.name, response.status)
+        return None if response.allowed else chain.denied(hook.name, response.status)
 
     async def _ask(self, hook: Webhook, question: Question, *, mutating: bool) -> Response:
         if question.request.dry_run and not hook.dry_run_safe:
@@ -172,8 +170,8 @@ class WebhookCaller:
             raise _Failed(f"could not create admission objects: {complaint}")
         uid = self._new_uid()
         try:
-            body = await self._post(hook, admission_review.encode(question, uid))
-            return admission_review.decode(body, uid, mutating=mutating)
+            body = await self._post(hook, webhook_client.encode(question, uid))
+            return webhook_client.decode(body, uid, mutating=mutating)
         except CallFailed as error:
             raise _Failed(str(error)) from error
         except Undecodable as error:
@@ -204,7 +202,7 @@ class WebhookCaller:
         """A namespace that is being written is asked itself; every other one is looked up."""
         if is_namespace(request) and not request.subresource and request.operation in ("CREATE", "UPDATE"):
             return labels_of(request.object)
-        name = admission_review.namespace_of(request)
+        name = webhook_client.namespace_of(request)
         namespace = self._lookup("", "namespaces", "", name)
         if namespace is None:
             raise errors.not_found("", "namespaces", name)
@@ -213,7 +211,7 @@ class WebhookCaller:
     def _meets_conditions(self, hook: Webhook, question: Question) -> bool:
         if not hook.conditions:
             return True
-        described = admission_review.describe(question, "")
+        described = webhook_client.describe(question, "")
         bindings = {"object": question.object, "oldObject": question.old_object, "request": described}
         match webhook_config.match(hook.conditions, bindings):
             case webhook_config.Failed(message):
@@ -241,13 +239,13 @@ class WebhookCaller:
         try:
             return self._normalise(request, own)
         except ApiError as error:
-            raise refusal.internal(error.message) from error
+            raise chain.internal(error.message) from error
 
     def _convert(self, request: AdmissionRequest, obj: Object, version: str) -> Object:
         try:
             return self._versions.convert(obj, request.group, request.resource, version)
         except ValueError as error:
-            raise refusal.internal(str(error)) from error
+            raise chain.internal(str(error)) from error
 
 
 class _Failed(Exception):
@@ -267,15 +265,15 @@ def _patched(hook: Webhook, question: Question, response: Response) -> Object | 
         return None
     if question.object is None:
         complaint = f'admission webhook "{hook.name}" attempted to modify the object, which is not supported'
-        raise refusal.internal(f"{complaint} for this operation")
+        raise chain.internal(f"{complaint} for this operation")
     if response.patch_type != "JSONPatch":
         raise _Failed(f'unsupported patch type "{response.patch_type}"')
     try:
         patched = apply_operations(question.object, operations)
     except PatchFailed as error:
-        raise refusal.internal(str(error)) from error
+        raise chain.internal(str(error)) from error
     if not isinstance(patched, dict):
-        raise refusal.internal(f'admission webhook "{hook.name}" replaced the object by something that is none')
+        raise chain.internal(f'admission webhook "{hook.name}" replaced the object by something that is none')
     return patched
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kube_embedded.apply.elements import SELF, item_element
-from kube_embedded.apply.fieldset import FieldSet, difference, intersection, is_member, union
+from kube_apimachinery.admission import Object
+from kube_embedded.apply.fieldset import SELF, FieldSet, difference, intersection, is_member, item_element, union
 from kube_embedded.apply.owned_fields import configured
 from kube_embedded.apply.schema_layout import Layout
 
@@ -83,9 +83,6 @@ def _merge_items(live: list[Any], applied: list[Any], keys: tuple[str, ...], lay
             if element == awaited:
                 awaited = shared.pop(0) if shared else None
     return merged
-
-
-Object = dict[str, Any]
 
 
 def prune(merged: Object, layout: Layout, last: FieldSet, owned: FieldSet) -> Object:

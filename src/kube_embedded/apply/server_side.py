@@ -5,21 +5,96 @@ Defaulting, admission and validation come after this; nothing here reads a clock
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-from kube_embedded.apply.comparison import compare
-from kube_embedded.apply.conflicts import find_conflicts, refusal
-from kube_embedded.apply.fieldset import FieldSet, difference, recursive_difference, union
-from kube_embedded.apply.last_applied import KUBECTL, follow, not_its_own
-from kube_embedded.apply.managed_fields import Entry, MalformedEntries, Managed, Owned, Owner, read, write
+import msgspec
+
+from kube_apimachinery.admission import Object
+from kube_embedded.apply.fieldset import (
+    FieldSet,
+    Path,
+    difference,
+    has,
+    intersection,
+    paths,
+    recursive_difference,
+    text,
+    union,
+)
 from kube_embedded.apply.merge import merge, prune
-from kube_embedded.apply.owned_fields import configured
-from kube_embedded.apply.ownership import UNOWNED, Scope, shrink, updated
-from kube_embedded.apply.type_check import type_errors
+from kube_embedded.apply.owned_fields import compare, configured
+from kube_embedded.apply.ownership import (
+    UNOWNED,
+    Entry,
+    MalformedEntries,
+    Managed,
+    Owned,
+    Owner,
+    Scope,
+    read,
+    shrink,
+    updated,
+    write,
+)
+from kube_embedded.apply.schema_layout import type_errors
 from kube_embedded.base.errors import ApiError, bad_request
-from kube_embedded.patch.json_values import copied
+from kube_embedded.patch.json_operations import copied
 
-Object = dict[str, Any]
+# Conflicts: fields that somebody else owns with another value, as the answer tells them.
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    owner: Owner
+    path: Path
+
+    def field(self) -> str:
+        return "".join(text(element) for element in self.path)
+
+
+def find_conflicts(managed: Managed, gained: FieldSet, applier: Owner) -> list[Conflict]:
+    """Fields that an apply would set and another owner holds, by owner."""
+    return [
+        Conflict(owned.owner, path)
+        for key, owned in sorted(managed.items())
+        if key != applier.key()
+        for path in paths(intersection(owned.fields, gained))
+    ]
+
+
+def refusal(conflicts: list[Conflict]) -> ApiError:
+    """409 that names every conflict."""
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {_named(conflict.owner)}",
+            "field": conflict.field(),
+        }
+        for conflict in conflicts
+    ]
+    return ApiError(409, "Conflict", _message(conflicts), {"causes": causes})
+
+
+def _message(conflicts: list[Conflict]) -> str:
+    if len(conflicts) == 1:
+        only = conflicts[0]
+        return f"Apply failed with 1 conflict: conflict with {_named(only.owner)}: {only.field()}"
+    lines: list[str] = []
+    owner: Owner | None = None
+    for conflict in conflicts:
+        if conflict.owner != owner:
+            owner = conflict.owner
+            lines.append(f"conflicts with {_named(owner)}:")
+        lines.append(f"- {conflict.field()}")
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
+
+
+def _named(owner: Owner) -> str:
+    name = f'"{owner.manager}"'
+    if owner.subresource:
+        name += f' with subresource "{owner.subresource}"'
+    return name if owner.operation == "Apply" else f"{name} using {owner.api_version}"
+
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 
@@ -114,3 +189,56 @@ def _all_of(managed: Managed) -> FieldSet:
     for owned in managed.values():
         fields = union(fields, owned.fields)
     return fields
+
+
+# The annotation in which kubectl keeps what it applied client-side. Only the manager named `kubectl` has this: fields
+# that still are as it last applied them are its own to take over, and the annotation follows what it applies.
+
+KUBECTL = "kubectl"
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+_MAX_ANNOTATIONS_BYTES = 256 * 1024
+
+
+def not_its_own(conflicts: list[Conflict], live: Object, scope: Scope) -> list[Conflict]:
+    """The conflicts that are left when what kubectl last applied client-side counts as its own."""
+    own = _still_applied(live, scope)
+    return [conflict for conflict in conflicts if not has(own, conflict.path)]
+
+
+def _still_applied(live: Object, scope: Scope) -> FieldSet:
+    written = _annotation(live)
+    if not written:
+        return {}
+    try:
+        last = msgspec.json.decode(written)
+    except msgspec.DecodeError:
+        return {}
+    if type(last) is not dict or last.get("apiVersion") != scope.api_version:
+        return {}
+    changes = compare(last, live, scope.layout)
+    own = configured(last, scope.layout)
+    for gone in (changes.modified, changes.added, changes.removed):
+        own = difference(own, gone)
+    return own
+
+
+def follow(obj: Object, applied: Object) -> None:
+    """Write what was applied into the annotation of the object, if it has one."""
+    if not _annotation(obj):
+        return
+    meta = dict(applied.get("metadata", {}))
+    annotations = {name: value for name, value in (meta.get("annotations") or {}).items() if name != ANNOTATION}
+    meta["annotations"] = annotations
+    if not annotations:
+        meta.pop("annotations")
+    written = msgspec.json.encode({**applied, "metadata": meta}, order="deterministic").decode() + "\n"
+    kept = {**obj["metadata"]["annotations"], ANNOTATION: written}
+    if sum(len(name) + len(value) for name, value in kept.items()) > _MAX_ANNOTATIONS_BYTES:
+        kept.pop(ANNOTATION)
+    obj["metadata"]["annotations"] = kept
+
+
+def _annotation(obj: Object) -> str:
+    annotations = obj.get("metadata", {}).get("annotations") or {}
+    found = annotations.get(ANNOTATION)
+    return found if type(found) is str else ""

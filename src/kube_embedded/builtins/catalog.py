@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kube_embedded.base.resource import ALL_VERBS, Object, Resource, ScalePaths
+from kube_apimachinery.admission import Object
+from kube_embedded.base.resource import ALL_VERBS, Resource, ScalePaths
 from kube_embedded.builtins import snapshot
 from kube_embedded.builtins.api import rbac, reviews, webhooks
 from kube_embedded.builtins.cluster import (

@@ -1,6 +1,6 @@
 """The values at the leaves of built-in objects: how each is checked, spelt canonically, and refused.
 
-A leaf knows nothing of the field it sits in; messages about fields are made in `decode_errors`.
+A leaf knows nothing of the field it sits in; messages about fields are made in `decode`.
 """
 
 from __future__ import annotations

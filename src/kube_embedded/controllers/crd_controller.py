@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kube_apimachinery.admission import Object
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.http import encode_json
-from kube_embedded.base.registry import Converter
-from kube_embedded.base.resource import Object
+from kube_embedded.base.resource import Converter
 from kube_embedded.base.store import Event, Record
 from kube_embedded.controllers.internal_writer import InternalWriter
 from kube_embedded.customresources.definition_status import CLEANUP, established

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_embedded.base.errors import ApiError
-from kube_embedded.base.resource import Object, Resource
+from kube_embedded.base.resource import Resource
 from kube_embedded.base.store import Event, Key, Record
 from kube_embedded.controllers.internal_writer import InternalWriter
 from kube_embedded.requests.deletion import FOREGROUND, ORPHAN

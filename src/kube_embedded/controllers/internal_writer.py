@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kube_embedded.base.errors import ApiError
+from kube_embedded.base.http import Target
 from kube_embedded.base.identity import Identity
 from kube_embedded.base.resource import Resource
 from kube_embedded.base.store import Key, Record
-from kube_embedded.base.target import Target
 from kube_embedded.requests.deletion import DeleteOptions, delete
 from kube_embedded.requests.kernel import Call, Kernel
 from kube_embedded.requests.writing import Transform, save_changed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kube_embedded.base.resource import Column, Context, Object
+from kube_apimachinery.admission import Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.printing import human_duration, seconds
 from kube_embedded.customresources.jsonpath import BadPath, JsonPath, parse, text_of
 

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kube_apimachinery import name_validation
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, duplicate, forbidden, invalid, not_supported, required
-from kube_embedded.base.resource import Object
 from kube_embedded.customresources.go_text import GoText
 from kube_embedded.customresources.schema_check import check_schema
 from kube_embedded.schema.field_path import BadFieldPath, resolve

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kube_embedded.base.resource import Object, Resource
+from kube_apimachinery.admission import Object
+from kube_embedded.base.resource import Resource
 
 
 def established(crd: Mapping[str, Any], served: Iterable[Resource], now: str) -> Object:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import invalid
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins import decode
 from kube_embedded.schema.defaulting import copied
 from kube_embedded.schema.model import Schema

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid
-from kube_embedded.base.resource import Object, ScalePaths
+from kube_embedded.base.resource import ScalePaths
 
 _MAX_REPLICAS = 2**31 - 1
 _GO_TYPES: dict[type, str] = {str: "string", bool: "bool", float: "float64", list: "[]interface {}", int: "int64"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kube_embedded.base.resource import Object, Resource
+from kube_apimachinery.admission import Object
+from kube_embedded.base.resource import Resource
 from kube_embedded.customresources.scale import Scale
 from kube_embedded.customresources.strategy import CustomStrategy
 

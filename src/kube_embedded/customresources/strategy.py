@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, invalid
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.customresources.columns import Table
 from kube_embedded.customresources.jsonpath import BadPath, JsonPath, parse, text_of
 from kube_embedded.customresources.scale import Scale

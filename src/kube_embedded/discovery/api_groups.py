@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kube_embedded.base.registry import Registry
-from kube_embedded.base.resource import Resource
+from kube_embedded.base.resource import Registry, Resource
 
 AGGREGATED_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _SCALE = ("autoscaling", "v1", "Scale")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kube_embedded.base.errors import NoSuchPath, method_not_allowed, no_such_path
 from kube_embedded.base.http import HttpReply, json_reply
-from kube_embedded.base.registry import Registry
+from kube_embedded.base.resource import Registry
 from kube_embedded.discovery import api_groups
 from kube_embedded.discovery.openapi import Documents
 

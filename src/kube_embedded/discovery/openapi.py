@@ -6,8 +6,7 @@ import hashlib
 from typing import Any
 
 from kube_embedded.base.http import encode_json
-from kube_embedded.base.registry import Registry
-from kube_embedded.base.resource import Resource
+from kube_embedded.base.resource import Registry, Resource
 from kube_embedded.builtins import snapshot
 
 _QUERY = ("dryRun", "fieldManager", "fieldValidation")

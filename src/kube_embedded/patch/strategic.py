@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch that knows from the schema which lists are merged item by item.
+"""Merge patches: RFC 7386, and the strategic one, which knows from the schema which lists are merged item by item.
 
 Directives: `$patch: replace|delete|merge`, `$retainKeys`, `$setElementOrder/<list>`, `$deleteFromPrimitiveList/<list>`.
 """
@@ -8,12 +8,40 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_embedded.base.errors import ApiError, bad_request
-from kube_embedded.patch.go_wording import go_type, json_type, shown
-from kube_embedded.patch.json_values import copied, same, without_nulls
+from kube_embedded.patch.json_operations import copied, go_type, json_type, same, shown, without_nulls
 from kube_embedded.schema.model import Schema
 
-Object = dict[str, Any]
+
+def merge_patch(obj: Object, patch: Any) -> Object:
+    """A patched copy, which shares with the object what the patch does not touch.
+
+    Raises ApiError 400 for a patch that is no object.
+    """
+    if patch is None:
+        raise bad_request("Invalid JSON Patch")
+    if type(patch) is not dict:
+        found = json_type(patch)
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        )
+    return _merged(obj, patch)
+
+
+def _merged(target: Object, patch: Object) -> Object:
+    merged = dict(target)
+    for name, value in patch.items():
+        before = target.get(name)
+        if value is None:
+            merged.pop(name, None)
+        elif type(value) is dict and type(before) is dict:
+            merged[name] = _merged(before, value)
+        else:
+            merged[name] = without_nulls(value)
+    return merged
+
+
 Identity = Callable[[Any], Any]
 
 DIRECTIVE = "$patch"

@@ -3,6 +3,6 @@
 Answers are never written in protobuf.
 """
 
-from kube_embedded.protobuf.envelope import decode
+from kube_embedded.protobuf.messages import decode
 
 __all__ = ["decode"]

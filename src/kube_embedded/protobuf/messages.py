@@ -1,24 +1,114 @@
-"""Messages of the built-in kinds, read by tables of field numbers: one reader per component, made on first use.
+"""Request bodies in Kubernetes' protobuf form: the wire format, the messages of the built-in kinds, and the envelope.
 
-The numbers come from the snapshot of the Go types; nothing here knows a kind by name.
+Messages are read by tables of field numbers, one reader per component, made on first use; the numbers come from the
+snapshot of the Go types, and nothing here knows a kind by name. Bytes come from strangers: nothing is read beyond the
+end, nothing is allocated that the input did not bring, and whatever arrives, the answer is an object or a refusal.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from kube_apimachinery.duration import format_ns
+from kube_embedded.base.errors import ApiError, bad_request
 from kube_embedded.builtins import snapshot
-from kube_embedded.protobuf import wire
 from kube_embedded.schema.model import Raw
 
-Read = Callable[[wire.Value], Any]
+VARINT: Final = 0
+LENGTH_DELIMITED: Final = 2
+_FIXED: Final = {1: 8, 5: 4}  # wire types of fixed size, in bytes
+_LONGEST_VARINT = 10
+
+
+class WireError(ValueError):
+    """The bytes are not a message."""
+
+
+Value = int | memoryview
+"""A number for VARINT, the raw bytes for everything else."""
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, int, Value]]:
+    """(number, wire type, value) of every field, in order."""
+    position, end = 0, len(message)
+    while position < end:
+        tag, position = varint(message, position)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise WireError("illegal field number 0")
+        if wire == VARINT:
+            value, position = varint(message, position)
+            yield number, wire, value
+            continue
+        size, position = _size(message, position, wire)
+        if size > end - position:
+            raise WireError("unexpected EOF")
+        yield number, wire, message[position : position + size]
+        position += size
+
+
+def varint(message: memoryview, position: int) -> tuple[int, int]:
+    """An unsigned number and the position after it."""
+    result = 0
+    for index in range(_LONGEST_VARINT):
+        if position >= len(message):
+            raise WireError("unexpected EOF")
+        byte = message[position]
+        position += 1
+        result |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return result & 0xFFFF_FFFF_FFFF_FFFF, position
+    raise WireError("integer overflow")
+
+
+def _size(message: memoryview, position: int, wire: int) -> tuple[int, int]:
+    if wire == LENGTH_DELIMITED:
+        return varint(message, position)
+    if wire not in _FIXED:
+        raise WireError(f"illegal wireType {wire}")
+    return _FIXED[wire], position
+
+
+def signed(value: int) -> int:
+    """A varint as the two's complement number that it stands for."""
+    return value - 2**64 if value >= 2**63 else value
+
+
+def double(value: memoryview) -> float:
+    number: float = struct.unpack("<d", value)[0]
+    return number
+
+
+def text(value: Value) -> str:
+    """A string; invalid UTF-8 is refused."""
+    if isinstance(value, int):
+        raise WireError("wrong wireType for a string")
+    try:
+        return str(value, "utf-8")
+    except UnicodeDecodeError:
+        raise WireError("string is not valid UTF-8") from None
+
+
+def message_of(value: Value) -> memoryview:
+    if isinstance(value, int):
+        raise WireError("wrong wireType for a message")
+    return value
+
+
+def number_of(value: Value) -> int:
+    if not isinstance(value, int):
+        raise WireError("wrong wireType for a number")
+    return value
+
+
+Read = Callable[[Value], Any]
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,26 +128,26 @@ class Message:
         self.fields: dict[int, _Field] = {}
         self.embedded: dict[int, dict[int, _Field]] = {}
 
-    def read(self, value: wire.Value) -> Any:
+    def read(self, value: Value) -> Any:
         obj: dict[str, Any] = {}
-        self._read_into(obj, wire.message_of(value), self.fields)
+        self._read_into(obj, message_of(value), self.fields)
         return obj
 
     def _read_into(self, obj: dict[str, Any], message: memoryview, table: dict[int, _Field]) -> None:
-        for number, _, value in wire.fields(message):
+        for number, _, value in fields(message):
             field = table.get(number)
             if field is not None:
                 _put(obj, field, value)
             elif table is self.fields and number in self.embedded:
-                self._read_into(obj, wire.message_of(value), self.embedded[number])
+                self._read_into(obj, message_of(value), self.embedded[number])
 
 
-def _put(obj: dict[str, Any], field: _Field, value: wire.Value) -> None:
+def _put(obj: dict[str, Any], field: _Field, value: Value) -> None:
     match field.how:
         case "list":
             obj.setdefault(field.name, []).append(field.read(value))
         case "map":
-            key, item = _entry(field.read, wire.message_of(value))
+            key, item = _entry(field.read, message_of(value))
             obj.setdefault(field.name, {})[key] = item
         case _:
             obj[field.name] = field.read(value)
@@ -65,9 +155,9 @@ def _put(obj: dict[str, Any], field: _Field, value: wire.Value) -> None:
 
 def _entry(read: Read, message: memoryview) -> tuple[str, Any]:
     key, item = "", _absent(read)
-    for number, _, value in wire.fields(message):
+    for number, _, value in fields(message):
         if number == 1:
-            key = wire.text(value)
+            key = text(value)
         elif number == 2:
             item = read(value)
     return key, item
@@ -121,7 +211,7 @@ def _reader(raw: Raw, kind: str) -> Read:
         case "string", "byte":
             return _read_bytes
         case "string", _:
-            return wire.text
+            return text
         case "integer", _:
             return _read_integer
         case "boolean", _:
@@ -143,80 +233,80 @@ def _component_reader(component: str) -> Read:
     return message(component).read
 
 
-def _read_unsupported(value: wire.Value) -> Any:
-    raise wire.WireError("this kind is not supported in protobuf form")
+def _read_unsupported(value: Value) -> Any:
+    raise WireError("this kind is not supported in protobuf form")
 
 
-def _read_integer(value: wire.Value) -> int:
-    return wire.signed(wire.number_of(value))
+def _read_integer(value: Value) -> int:
+    return signed(number_of(value))
 
 
-def _read_boolean(value: wire.Value) -> bool:
-    return bool(wire.number_of(value))
+def _read_boolean(value: Value) -> bool:
+    return bool(number_of(value))
 
 
-def _read_double(value: wire.Value) -> float:
-    raw = wire.message_of(value)
+def _read_double(value: Value) -> float:
+    raw = message_of(value)
     if len(raw) != 8:
-        raise wire.WireError("wrong wireType for a double")
-    return wire.double(raw)
+        raise WireError("wrong wireType for a double")
+    return double(raw)
 
 
-def _read_bytes(value: wire.Value) -> str:
-    return base64.b64encode(wire.message_of(value)).decode()
+def _read_bytes(value: Value) -> str:
+    return base64.b64encode(message_of(value)).decode()
 
 
-def _read_string_list(value: wire.Value) -> list[str]:
+def _read_string_list(value: Value) -> list[str]:
     """A named list of strings is a message of its own: `{1: repeated string}`."""
-    return [wire.text(one) for number, _, one in wire.fields(wire.message_of(value)) if number == 1]
+    return [text(one) for number, _, one in fields(message_of(value)) if number == 1]
 
 
-def _read_json(value: wire.Value) -> Any:
+def _read_json(value: Value) -> Any:
     """A raw JSON document: `{1: bytes}`."""
-    for number, _, one in wire.fields(wire.message_of(value)):
-        if number == 1 and len(wire.message_of(one)):
+    for number, _, one in fields(message_of(value)):
+        if number == 1 and len(message_of(one)):
             try:
-                return msgspec.json.decode(wire.message_of(one))
+                return msgspec.json.decode(message_of(one))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                raise wire.WireError("embedded document is not valid JSON") from None
+                raise WireError("embedded document is not valid JSON") from None
     return None
 
 
-def _read_quantity(value: wire.Value) -> str:
-    found = [wire.text(one) for number, _, one in wire.fields(wire.message_of(value)) if number == 1]
+def _read_quantity(value: Value) -> str:
+    found = [text(one) for number, _, one in fields(message_of(value)) if number == 1]
     return found[-1] if found else "0"
 
 
-def _read_int_or_string(value: wire.Value) -> int | str:
-    parts = {number: one for number, _, one in wire.fields(wire.message_of(value))}
-    if wire.number_of(parts.get(1, 0)) == 1:
-        return wire.text(parts.get(3, memoryview(b"")))
-    return wire.signed(wire.number_of(parts.get(2, 0)))
+def _read_int_or_string(value: Value) -> int | str:
+    parts = {number: one for number, _, one in fields(message_of(value))}
+    if number_of(parts.get(1, 0)) == 1:
+        return text(parts.get(3, memoryview(b"")))
+    return signed(number_of(parts.get(2, 0)))
 
 
-def _moment(value: wire.Value) -> datetime | None:
-    parts = {number: wire.signed(wire.number_of(one)) for number, _, one in wire.fields(wire.message_of(value))}
+def _moment(value: Value) -> datetime | None:
+    parts = {number: signed(number_of(one)) for number, _, one in fields(message_of(value))}
     if not parts:
         return None
     try:
         return _EPOCH + timedelta(seconds=parts.get(1, 0), microseconds=parts.get(2, 0) // 1000)
     except OverflowError:
-        raise wire.WireError("time is out of range") from None
+        raise WireError("time is out of range") from None
 
 
-def _read_time(value: wire.Value) -> str | None:
+def _read_time(value: Value) -> str | None:
     moment = _moment(value)
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read_micro_time(value: wire.Value) -> str | None:
+def _read_micro_time(value: Value) -> str | None:
     moment = _moment(value)
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _read_duration(value: wire.Value) -> str:
-    parts = {number: one for number, _, one in wire.fields(wire.message_of(value))}
-    return format_ns(wire.signed(wire.number_of(parts.get(1, 0))))
+def _read_duration(value: Value) -> str:
+    parts = {number: one for number, _, one in fields(message_of(value))}
+    return format_ns(signed(number_of(parts.get(1, 0))))
 
 
 _SPECIAL: dict[str, Read] = {
@@ -228,3 +318,52 @@ _SPECIAL: dict[str, Read] = {
     _META + "MicroTime": _read_micro_time,
     _META + "Duration": _read_duration,
 }
+
+
+PREFIX = b"k8s\x00"
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """The JSON object of a protobuf body; ApiError 400 for anything else."""
+    if not body.startswith(PREFIX):
+        raise bad_request(
+            "couldn't get version/kind; provided data does not appear to be a protobuf message, "
+            "expected prefix [107 56 115 0]"
+        )
+    try:
+        return _decode(memoryview(body)[len(PREFIX) :])
+    except (WireError, RecursionError) as error:
+        raise bad_request(f"couldn't decode the protobuf body: {error}") from None
+
+
+def _decode(unknown: memoryview) -> dict[str, Any]:
+    version = kind = encoding = ""
+    raw = memoryview(b"")
+    for number, _, value in fields(unknown):
+        if number == 1:
+            version, kind = _type_meta(message_of(value))
+        elif number == 2:
+            raw = message_of(value)
+        elif number == 3:
+            encoding = text(value)
+    if encoding:
+        raise bad_request(f'protobuf body: content encoding "{encoding}" is not supported')
+    obj = message(_component(version, kind)).read(raw)
+    return {"apiVersion": version, "kind": kind, **obj}
+
+
+def _type_meta(value: memoryview) -> tuple[str, str]:
+    parts = {number: text(one) for number, _, one in fields(value) if number in (1, 2)}
+    return parts.get(1, ""), parts.get(2, "")
+
+
+def _component(api_version: str, kind: str) -> str:
+    group, _, version = api_version.rpartition("/")
+    component = snapshot.component_of(group, version, kind)
+    if component is None:
+        raise _unknown(api_version, kind)
+    return component
+
+
+def _unknown(api_version: str, kind: str) -> ApiError:
+    return bad_request(f'no kind "{kind}" is registered for version "{api_version}" in protobuf form')

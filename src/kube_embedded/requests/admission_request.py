@@ -6,8 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kube_apimachinery.admission import AdmissionRequest
-from kube_embedded.base.resource import Object
+from kube_apimachinery.admission import AdmissionRequest, Object
 from kube_embedded.requests.kernel import Call, Kernel
 
 _NO_OPTIONS: dict[str, Any] = {}

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from kube_apimachinery.admission import Object
 from kube_embedded.base.errors import ApiError, bad_request, too_large, unsupported_media_type
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.decode import conform, refusal
 from kube_embedded.requests.kernel import Call
 from kube_embedded.requests.yaml_body import YamlError, decode_yaml

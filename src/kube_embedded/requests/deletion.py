@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, not_supported
 from kube_apimachinery.field_errors import invalid as invalid_value
 from kube_embedded.base.errors import bad_request, conflict, invalid, stale
 from kube_embedded.base.generated_metadata import rfc3339
-from kube_embedded.base.resource import Object
 from kube_embedded.base.store import Record
 from kube_embedded.customresources.definition_status import terminate
 from kube_embedded.requests.admission_request import admit_deletion

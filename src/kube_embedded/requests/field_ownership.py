@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from kube_apimachinery.admission import Object
 from kube_embedded.apply import Scope, keep_times, scope_of, track_update
-from kube_embedded.apply.managed_fields import Owned
+from kube_embedded.apply.ownership import Owned
 from kube_embedded.base.http import decode_json, encode_json
-from kube_embedded.base.resource import Object, Resource
+from kube_embedded.base.resource import Resource
 from kube_embedded.builtins import decode
 from kube_embedded.requests.kernel import Call, Kernel
 from kube_embedded.schema.model import Schema

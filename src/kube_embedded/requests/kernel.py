@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.clock import Clock, Dice
 from kube_embedded.admission.chain import AdmissionChain
 from kube_embedded.base.errors import ApiError, not_found
 from kube_embedded.base.generated_metadata import rfc3339
-from kube_embedded.base.http import decode_json, encode_json
+from kube_embedded.base.http import Target, decode_json, encode_json
 from kube_embedded.base.identity import Identity
-from kube_embedded.base.registry import Registry
-from kube_embedded.base.resource import Context, Object, Resource
+from kube_embedded.base.resource import Context, Registry, Resource
 from kube_embedded.base.store import Record, Store
-from kube_embedded.base.target import Target
 
 MAX_OBJECT_BYTES = 1536 * 1024
 """An object as it is stored; the limit, and the words, of etcd."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kube_apimachinery.admission import Object
 from kube_embedded.base.errors import bad_request
-from kube_embedded.base.resource import Object, Resource
+from kube_embedded.base.resource import Resource
 from kube_embedded.builtins import decode
 from kube_embedded.customresources.metadata import metadata_error
 from kube_embedded.requests.kernel import Call

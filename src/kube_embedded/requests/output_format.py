@@ -8,8 +8,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_embedded.base.errors import not_acceptable
-from kube_embedded.base.resource import Context, Object, Resource
+from kube_embedded.base.resource import Context, Resource
 
 _SUPPORTED = "application/json, application/yaml"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import forbidden, required
 from kube_embedded.apply import apply as apply_server_side
 from kube_embedded.base.errors import ApiError, bad_request, conflict, invalid, unsupported_media_type
 from kube_embedded.base.http import is_true
-from kube_embedded.base.resource import Object
 from kube_embedded.patch import json_patch, merge_patch, strategic_merge_patch
 from kube_embedded.requests import field_ownership
 from kube_embedded.requests.bodies import media_type, off_loop_if_long, read_patch

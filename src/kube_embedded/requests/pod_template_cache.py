@@ -12,9 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from kube_apimachinery.admission import AdmissionRequest
+from kube_apimachinery.admission import AdmissionRequest, Object
 from kube_embedded.base.http import JSON_TYPE, decode_json, encode_json
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.decode import node_of
 from kube_embedded.builtins.pod.warnings import POD, is_plain
 from kube_embedded.builtins.scalars import TypeMismatch

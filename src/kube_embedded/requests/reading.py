@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 import yaml
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.selectors import SelectorError, parse_fields, parse_labels
 from kube_embedded.base.errors import ApiError, bad_request
 from kube_embedded.base.http import HttpReply, decode_json, encode_json, json_reply
-from kube_embedded.base.resource import Object, Resource
+from kube_embedded.base.resource import Resource
 from kube_embedded.base.store import Expired, Key, Record
 from kube_embedded.requests.kernel import Call, Kernel
 from kube_embedded.requests.output_format import Form, Wanted, metadata_only, negotiate, table

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, required
 from kube_apimachinery.field_errors import invalid as invalid_value
 from kube_embedded.base.errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, stale
 from kube_embedded.base.generated_metadata import generated_name, new_uid
 from kube_embedded.base.http import encode_json
-from kube_embedded.base.resource import Object
 from kube_embedded.base.store import Record
 from kube_embedded.builtins.common.metadata import SUBDOMAIN, validate_metadata, validate_metadata_update
 from kube_embedded.builtins.pod import warnings

@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import structlog
 
-from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest
+from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Object
 from kube_apimachinery.clock import Clock, Dice
-from kube_embedded.access.escalation import NoEscalation
 from kube_embedded.access.rbac import GROUP as RBAC_GROUP
-from kube_embedded.access.rbac import Authorizer
+from kube_embedded.access.rbac import Authorizer, NoEscalation
 from kube_embedded.access.tokens import ServiceAccountTokens
 from kube_embedded.admission.builtin_plugins import BuiltinRules
 from kube_embedded.admission.chain import AdmissionChain
@@ -27,16 +26,13 @@ from kube_embedded.base.errors import ApiError, internal
 from kube_embedded.base.generated_metadata import new_uid
 from kube_embedded.base.http import HttpReply, HttpRequest, decode_json, error_reply
 from kube_embedded.base.identity import Authenticator
-from kube_embedded.base.journal import SqliteJournal
-from kube_embedded.base.registry import Converter, Registry, ServedVersions
-from kube_embedded.base.resource import Object, Resource
-from kube_embedded.base.store import Event, Store
+from kube_embedded.base.resource import Converter, Registry, Resource, ServedVersions
+from kube_embedded.base.store import Event, SqliteJournal, Store
 from kube_embedded.builtins import builtin_converters, builtin_resources
-from kube_embedded.controllers.bootstrap import bootstrap
 from kube_embedded.controllers.crd_controller import CrdController
 from kube_embedded.controllers.garbage_collector import GarbageCollector
 from kube_embedded.controllers.internal_writer import InternalWriter
-from kube_embedded.controllers.namespace_controller import NamespaceController
+from kube_embedded.controllers.namespace_controller import NamespaceController, bootstrap
 from kube_embedded.customresources.definition_strategy import DefinitionStrategy
 from kube_embedded.requests.kernel import Kernel, StoreLookup
 from kube_embedded.requests.normalize import shape

@@ -12,8 +12,8 @@ from kube_apimachinery.admission import AdmissionPlugin
 from kube_apimachinery.clock import Clock, Dice
 from kube_embedded.access.tokens import ServiceAccountTokens, create_key
 from kube_embedded.base.identity import AnonymousAccess, Authenticator, Identity, StaticTokens
-from kube_embedded.base.journal import SqliteJournal
-from kube_embedded.base.registry import Converter
+from kube_embedded.base.resource import Converter
+from kube_embedded.base.store import SqliteJournal
 from kube_embedded.server.api_server import ApiServer
 
 _ISSUER = "https://kubernetes.default.svc"

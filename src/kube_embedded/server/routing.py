@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kube_apimachinery.admission import AdmissionRequest
+from kube_apimachinery.admission import AdmissionRequest, Object
 from kube_apimachinery.selectors import SelectorError, parse_fields
-from kube_embedded.access.attributes import on_path, on_resource
-from kube_embedded.access.impersonation import IMPERSONATES, impersonated
-from kube_embedded.access.local_request import is_local_request
+from kube_embedded.access.attributes import is_local_request, on_path, on_resource
 from kube_embedded.access.rbac import Authorizer
-from kube_embedded.access.tokens import ServiceAccountTokens
+from kube_embedded.access.tokens import IMPERSONATES, ServiceAccountTokens, impersonated
 from kube_embedded.base.errors import ApiError, NoSuchPath, bad_request, method_not_allowed, no_such_path
 from kube_embedded.base.http import (
     JSON_TYPE,
     HttpReply,
     HttpRequest,
+    Target,
     encode_json,
     error_reply,
     is_true,
     json_reply,
     parse_query,
+    parse_target,
     pretty,
 )
 from kube_embedded.base.identity import Authenticator, Identity
-from kube_embedded.base.resource import Object, Resource
-from kube_embedded.base.target import Target, parse_target
+from kube_embedded.base.resource import Resource
 from kube_embedded.discovery.nonresource import NonResourcePaths
 from kube_embedded.requests.admission_request import admit
 from kube_embedded.requests.bodies import check_kind, media_type, of_type, off_loop_if_long, read_object, read_patch

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import aggregate, not_supported, required
 from kube_embedded.base.errors import ApiError, conflict
 from kube_embedded.base.http import decode_json, encode_json
-from kube_embedded.base.resource import Object
 from kube_embedded.base.store import Record
 from kube_embedded.requests.kernel import Call, Kernel
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.selectors import from_object
 from kube_embedded.base.errors import ApiError, too_many_requests
-from kube_embedded.base.resource import Object
 from kube_embedded.requests.deletion import DeleteOptions, delete, parse_options
 from kube_embedded.requests.kernel import Call, Kernel
 

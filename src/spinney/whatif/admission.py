@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 
 from kube_apimachinery.admission import AdmissionRequest, Object
-from kube_embedded.admission.defaults import DefaultStorageClass, with_tolerations
+from kube_embedded.admission.builtin_plugins import DefaultStorageClass, Priority, with_tolerations
 from kube_embedded.admission.limit_ranger import LimitRanger
-from kube_embedded.admission.priority import Priority
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.resource import Context
 from kube_embedded.builtins.common.metadata import SUBDOMAIN, validate_metadata

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kube_apimachinery import tls
 from kube_embedded.base.http import HttpReply, HttpRequest
-from kube_embedded.patch.operations import apply_operations
+from kube_embedded.patch.json_operations import apply_operations
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.handler import Limits, Webhook

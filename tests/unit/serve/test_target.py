@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube_embedded.base.target import Target, parse_target
+from kube_embedded.base.http import Target, parse_target
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kube_embedded.base.resource import Column, Context, Object
+from kube_apimachinery.admission import Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.metadata import Naming
 from kube_embedded.builtins.common.printing import NAME
 from kube_embedded.builtins.common.rules import Rules, spec_changed

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, invalid, required
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_cel, check_port_number, check_selector, unsupported
 from kube_embedded.builtins.common.metadata import SUBDOMAIN
 from kube_embedded.builtins.common.printing import AGE, NAME, age

@@ -8,8 +8,9 @@ import json
 from typing import Any
 
 from kube_apimachinery import name_validation
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import immutable, too_long
 from kube_embedded.builtins.common.printing import AGE, NAME, age
 from kube_embedded.builtins.common.rules import Rules

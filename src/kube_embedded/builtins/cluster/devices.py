@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, invalid, required
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_cel, check_label, check_subdomain, immutable, unsupported
 from kube_embedded.builtins.common.printing import AGE, NAME, age
 from kube_embedded.builtins.common.rules import Rules, keep_metadata, spec_changed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid, required
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_enum, check_label, check_port_number
 from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNSET, age
 from kube_embedded.builtins.common.rules import Rules

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid, required
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_key, check_subdomain
 from kube_embedded.builtins.common.metadata import Naming
 from kube_embedded.builtins.common.printing import UNKNOWN, since

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_key
 from kube_embedded.builtins.common.go_internal_format import GoInternal
 from kube_embedded.builtins.common.metadata import value_complaints

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import immutable, unsupported
 from kube_embedded.builtins.common.printing import AGE, NAME, age
 from kube_embedded.builtins.common.rules import Rules

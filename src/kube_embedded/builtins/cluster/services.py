@@ -7,9 +7,10 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, required
 from kube_embedded.base.errors import invalid as refused
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import (
     check_enum,
     check_key,

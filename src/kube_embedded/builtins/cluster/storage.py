@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
 from kube_apimachinery.quantity import compare
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_selector, check_subdomain, immutable, unsupported
 from kube_embedded.builtins.common.printing import AGE, NAME, UNSET, age
 from kube_embedded.builtins.common.rules import Rules, spec_changed, stamp

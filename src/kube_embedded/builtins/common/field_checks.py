@@ -9,9 +9,9 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid, required
 from kube_apimachinery.quantity import compare
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.common.metadata import (
     LABEL,
     SUBDOMAIN,

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from kube_apimachinery import name_validation
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.common.go_internal_format import GoInternal
 
 ANNOTATIONS_LIMIT = 256 * 1024

@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from kube_embedded.base.resource import Column, Context, Object
+from kube_apimachinery.admission import Object
+from kube_embedded.base.resource import Column, Context
 
 UNKNOWN = "<unknown>"
 NONE = "<none>"

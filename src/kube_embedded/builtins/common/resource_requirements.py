@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kube_apimachinery import name_validation, quantity
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.common.field_checks import check_quantity
 from kube_embedded.builtins.common.metadata import key_complaints
 

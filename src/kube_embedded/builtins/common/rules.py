@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins import decode
 from kube_embedded.builtins.common import metadata
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kube_apimachinery import name_validation
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, required
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.common.field_checks import (
     NOT_NEGATIVE,
     check_enum,

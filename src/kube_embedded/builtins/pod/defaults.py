@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kube_embedded.base.resource import Object
+from kube_apimachinery.admission import Object
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _READABLE = 0o644

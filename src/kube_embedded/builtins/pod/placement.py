@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, required
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.common.field_checks import check_enum, check_key, check_selector, unsupported
 from kube_embedded.builtins.common.metadata import LABEL, value_complaints
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden
 from kube_apimachinery.quantity import milli
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.printing import NONE, age, seconds, since, text
 from kube_embedded.builtins.common.rules import Rules, keep_metadata, spec_changed, stamp
 from kube_embedded.builtins.pod.defaults import default_pod

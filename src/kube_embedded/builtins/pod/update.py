@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.common.field_checks import MAX_INT32, check_subdomain, immutable
 from kube_embedded.builtins.common.go_internal_format import GoInternal
 from kube_embedded.builtins.pod.placement import check_tolerations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, required
 from kube_apimachinery.quantity import compare
-from kube_embedded.base.resource import Object
 from kube_embedded.builtins.common.field_checks import check_label, unsupported
 from kube_embedded.builtins.common.metadata import LABEL
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.name_validation import LABEL_LIMIT, dns_label, label_value
 from kube_apimachinery.quantity import canonical, milli
-from kube_embedded.base.resource import Object
 
 Texts = list[str]
 Placed = list[tuple[str, Object]]

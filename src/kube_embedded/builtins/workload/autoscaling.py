@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_not_negative, unsupported
 from kube_embedded.builtins.common.printing import AGE, NAME, UNKNOWN, UNSET, age
 from kube_embedded.builtins.common.rules import Rules

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import available_timezones
 
+from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid, required
-from kube_embedded.base.resource import Column, Context, Object
+from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_not_negative, unsupported
 from kube_embedded.builtins.common.printing import AGE, NAME, NONE, age, container_cells, selector_cell, since
 from kube_embedded.builtins.common.rules import Rules, spec_changed

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Lookup, Verdict
-from kube_embedded.admission.refusal import shown_name
+from kube_embedded.admission.chain import shown_name
 from kube_embedded.base.errors import (
     ApiError,
     NoSuchPath,

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kube_apimachinery.admission import AdmissionRequest, Object, Verdict
-from kube_embedded.admission.refusal import of_verdict
+from kube_embedded.admission.chain import of_verdict
 from spinney.api.documents import BODY, DocumentError, read_json_as
 from spinney.serve.webhook.json_diff import differences
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kube_apimachinery.admission import AdmissionRequest
-from kube_embedded.access.escalation import NoEscalation
-from kube_embedded.access.rbac import GROUP
+from kube_embedded.access.rbac import GROUP, NoEscalation
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.identity import ADMIN, Identity
 from unit.serve.access.policy_kit import ALICE, Object, Policy, role_ref, rule, user

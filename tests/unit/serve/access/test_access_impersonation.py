@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kube_embedded.access.attributes import on_resource
-from kube_embedded.access.impersonation import impersonated
+from kube_embedded.access.tokens import impersonated
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.identity import ADMIN, Identity
 from unit.serve.access.policy_kit import ALICE, Policy, rule, user

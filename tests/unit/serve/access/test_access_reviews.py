@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kube_embedded.access import reviews
 from kube_embedded.access.tokens import ServiceAccountTokens, create_key
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.identity import ADMIN, Authenticator, Identity, StaticTokens
+from kube_embedded.subresources import review_endpoints
 from unit.serve.access.policy_kit import ALICE, Object, Policy, rule, user
 
 NOW = 1_800_000_000.0
@@ -34,7 +34,7 @@ POD = {"verb": "get", "resource": "pods", "namespace": "shop", "name": "web"}
 
 def test_one_may_ask_about_oneself(policy: Policy) -> None:
     asked = review_of("SelfSubjectAccessReview", resourceAttributes=POD)
-    answer = reviews.self_subject_access_review(asked, ALICE, policy.authorizer)
+    answer = review_endpoints.self_subject_access_review(asked, ALICE, policy.authorizer)
     assert answer == {
         **asked,
         "status": {
@@ -43,28 +43,28 @@ def test_one_may_ask_about_oneself(policy: Policy) -> None:
         },
     }
     other = review_of("SelfSubjectAccessReview", resourceAttributes={**POD, "namespace": "lab"})
-    assert reviews.self_subject_access_review(other, ALICE, policy.authorizer)["status"] == {"allowed": False}
+    assert review_endpoints.self_subject_access_review(other, ALICE, policy.authorizer)["status"] == {"allowed": False}
 
 
 def test_one_may_ask_about_a_path(policy: Policy) -> None:
     asked = review_of("SelfSubjectAccessReview", nonResourceAttributes={"path": "/metrics", "verb": "get"})
-    assert reviews.self_subject_access_review(asked, ALICE, policy.authorizer)["status"]["allowed"]
+    assert review_endpoints.self_subject_access_review(asked, ALICE, policy.authorizer)["status"]["allowed"]
 
 
 def test_one_may_ask_about_others(policy: Policy) -> None:
     asked = review_of("SubjectAccessReview", user="alice", resourceAttributes=POD)
-    assert reviews.subject_access_review(asked, policy.authorizer)["status"]["allowed"]
+    assert review_endpoints.subject_access_review(asked, policy.authorizer)["status"]["allowed"]
     masters = review_of("SubjectAccessReview", groups=["system:masters"], resourceAttributes=POD)
-    assert reviews.subject_access_review(masters, policy.authorizer)["status"] == {"allowed": True}
+    assert review_endpoints.subject_access_review(masters, policy.authorizer)["status"] == {"allowed": True}
 
 
 def test_a_local_question_stays_in_its_namespace(policy: Policy) -> None:
     asked = review_of("LocalSubjectAccessReview", user="alice", resourceAttributes=POD)
     here = {**asked, "metadata": {"namespace": "shop"}}
-    assert reviews.local_subject_access_review(here, "shop", policy.authorizer)["status"]["allowed"]
+    assert review_endpoints.local_subject_access_review(here, "shop", policy.authorizer)["status"]["allowed"]
     elsewhere = {**asked, "metadata": {"namespace": "lab"}}
     with pytest.raises(ApiError, match='Invalid value: "shop": must match metadata'):
-        reviews.local_subject_access_review(elsewhere, "lab", policy.authorizer)
+        review_endpoints.local_subject_access_review(elsewhere, "lab", policy.authorizer)
 
 
 BAD: dict[str, tuple[Object, str]] = {
@@ -97,7 +97,7 @@ BAD: dict[str, tuple[Object, str]] = {
 @pytest.mark.parametrize(("asked", "message"), BAD.values(), ids=BAD)
 def test_a_question_that_makes_no_sense_is_invalid(policy: Policy, asked: Object, message: str) -> None:
     with pytest.raises(ApiError) as caught:
-        reviews.subject_access_review(asked, policy.authorizer)
+        review_endpoints.subject_access_review(asked, policy.authorizer)
     error = caught.value
     assert (error.code, error.reason) == (422, "Invalid")
     assert error.message == f'.authorization.k8s.io "" is invalid: {message}'
@@ -106,7 +106,7 @@ def test_a_question_that_makes_no_sense_is_invalid(policy: Policy, asked: Object
 
 def test_all_rules_of_a_namespace_are_listed(policy: Policy) -> None:
     asked = review_of("SelfSubjectRulesReview", namespace="shop")
-    assert reviews.self_subject_rules_review(asked, ALICE, policy.authorizer)["status"] == {
+    assert review_endpoints.self_subject_rules_review(asked, ALICE, policy.authorizer)["status"] == {
         "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["web"]}],
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/metrics"]}],
         "incomplete": False,
@@ -115,13 +115,13 @@ def test_all_rules_of_a_namespace_are_listed(policy: Policy) -> None:
 
 def test_rules_are_asked_for_one_namespace(policy: Policy) -> None:
     with pytest.raises(ApiError, match="no namespace on request"):
-        reviews.self_subject_rules_review(review_of("SelfSubjectRulesReview"), ALICE, policy.authorizer)
+        review_endpoints.self_subject_rules_review(review_of("SelfSubjectRulesReview"), ALICE, policy.authorizer)
 
 
 def test_who_am_i() -> None:
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     who = Identity("alice", "u1", ("devs",), {"scope": ("a",)})
-    assert reviews.self_subject_review(asked, who)["status"] == {
+    assert review_endpoints.self_subject_review(asked, who)["status"] == {
         "userInfo": {"username": "alice", "uid": "u1", "groups": ["devs"], "extra": {"scope": ["a"]}}
     }
 
@@ -132,7 +132,7 @@ STATIC = StaticTokens({"secret": Identity("alice", "u1")})
 
 def token_status(token: str, **spec: Any) -> Object:
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token, **spec}}
-    status: Object = reviews.token_review(asked, Authenticator([STATIC, ACCOUNTS]), ACCOUNTS, NOW)["status"]
+    status: Object = review_endpoints.token_review(asked, Authenticator([STATIC, ACCOUNTS]), ACCOUNTS, NOW)["status"]
     return status
 
 
@@ -170,4 +170,4 @@ def test_a_token_review_needs_a_token() -> None:
 
 def test_masters_may_everything(policy: Policy) -> None:
     asked = review_of("SelfSubjectAccessReview", resourceAttributes={"verb": "*", "resource": "*", "group": "*"})
-    assert reviews.self_subject_access_review(asked, ADMIN, policy.authorizer)["status"] == {"allowed": True}
+    assert review_endpoints.self_subject_access_review(asked, ADMIN, policy.authorizer)["status"] == {"allowed": True}

@@ -7,19 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_embedded.apply.elements import MalformedElement, canonical, item_element, text
 from kube_embedded.apply.fieldset import (
     FieldSet,
+    MalformedElement,
+    canonical,
     difference,
     has,
     insert,
     intersection,
+    item_element,
     leaves,
     of_paths,
     ordered,
     parse,
     paths,
     recursive_difference,
+    text,
     union,
 )
 

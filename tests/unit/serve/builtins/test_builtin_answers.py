@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from kube_apimachinery.admission import Object
 from kube_embedded.base import errors
 from kube_embedded.base.errors import ApiError
-from kube_embedded.base.resource import Context, Object, Resource
+from kube_embedded.base.resource import Context, Resource
 from kube_embedded.builtins import builtin_resources, decode
 from kube_embedded.builtins.cluster.services import assign_cluster_ip
 from kube_embedded.builtins.common.printing import seconds

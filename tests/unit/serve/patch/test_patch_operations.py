@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kube_embedded.patch.operations import PatchFailed, apply_operations
+from kube_embedded.patch.json_operations import PatchFailed, apply_operations
 
 DOCUMENT: dict[str, Any] = {"a": {"b": 1}, "list": [1, 2, 3], "x/y": 0, "none": None}
 

@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902) with the liberties, and the texts, of the real server.
+"""JSON patch (RFC 6902) with the liberties, and the texts, of the real server, which clients read in its refusals.
 
 They are why no library does this: replacing a member that is not there adds it, an absent value is null, a test of an
 absent member against null holds, and negative indices count from the end. The document given is never changed.
@@ -7,11 +7,144 @@ absent member against null holds, and negative indices count from the end. The d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 import msgspec
 
-from kube_embedded.patch.json_values import copied, same
+from kube_apimachinery.admission import Object
+from kube_embedded.base.errors import ApiError, bad_request
+
+_NESTED = (dict, list)
+
+
+def copied(value: Any) -> Any:
+    """A deep copy."""
+    if type(value) is dict:
+        return {name: copied(entry) if type(entry) in _NESTED else entry for name, entry in value.items()}
+    return [copied(item) for item in value] if type(value) is list else value
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equality of JSON values, to which a number is never a boolean and 1 is not 1.0."""
+    if type(left) is not type(right):
+        return False
+    if type(left) is dict:
+        return left.keys() == right.keys() and all(same(value, right[name]) for name, value in left.items())
+    if type(left) is list:
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without entries that are null, at any depth; nulls in lists stay."""
+    if type(value) is dict:
+        return {name: without_nulls(entry) for name, entry in value.items() if entry is not None}
+    return [without_nulls(item) for item in value] if type(value) is list else value
+
+
+def shown(value: Any) -> str:
+    """A value as Go prints it."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "map[" + " ".join(f"{name}:{shown(value[name])}" for name in sorted(value)) + "]"
+        case list():
+            return "[" + " ".join(shown(item) for item in value) + "]"
+        case _:
+            return str(value)
+
+
+def quoted(value: Any) -> str:
+    """A value as Go writes it in source."""
+    match value:
+        case str():
+            return str(encode_basestring(value))
+        case dict():
+            return (
+                go_type(value)
+                + "{"
+                + ", ".join(f"{quoted(name)}:{quoted(value[name])}" for name in sorted(value))
+                + "}"
+            )
+        case list():
+            return go_type(value) + "{" + ", ".join(quoted(item) for item in value) + "}"
+        case _:
+            return shown(value)
+
+
+def json_type(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case str():
+            return "string"
+        case _:
+            return "number"
+
+
+def go_type(value: Any) -> str:
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "bool"
+        case dict():
+            return "map[string]interface {}"
+        case list():
+            return "[]interface {}"
+        case str():
+            return "string"
+        case float():
+            return "float64"
+        case _:
+            return "int64"
+
+
+MAX_OPERATIONS = 10_000
+_OPERATION = "handlers.jsonPatchOp"
+
+
+def json_patch(obj: Object, operations: Any) -> Any:
+    """A patched copy of the object; may be any JSON value where the patch replaces the whole of it.
+
+    Raises ApiError: 400 for a malformed patch, 413 for one that is too long, 422 for one that does not apply.
+    """
+    _check(operations)
+    try:
+        return apply_operations(obj, operations or ())
+    except PatchFailed:
+        message = "the server rejected our request due to an error in our request"
+        raise ApiError(422, "Invalid", message, {}) from None
+
+
+def _check(operations: Any) -> None:
+    if operations is not None and type(operations) is not list:
+        raise _undecodable(operations, f"value of type []{_OPERATION}")
+    for operation in operations or ():
+        if type(operation) is not dict:
+            raise _undecodable(operation, f"value of type {_OPERATION}")
+        for name in ("op", "path", "from"):
+            if name in operation and type(operation[name]) not in (str, type(None)):
+                raise _undecodable(operation[name], f"struct field jsonPatchOp.{name} of type string")
+    count = len(operations or ())
+    if count > MAX_OPERATIONS:
+        why = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+        raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {why}")
+
+
+def _undecodable(value: Any, target: str) -> ApiError:
+    return bad_request(f"error decoding patch: json: cannot unmarshal {json_type(value)} into Go {target}")
+
 
 _MISSING = "missing value"
 _BAD_INDEX = "invalid index referenced"
