@@ -7,12 +7,11 @@ from random import Random
 
 import pytest
 
-from spinney.api.changes import Change, ChangeSet, Create, SetStatus
+from spinney.api.changes import Change, Create, SetStatus
 from spinney.core.expansion.resource_kinds import PODCLIQUES, PODS
 from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.outcome import Outcome, Refused, Written
 from spinney.drive.client.errors import Forbidden, Status
-from spinney.drive.controller.reconcile_cache import ReconcileCache
 from spinney.drive.controller.work_queue import WorkQueue
 from spinney.drive.operator.status_debounce import StatusDebouncer
 from spinney.sim.world import World
@@ -80,43 +79,6 @@ def test_a_status_is_written_once_its_objects_are_there_and_not_in_between() -> 
     statuses = [text for text in writes if "/status" in text]
     assert len([text for text in statuses if "/podcliques/" in text]) <= 2 * 5
     assert len(statuses) <= len(creates)
-
-
-def rest_of(sights: list[tuple[object, ...]]) -> ReconcileCache:
-    return ReconcileCache(lambda key: sights[-1])
-
-
-def test_the_same_sight_gives_the_same_rest() -> None:
-    rest = rest_of([("seen",)])
-    rest.note(KEY, ChangeSet(requeue_at_s=50.0))
-    assert rest.expansion(KEY, 10.0) == ChangeSet(requeue_at_s=50.0)
-
-
-def test_another_sight_is_no_rest() -> None:
-    sights: list[tuple[object, ...]] = [("seen",)]
-    rest = rest_of(sights)
-    rest.note(KEY, ChangeSet())
-    sights.append(("seen", "more"))
-    assert rest.expansion(KEY, 10.0) is None
-
-
-def test_rest_ends_at_the_time_that_was_named() -> None:
-    rest = rest_of([("seen",)])
-    rest.note(KEY, ChangeSet(requeue_at_s=50.0))
-    assert rest.expansion(KEY, 50.0) is None
-
-
-@pytest.mark.parametrize(
-    ("inputs", "expansion"),
-    [
-        pytest.param((), ChangeSet(), id="nothing can be said of what was seen"),
-        pytest.param(("seen",), ChangeSet((SetStatus(PODS.at("a"), {}, "", ""),)), id="there was something to do"),
-    ],
-)
-def test_what_is_not_at_rest_is_not_remembered(inputs: tuple[object, ...], expansion: ChangeSet) -> None:
-    rest = rest_of([inputs])
-    rest.note(KEY, expansion)
-    assert rest.expansion(KEY, 0.0) is None
 
 
 def crowd(debouncer: StatusDebouncer, size: int) -> WorkQueue[tuple[str, str]]:

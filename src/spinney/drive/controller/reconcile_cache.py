@@ -1,44 +1,109 @@
-"""Remembers the inputs of reconciles that found nothing to do, so that the same inputs are not expanded again.
+"""Skips the expansion of an object that needs no changes, while everything that its expansion read is the same.
 
-All inputs are compared, never a hash or a version of the object alone, and a requested requeue time still applies.
+What was read is recorded by reading: caches that an expansion may ask are wrapped in `RecordedCache`, and every
+question with its answer becomes an input. No list of inputs is kept by hand, because one that misses a line leaves an
+object asleep until a restart. Answers are compared whole, never a hash or a version, and a requeue time still applies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeVar
 
 from spinney.api.changes import ChangeSet
+from spinney.drive.client.informers.cache import Cache
 from spinney.drive.client.paths import Key
 
-Inputs = tuple[object, ...]
-"""Everything but the time that the expansion of an object depends on; empty if it cannot be listed (no caching)."""
+T = TypeVar("T")
 
-ReadInputs = Callable[[Key], Inputs]
+Expand = Callable[[Key], ChangeSet]
+"""Reads the object itself first; the time is the only input that is not read from a cache."""
 
 
-def no_inputs(key: Key) -> Inputs:
-    return ()
+Answers = dict[tuple[Callable[..., object], tuple[Hashable, ...]], object]
+"""What a question, with its arguments, was answered."""
+
+
+class Reads:
+    """The questions of the expansion that is under way, with their answers. One per process: expansions never wait."""
+
+    def __init__(self) -> None:
+        self._answers: Answers | None = None
+
+    def ask(self, question: Callable[..., T], *arguments: Hashable) -> T:
+        answer = question(*arguments)
+        if self._answers is not None:
+            self._answers[question, arguments] = answer
+        return answer
+
+    def record(self, expand: Expand, key: Key) -> tuple[ChangeSet, Inputs]:
+        answers: Answers = {}
+        self._answers = answers
+        try:
+            return expand(key), Inputs(answers)
+        finally:
+            self._answers = None
+
+
+class Inputs:
+    """What one expansion has read."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    @property
+    def of_nothing(self) -> bool:
+        """Whether the object itself was not there: nothing is worth remembering of it."""
+        return next(iter(self._answers.values()), None) is None
+
+    def are_same(self) -> bool:
+        """Whether every question has the same answer now. Equal objects are the same object mostly: this is fast."""
+        return all(question(*arguments) == answer for (question, arguments), answer in self._answers.items())
+
+
+class RecordedCache(Generic[T]):
+    """A cache whose answers are recorded as inputs. Sources of controllers take the `cache` itself."""
+
+    def __init__(self, cache: Cache[T], reads: Reads) -> None:
+        self.cache = cache
+        self._reads = reads
+
+    def get(self, key: Key) -> T | None:
+        return self._reads.ask(self.cache.get, key)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects that an index holds under a value, ordered by key."""
+        return self._reads.ask(self.cache.by, index, value)
+
+    def keys(self) -> list[Key]:
+        return self._reads.ask(self.cache.keys)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._reads.ask(self._all))
+
+    def _all(self) -> list[T]:
+        return list(self.cache)
 
 
 class ReconcileCache:
-    """Inputs and results of the objects that need no changes, by key."""
+    """Results and inputs of the expansions that held no changes, by key."""
 
-    def __init__(self, read_inputs: ReadInputs) -> None:
-        self._read_inputs = read_inputs
-        self._known: dict[Key, tuple[Inputs, ChangeSet]] = {}
+    def __init__(self, expand: Expand, reads: Reads) -> None:
+        self._expand = expand
+        self._reads = reads
+        self._known: dict[Key, tuple[ChangeSet, Inputs]] = {}
 
-    def expansion(self, key: Key, now_s: float) -> ChangeSet | None:
-        """The cached expansion; None if there is none, the inputs differ or its requeue time has come."""
-        known = self._known.get(key)
-        if known is None:
-            return None
-        inputs, expansion = known
-        if inputs != self._read_inputs(key) or (expansion.requeue_at_s is not None and expansion.requeue_at_s <= now_s):
-            del self._known[key]
-            return None
+    def expansion(self, key: Key, now_s: float) -> ChangeSet:
+        """The expansion of the key: a known one if its inputs are the same and its requeue time has not come."""
+        known = self._known.pop(key, None)
+        if known is not None and not _is_due(known[0], now_s) and known[1].are_same():
+            expansion, inputs = known
+        else:
+            expansion, inputs = self._reads.record(self._expand, key)
+        if not expansion.changes and not inputs.of_nothing:
+            self._known[key] = (expansion, inputs)
         return expansion
 
-    def note(self, key: Key, expansion: ChangeSet) -> None:
-        """Store the expansion with its current inputs, if it holds no changes."""
-        if not expansion.changes and (inputs := self._read_inputs(key)):
-            self._known[key] = (inputs, expansion)
+
+def _is_due(expansion: ChangeSet, now_s: float) -> bool:
+    return expansion.requeue_at_s is not None and expansion.requeue_at_s <= now_s

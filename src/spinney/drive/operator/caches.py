@@ -1,11 +1,11 @@
 """The operator's caches. Children are found by the uid of their owner and by labels, never by their names.
 
-Every cache has to be requested before the shared caches run.
+Every cache has to be requested before the shared caches run. What an expansion asks them is recorded as its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from spinney.api.builtin.config import Service
@@ -33,9 +33,10 @@ from spinney.core.expansion.settings import Settings
 from spinney.core.topology_constraints import possible_topologies
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
-from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.cache import Change, IndexKeys
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import Key
+from spinney.drive.controller.reconcile_cache import Reads, RecordedCache
 
 T = TypeVar("T")
 
@@ -53,29 +54,26 @@ class OperatorCaches:
 
         self._caches = caches
         self._revisions: dict[str, tuple[int, Revisions]] = {}
-        self.sets: Cache[PodCliqueSet] = caches.cache(
-            _all(resource_kinds.PODCLIQUESETS), PodCliqueSet, indexes={"topology": by_topology}
-        )
-        self.cliques: Cache[PodClique] = caches.cache(
-            _all(resource_kinds.PODCLIQUES),
+        self.reads = Reads()
+        self.sets = self._cache(resource_kinds.PODCLIQUESETS, PodCliqueSet, {"topology": by_topology})
+        self.cliques = self._cache(
+            resource_kinds.PODCLIQUES,
             PodClique,
-            indexes={
+            {
                 "owner": _owner,
                 "set": lambda clique: _labelled(clique.metadata, APP_PART_OF),
                 "gang": lambda clique: _labelled(clique.metadata, PODGANG),
                 "base": lambda clique: _labelled(clique.metadata, BASE_PODGANG),
             },
         )
-        self.groups: Cache[PodCliqueScalingGroup] = caches.cache(
-            _all(resource_kinds.SCALING_GROUPS), PodCliqueScalingGroup, indexes={"owner": _owner}
-        )
-        self.gangs: Cache[PodGang] = caches.cache(_all(resource_kinds.PODGANGS), PodGang, indexes={"owner": _owner})
+        self.groups = self._cache(resource_kinds.SCALING_GROUPS, PodCliqueScalingGroup, _BY_OWNER)
+        self.gangs = self._cache(resource_kinds.PODGANGS, PodGang, _BY_OWNER)
         self.services = self._ours(resource_kinds.SERVICES, Service)
         self.autoscalers = self._ours(resource_kinds.AUTOSCALERS, HorizontalPodAutoscaler)
         self.accounts = self._ours(resource_kinds.SERVICE_ACCOUNTS, PartialObject)
         self.roles = self._ours(resource_kinds.ROLES, Role)
         self.bindings = self._ours(resource_kinds.ROLE_BINDINGS, PartialObject)
-        self.accessories: list[Cache[Any]] = [
+        self.accessories: list[RecordedCache[Any]] = [
             self.services,
             self.autoscalers,
             self.accounts,
@@ -84,29 +82,27 @@ class OperatorCaches:
         ]
         self.pods = self._ours(resource_kinds.PODS, Pod)
         self.claims = self._ours(resource_kinds.CLAIMS, PartialObject) if has_claims else None
-        self.claim_templates: Cache[Json] | None = None
+        self.claim_templates: RecordedCache[Json] | None = None
         if has_claims:
-            self.claim_templates = caches.cache(_all(resource_kinds.CLAIM_TEMPLATES), dict)
-        self.compute_domains: Cache[PartialObject] | None = None
+            self.claim_templates = self._cache(resource_kinds.CLAIM_TEMPLATES, dict)
+        self.compute_domains: RecordedCache[PartialObject] | None = None
         if has_compute_domains:
-            selection = Selection(path_of(resource_kinds.COMPUTE_DOMAINS), labels=_OURS)
-            self.compute_domains = caches.cache(
-                selection, PartialObject, indexes={"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
-            )
-        self.topologies: Cache[ClusterTopology] = caches.cache(_all(resource_kinds.CLUSTERTOPOLOGIES), ClusterTopology)
-        self.nodes: Cache[PartialObject] = caches.cache(_all(resource_kinds.NODES), PartialObject)
+            by_set = {"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
+            self.compute_domains = self._cache(resource_kinds.COMPUTE_DOMAINS, PartialObject, by_set, _OURS)
+        self.topologies = self._cache(resource_kinds.CLUSTERTOPOLOGIES, ClusterTopology)
+        self.nodes = self._cache(resource_kinds.NODES, PartialObject)
         watched = {resource for backend in settings.backends.values() for resource in backend.watches}
-        self.foreign: dict[Resource, Cache[Json]] = {
-            resource: caches.cache(_all(resource), dict) for resource in sorted(watched, key=str)
+        self.foreign: dict[Resource, RecordedCache[Json]] = {
+            resource: self._cache(resource, dict) for resource in sorted(watched, key=str)
         }
-        self.sets.subscribe(self._forget)
+        self.sets.cache.subscribe(self._forget)
 
     async def wait_synced(self) -> None:
-        own: list[Cache[Any]] = [self.sets, self.cliques, self.groups, self.gangs, self.pods, *self.accessories]
-        optional: list[Cache[Any] | None] = [self.claims, self.claim_templates, self.compute_domains]
+        own: list[RecordedCache[Any]] = [self.sets, self.cliques, self.groups, self.gangs, self.pods, *self.accessories]
+        optional: list[RecordedCache[Any] | None] = [self.claims, self.claim_templates, self.compute_domains]
         for cache in [*own, self.topologies, self.nodes, *self.foreign.values(), *optional]:
             if cache is not None:
-                await cache.wait_synced()
+                await cache.cache.wait_synced()
 
     def revisions(self, podcliqueset: PodCliqueSet) -> Revisions:
         """The revisions of a PodCliqueSet, computed once for each generation."""
@@ -172,10 +168,15 @@ class OperatorCaches:
             return []
         return self.compute_domains.by("set", label_key(namespace, podcliqueset))
 
-    def _ours(self, resource: Resource, kind: type[T]) -> Cache[T]:
+    def _ours(self, resource: Resource, kind: type[T]) -> RecordedCache[T]:
         """A cache of the objects that the operator created (managed-by label), indexed by owner."""
-        selection = Selection(path_of(resource), labels=_OURS)
-        return self._caches.cache(selection, kind, indexes={"owner": _owner})
+        return self._cache(resource, kind, _BY_OWNER, _OURS)
+
+    def _cache(
+        self, resource: Resource, kind: type[T], indexes: Mapping[str, IndexKeys[T]] | None = None, labels: str = ""
+    ) -> RecordedCache[T]:
+        selection = Selection(path_of(resource), labels=labels)
+        return RecordedCache(self._caches.cache(selection, kind, indexes=indexes), self.reads)
 
     def _forget(self, change: Change[PodCliqueSet]) -> None:
         if change.new is None and change.old is not None:
@@ -192,10 +193,6 @@ def set_key(metadata: ObjectMeta) -> list[Key]:
     return [(metadata.namespace, name)] if name else []
 
 
-def _all(resource: Resource) -> Selection:
-    return Selection(path_of(resource))
-
-
 def _first(found: list[Any]) -> Any:
     return found[0] if found else None
 
@@ -208,3 +205,6 @@ def _owner(thing: Any) -> tuple[str, ...]:
 def _labelled(metadata: ObjectMeta, label: str) -> tuple[str, ...]:
     value = metadata.labels.get(label)
     return (label_key(metadata.namespace, value),) if value else ()
+
+
+_BY_OWNER: Mapping[str, IndexKeys[Any]] = {"owner": _owner}

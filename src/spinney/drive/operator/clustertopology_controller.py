@@ -41,6 +41,9 @@ def controller(context: ReconcileContext) -> Controller[Key]:
         return [("", change.key[1])]
 
     twins = [cache for resource, cache in views.foreign.items() if not resource.namespaced]
-    sources: list[Source[Key]] = [Source(views.topologies, itself), *(Source(cache, of_twin) for cache in twins)]
-    gathered: list[Source[Key]] = [Source(views.sets, of_set), Source(views.nodes, of_node)]
+    sources: list[Source[Key]] = [
+        Source(views.topologies.cache, itself),
+        *(Source(cache.cache, of_twin) for cache in twins),
+    ]
+    gathered: list[Source[Key]] = [Source(views.sets.cache, of_set), Source(views.nodes.cache, of_node)]
     return context.controller("clustertopology", sources, gathered, expand, 1)

@@ -19,7 +19,6 @@ from spinney.core.topology_constraints import effective_topology
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
-from spinney.drive.controller.reconcile_cache import Inputs
 from spinney.drive.operator.caches import label_key
 from spinney.drive.operator.reconciler import (
     ReconcileContext,
@@ -51,27 +50,17 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
             return ChangeSet()
         return podclique.expand(found, _observed(context, found, above, member))
 
-    def read_inputs(key: Key) -> Inputs:
-        found = views.cliques.get(key)
-        if found is None:
-            return ()
-        above, pods = views.set_of(found.metadata), views.pods.by("owner", found.metadata.uid)
-        gang, base = (views.gangs.get((key[0], found.metadata.labels.get(label, ""))) for label in _GANGS)
-        members = context.members_of(base) if base is not None else ()
-        claims = context.claims_seen(above, found.metadata)
-        return (found, above, gang, base, *members, *pods, *claims, *views.topologies)
-
     sources: list[Source[Key]] = [
-        Source(views.cliques, itself),
-        Source(views.sets, lambda change: _of_set(context, change)),
-        Source(views.gangs, _of_gang),
-        Source(views.cliques, lambda change: _of_base(context, change)),
-        Source(views.topologies, lambda change: _of_topology(context, change)),
+        Source(views.cliques.cache, itself),
+        Source(views.sets.cache, lambda change: _of_set(context, change)),
+        Source(views.gangs.cache, _of_gang),
+        Source(views.cliques.cache, lambda change: _of_base(context, change)),
+        Source(views.topologies.cache, lambda change: _of_topology(context, change)),
         *context.claim_sources("PodClique", views.cliques),
     ]
-    gathered: list[Source[Key]] = [Source(views.pods, lambda change: owner_keys(change, "PodClique"))]
+    gathered: list[Source[Key]] = [Source(views.pods.cache, lambda change: owner_keys(change, "PodClique"))]
     subject = subject_of(PODCLIQUES, views.cliques)
-    return context.controller("podclique", sources, gathered, expand, workers, subject, read_inputs)
+    return context.controller("podclique", sources, gathered, expand, workers, subject)
 
 
 def _observed(context: ReconcileContext, found: PodClique, above: PodCliqueSet, member: Member) -> podclique.Observed:

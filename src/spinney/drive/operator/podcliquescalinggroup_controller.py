@@ -13,7 +13,6 @@ from spinney.core.expansion.resource_kinds import SCALING_GROUPS
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
-from spinney.drive.controller.reconcile_cache import Inputs
 from spinney.drive.operator.reconciler import (
     ReconcileContext,
     either,
@@ -45,18 +44,6 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         observed = scaling_group.Observed(above, group, owned, revisions, claims, context.clock.now())
         return scaling_group.expand(found, observed)
 
-    def read_inputs(key: Key) -> Inputs:
-        found = views.groups.get(key)
-        if found is None:
-            return ()
-        above = views.set_of(found.metadata)
-        return (
-            found,
-            above,
-            *views.cliques.by("owner", found.metadata.uid),
-            *context.claims_seen(above, found.metadata),
-        )
-
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
         if same_wish(change) and same_progress(change):
             return []
@@ -66,10 +53,10 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         return owner_keys(change, "PodCliqueScalingGroup")
 
     sources: list[Source[Key]] = [
-        Source(views.groups, itself),
-        Source(views.sets, of_set),
+        Source(views.groups.cache, itself),
+        Source(views.sets.cache, of_set),
         *context.claim_sources("PodCliqueScalingGroup", views.groups),
     ]
-    gathered: list[Source[Key]] = [Source(views.cliques, of_clique)]
+    gathered: list[Source[Key]] = [Source(views.cliques.cache, of_clique)]
     subject = subject_of(SCALING_GROUPS, views.groups)
-    return context.controller("podcliquescalinggroup", sources, gathered, expand, workers, subject, read_inputs)
+    return context.controller("podcliquescalinggroup", sources, gathered, expand, workers, subject)

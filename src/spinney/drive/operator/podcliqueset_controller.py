@@ -14,10 +14,9 @@ from spinney.core.expansion.components.compute_domains import drop_finalizer
 from spinney.core.expansion.podclique.pod_state import Pod, is_gone
 from spinney.core.expansion.podcliqueset import podcliqueset
 from spinney.core.expansion.resource_kinds import PODCLIQUESETS
-from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
-from spinney.drive.controller.reconcile_cache import Inputs
 from spinney.drive.operator.caches import set_key
 from spinney.drive.operator.reconciler import ReconcileContext, either, itself, owner_keys, same_wish, subject_of
 
@@ -31,37 +30,26 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
             return ChangeSet(tuple(change for each in views.domains_of(*key) for change in drop_finalizer(each)))
         return podcliqueset.expand(found, _observed(context, found))
 
-    def read_inputs(key: Key) -> Inputs:
-        found = views.sets.get(key)
-        if found is None:
-            return ()
-        uid, owned = found.metadata.uid, views.cliques_of(found)
-        caches: tuple[Cache[Any], ...] = (views.groups, views.gangs, *views.accessories)
-        children = [each for cache in caches for each in cache.by("owner", uid)]
-        pods = [each for clique in owned for each in views.pods.by("owner", clique.metadata.uid)]
-        claims, domains = context.claims_seen(found, found.metadata), views.domains_of(*key)
-        return (found, *owned, *children, *pods, *claims, *domains, *views.topologies)
-
     def of_child(change: Change[Any]) -> Iterable[Key]:
         return owner_keys(change, "PodCliqueSet")
 
     sources: list[Source[Key]] = [
-        Source(views.sets, lambda change: () if _only_status(change) else itself(change)),
-        Source(views.topologies, context.sets_of_topology),
-        *(Source(cache, of_child) for cache in views.accessories),
+        Source(views.sets.cache, lambda change: () if _only_status(change) else itself(change)),
+        Source(views.topologies.cache, context.sets_of_topology),
+        *(Source(cache.cache, of_child) for cache in views.accessories),
         *context.claim_sources("PodCliqueSet", views.sets),
     ]
     if views.compute_domains is not None:
-        sources.append(Source(views.compute_domains, lambda change: set_key(either(change).metadata)))
+        sources.append(Source(views.compute_domains.cache, lambda change: set_key(either(change).metadata)))
     gathered: list[Source[Key]] = [
-        Source(views.sets, itself),
-        Source(views.cliques, lambda change: () if _counts_alike(change) else set_key(either(change).metadata)),
-        Source(views.groups, of_child),
-        Source(views.gangs, of_child),
-        Source(views.pods, lambda change: set_key(either(change).metadata) if _comes_or_goes(change) else ()),
+        Source(views.sets.cache, itself),
+        Source(views.cliques.cache, lambda change: () if _counts_alike(change) else set_key(either(change).metadata)),
+        Source(views.groups.cache, of_child),
+        Source(views.gangs.cache, of_child),
+        Source(views.pods.cache, lambda change: set_key(either(change).metadata) if _comes_or_goes(change) else ()),
     ]
     subject = subject_of(PODCLIQUESETS, views.sets)
-    return context.controller("podcliqueset", sources, gathered, expand, workers, subject, read_inputs)
+    return context.controller("podcliqueset", sources, gathered, expand, workers, subject)
 
 
 def _observed(context: ReconcileContext, found: PodCliqueSet) -> podcliqueset.Observed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from spinney.api.changes import ChangeSet, Json, Resource
+from spinney.api.changes import ChangeSet, Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.labels import PODGANG, SCHEDULER_NAME
 from spinney.core.expansion import podgang
@@ -13,22 +13,11 @@ from spinney.core.expansion.podclique.pod_state import Pod, is_disrupted, is_gon
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
-from spinney.drive.controller.reconcile_cache import Inputs
 from spinney.drive.operator.reconciler import ReconcileContext, either, itself
 
 
 def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
-    views, asked = context.views, dict[Key, set[tuple[Resource, str, str]]]()
-
-    def read_inputs(key: Key) -> Inputs:
-        found = views.gangs.get(key)
-        if found is None:
-            asked.pop(key, None)
-            return ()
-        members = context.members_of(found)
-        pods = [each for member in members for each in views.pods.by("owner", member.metadata.uid)]
-        foreign = [views.find(*question) for question in sorted(asked.get(key, ()), key=str)]
-        return (found, views.set_of(found.metadata), *members, *pods, *foreign)
+    views = context.views
 
     def expand(key: Key) -> ChangeSet:
         found = views.gangs.get(key)
@@ -37,18 +26,15 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         members = {each.metadata.name: each for each in context.members_of(found)}
         backend = context.settings.backend(found.metadata.labels.get(SCHEDULER_NAME, ""))
         pods = views.pods_of(members.values())
-        asked[key] = set()
-
-        def find(*question: *tuple[Resource, str, str]) -> Json | None:
-            asked[key].add(question)
-            return views.find(*question)
-
-        return podgang.expand(found, podgang.Observed(members, pods, backend, find, context.clock.now()))
+        return podgang.expand(found, podgang.Observed(members, pods, backend, views.find, context.clock.now()))
 
     foreign = [cache for resource, cache in views.foreign.items() if resource.namespaced]
-    sources: list[Source[Key]] = [Source(views.gangs, itself), *(Source(cache, _of_foreign) for cache in foreign)]
-    gathered: list[Source[Key]] = [Source(views.pods, _of_pod), Source(views.cliques, _of_clique)]
-    return context.controller("podgang", sources, gathered, expand, workers, read_inputs=read_inputs)
+    sources: list[Source[Key]] = [
+        Source(views.gangs.cache, itself),
+        *(Source(cache.cache, _of_foreign) for cache in foreign),
+    ]
+    gathered: list[Source[Key]] = [Source(views.pods.cache, _of_pod), Source(views.cliques.cache, _of_clique)]
+    return context.controller("podgang", sources, gathered, expand, workers)
 
 
 def _of_pod(change: Change[Pod]) -> Iterable[Key]:

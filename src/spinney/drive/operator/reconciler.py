@@ -20,17 +20,15 @@ from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.change_events import InvolvedObject, Refusal, forgotten, remembered
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
-from spinney.drive.client.informers.cache import Cache, Change
+from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.drive.controller.reconcile_cache import Inputs, ReadInputs, ReconcileCache, no_inputs
+from spinney.drive.controller.reconcile_cache import Expand, ReconcileCache, RecordedCache
 from spinney.drive.operator.caches import OperatorCaches
 from spinney.drive.operator.status_debounce import StatusDebouncer
 
 _GATHER_S = 0.05
 """Delay before keys from high-volume sources (pods, nodes) are enqueued, so that a burst is reconciled once."""
-
-Expand = Callable[[Key], ChangeSet]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +49,20 @@ class ReconcileContext:
         expand: Expand,
         workers: int,
         subject: Callable[[Key], InvolvedObject | None] = lambda key: None,
-        read_inputs: ReadInputs = no_inputs,
     ) -> Controller[Key]:
         """A controller that applies what `expand` returns for a key.
 
         Changes from `sources` are enqueued at once, those from `gathered` after `_GATHER_S`. `subject` is the object
-        whose events and `lastErrors` report failures. `read_inputs` lists what `expand` reads, so that an object
-        with unchanged inputs is not expanded again. An expansion with only status writes and events is debounced
-        while other keys still have objects to create, update or delete.
+        whose events and `lastErrors` report failures. An object is not expanded again while everything that `expand`
+        has read is unchanged. An expansion with only status writes and events is debounced while other keys still
+        have objects to create, update or delete.
         """
-        rest = ReconcileCache(read_inputs)
-
-        def expanded(key: Key) -> ChangeSet:
-            known = rest.expansion(key, self.clock.now())
-            if known is not None:
-                return known
-            expansion = expand(key)
-            rest.note(key, expansion)
-            return expansion
+        known = ReconcileCache(expand, self.views.reads)
 
         async def reconcile(key: Key) -> Result:
             about, refusals = subject(key), list[Refusal]()
             try:
-                expansion = expanded(key)
+                expansion = known.expansion(key, self.clock.now())
                 tells = _only_tells(expansion)
                 if tells and self.debouncer.defers(name, key, passing=_has_news(expansion)):
                     return Done()
@@ -122,20 +111,7 @@ class ReconcileContext:
         name = gang.metadata.name
         return [each for each in found if each is not None and each.metadata.labels.get(PODGANG) == name]
 
-    def claims_seen(self, above: PodCliqueSet | None, owner: ObjectMeta) -> Inputs:
-        """Inputs for the reconcile cache: an owner's claims, and all templates if its set uses resource sharing."""
-        template = above.spec.template if above is not None else None
-        if template is None or self.views.claims is None or self.views.claim_templates is None:
-            return ()
-        claims = self.views.claims.by("owner", owner.uid)
-        shared = (
-            template.resource_sharing
-            or any(each.resource_sharing for each in template.cliques)
-            or any(each.resource_sharing for each in template.pod_clique_scaling_groups)
-        )
-        return (*claims, *self.views.claim_templates) if shared else tuple(claims)
-
-    def claim_sources(self, kind: str, owners: Cache[Any]) -> list[Source[Key]]:
+    def claim_sources(self, kind: str, owners: RecordedCache[Any]) -> list[Source[Key]]:
         """A claim enqueues its owner; a template enqueues all owners in its namespace, which may wait for it."""
         claims, templates = self.views.claims, self.views.claim_templates
         if claims is None or templates is None:
@@ -144,10 +120,13 @@ class ReconcileContext:
         def of_template(change: Change[Any]) -> Iterable[Key]:
             return [key for key in owners.keys() if key[0] == change.key[0]]  # noqa: SIM118 - sorted keys of a cache
 
-        return [Source(claims, lambda change: owner_keys(change, kind)), Source(templates, of_template)]
+        return [
+            Source(claims.cache, lambda change: owner_keys(change, kind)),
+            Source(templates.cache, of_template),
+        ]
 
 
-def subject_of(resource: Resource, cache: Cache[Any]) -> Callable[[Key], InvolvedObject | None]:
+def subject_of(resource: Resource, cache: RecordedCache[Any]) -> Callable[[Key], InvolvedObject | None]:
     """A function from a key to the object that carries events and `lastErrors` for it."""
 
     def subject(key: Key) -> InvolvedObject | None:
