@@ -17,7 +17,7 @@ from attack.table import MARKS, Row, Table, carry_out
 from attack.tenants import FREE, FULL, GROUPS, LABELLED, TAINTED, Attempt, make
 from cluster_kit.server import Reply, eventually
 from spinney.api.meta import ObjectMeta
-from spinney.core.scheduling.plan_signature import Mark, Term, sign
+from spinney.core.scheduling.plan_records import Mark, Term, sign
 from unit.scheduler.scheduler_world import pod, podgroup
 
 Json = dict[str, Any]

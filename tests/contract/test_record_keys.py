@@ -21,7 +21,7 @@ from spinney.api.roles.catalog import SCHEDULER_LEASE, SCHEDULER_RECORDS
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.cli.wiring.roles.scheduler import SchedulerRole
 from spinney.core.scheduling.plan import Assignment, Plan, encode
-from spinney.core.scheduling.plan_signature import Mark, Term, sign
+from spinney.core.scheduling.plan_records import Mark, Term, sign
 from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.sim.stack import Parts

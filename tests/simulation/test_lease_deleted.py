@@ -7,7 +7,7 @@ import pytest
 from simulation.processes import SchedulerProcess
 from simulation.trial import NEEDED, hush
 from spinney.api.roles import NAMESPACE
-from spinney.core.scheduling.plan_signature import claimed
+from spinney.core.scheduling.plan_records import claimed
 from spinney.core.scheduling.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import CrashPoint, Schedule, When

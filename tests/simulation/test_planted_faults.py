@@ -18,13 +18,13 @@ from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import Plan
-from spinney.core.scheduling.plan_signature import Mark, Term, sign
+from spinney.core.scheduling.plan_records import Mark, Term, sign
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.outcome import Written
 from spinney.drive.scheduler.caches import SchedulerCaches
 from spinney.drive.scheduler.execution import plan_executor
 from spinney.drive.scheduler.execution.binder import Binder, BindResult, BindResults
-from spinney.drive.scheduler.status.status_writer import StatusWriter
+from spinney.drive.scheduler.status_writer import StatusWriter
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Fault, Schedule
 from spinney.sim.invariants.watchdog import Watchdog

@@ -37,9 +37,7 @@ from spinney.core.scheduling.cycle.scheduling_queue import GangState, Scheduling
 from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.parsed_gang import Context
 from spinney.core.scheduling.plan_records import UnverifiedReader
-from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
-from spinney.core.scheduling.reporting.explanation_record import encode
-from spinney.core.scheduling.reporting.report import PodReport, Report, State
+from spinney.core.scheduling.reporting.report import POD_SCHEDULED, PodReport, Report, State, encode
 from spinney.core.scheduling.settings import Settings
 from spinney.core.view.plan_result import DisplacedPod
 from spinney.drive.client.api import ApiClient

@@ -30,7 +30,7 @@ from spinney.api.labels import (
 )
 from spinney.api.markers import Slim
 from spinney.api.meta import Condition, Kind, ObjectMeta, condition
-from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED
+from spinney.core.scheduling.reporting.report import POD_SCHEDULED
 from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.core.view.tree import natural
 from spinney.drive.client.api import ApiClient, Selection

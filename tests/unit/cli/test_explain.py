@@ -20,7 +20,7 @@ from spinney.cli.commands import explain as command
 from spinney.cli.main import cli
 from spinney.cli.options import Screen
 from spinney.cli.render.explanation import shown
-from spinney.core.scheduling.reporting.explanation_record import encode
+from spinney.core.scheduling.reporting.report import encode
 from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ConfigError

@@ -9,7 +9,7 @@ import msgspec
 
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Assignment, Plan, encode
-from spinney.core.scheduling.plan_signature import Mark, Term, sign
+from spinney.core.scheduling.plan_records import Mark, Term, sign
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY

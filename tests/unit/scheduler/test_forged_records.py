@@ -10,7 +10,7 @@ import pytest
 
 from spinney.core.scheduling import plan_records
 from spinney.core.scheduling.plan import Assignment, Move, Plan, encode
-from spinney.core.scheduling.plan_signature import Mark, Term
+from spinney.core.scheduling.plan_records import Mark, Term
 from spinney.drive.apply.write import Precondition
 from spinney.drive.election.leader_election import LeadershipLost
 from spinney.sim.event_loop import Sim, run

@@ -11,7 +11,7 @@ import structlog.testing
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.scheduling.reporting.explanation_record import decode
+from spinney.core.scheduling.reporting.report import decode
 from spinney.core.view.explanation import explain_gang
 from spinney.drive.client.http.transport import Response
 from spinney.sim.event_loop import Sim

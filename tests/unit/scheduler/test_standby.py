@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spinney.core.scheduling.plan_signature import Mark, Term
+from spinney.core.scheduling.plan_records import Mark, Term
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.election.leader_election import Leadership, LeadershipLost

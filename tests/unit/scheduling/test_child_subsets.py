@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spinney.api.placement.problem import Gang, Group, PodSet, Running
-from spinney.core.scheduling.gang.child_subsets import subsets
+from spinney.core.scheduling.gang.demand import subsets
 
 RESOURCES = ("cpu", "gpu")
 

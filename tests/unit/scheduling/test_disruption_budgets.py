@@ -8,7 +8,7 @@ import msgspec
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PodDisruptionBudget
-from spinney.core.scheduling.cycle.disruption_budgets import Budgets
+from spinney.core.scheduling.cycle.preemption import Budgets
 
 
 def pod(name: str, *, app: str = "a", ready: bool = True, phase: str = "Running") -> Pod:

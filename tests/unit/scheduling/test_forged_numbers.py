@@ -7,7 +7,7 @@ import pytest
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.scheduling.gang.staleness import Shortage, shortage
+from spinney.core.scheduling.gang.members import Shortage, shortage
 
 FORGED = ["default=" + "9" * 5000, "default=\u0663", "default=-1", "=1", "default", ",,"]
 

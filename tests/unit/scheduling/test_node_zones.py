@@ -11,7 +11,7 @@ from spinney.api.builtin.node_resource_topology import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.placement.problem import Node, Topology, Zone
-from spinney.core.scheduling.numa_zones import below_hosts, policy_of, with_zones, zone_of, zones_of
+from spinney.core.scheduling.amounts import below_hosts, policy_of, with_zones, zone_of, zones_of
 
 RESOURCES = ("cpu", "memory", "pods", "nvidia.com/gpu")
 

@@ -12,7 +12,8 @@ from spinney.api.builtin.policy import PriorityClass
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.placement.problem import Running, Tie, Topology
 from spinney.core.expansion.backends.kai import podgroup_spec
-from spinney.core.scheduling.gang.parsed_gang import Context, demand, read_gang
+from spinney.core.scheduling.gang.demand import demand
+from spinney.core.scheduling.gang.parsed_gang import Context, read_gang
 from spinney.core.scheduling.gang.priorities import Priorities
 from unit.scheduling.reading_kit import RESOURCES, member, members, podgroup, reading, subgroup, waiting_names
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from spinney.api.kinds.queue import QueueStatus
-from spinney.core.scheduling.gang.resource_status import resource_usage
-from spinney.core.scheduling.queues.status import EMPTY, Tally, status_changes, statuses, tally
-from spinney.core.scheduling.queues.units import Shares
+from spinney.core.scheduling.queues.status import EMPTY, Tally, queue_status_changes, resource_usage, statuses, tally
+from spinney.core.scheduling.queues.tree import Shares
 from unit.scheduling.reading_kit import member, queue
 
 GPU = "nvidia.com/gpu"
@@ -59,8 +58,8 @@ def test_a_queue_that_is_not_there_and_a_circle_of_parents_do_no_harm() -> None:
 
 def test_only_what_differs_is_written_and_nothing_is_the_same_as_zero() -> None:
     idle, busy = statuses([queue("a")], {})["a"], statuses([queue("a")], {"a": USED})["a"]
-    assert status_changes(said({}), idle) == {}
-    assert status_changes(said(busy), busy) == {}
-    assert status_changes(said(busy), idle).keys() == {"requested", "allocated", "allocatedNonPreemptible"}
-    assert status_changes(said({**busy, "allocated": {GPU: 9}}), busy) == {"allocated": busy["allocated"]}
-    assert status_changes(said({"childQueues": ["old"]}), idle) == {"childQueues": []}
+    assert queue_status_changes(said({}), idle) == {}
+    assert queue_status_changes(said(busy), busy) == {}
+    assert queue_status_changes(said(busy), idle).keys() == {"requested", "allocated", "allocatedNonPreemptible"}
+    assert queue_status_changes(said({**busy, "allocated": {GPU: 9}}), busy) == {"allocated": busy["allocated"]}
+    assert queue_status_changes(said({"childQueues": ["old"]}), idle) == {"childQueues": []}

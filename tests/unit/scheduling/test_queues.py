@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.api.kinds.queue import Queue
-from spinney.core.scheduling.queues.tree import Queues, Refusal, Usage
-from spinney.core.scheduling.queues.units import Shares
+from spinney.core.scheduling.queues.tree import Queues, Refusal, Shares, Usage
 from unit.scheduling.reading_kit import RESOURCES, queue
 
 

@@ -10,9 +10,17 @@ from spinney.api.builtin.pod import PodCondition
 from spinney.api.kinds.podgroup import SchedulingCondition
 from spinney.api.placement.result import Blocked, Explanation, FitsWithVictims, Shortfall, Victim
 from spinney.core.scheduling.reporting import Report
-from spinney.core.scheduling.reporting.conditions import alike, next_conditions, pod_condition
-from spinney.core.scheduling.reporting.explanation_record import LIMIT, decode, encode, record
-from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, State
+from spinney.core.scheduling.reporting.report import (
+    DEFAULT_NODE_POOL,
+    LIMIT,
+    State,
+    alike,
+    decode,
+    encode,
+    next_conditions,
+    pod_condition,
+    record,
+)
 from unit.placement.refusal_kit import BLOCK, RACK, gang, nodes, pods
 from unit.scheduling.reporting_kit import told
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from spinney.api.kinds.podgroup import ResourcesStatus
-from spinney.core.scheduling.gang.resource_status import ResourceUsage, resource_usage, resources_status, status_changes
+from spinney.core.scheduling.queues.status import (
+    ResourceUsage,
+    podgroup_status_changes,
+    resource_usage,
+    resources_status,
+)
 from unit.scheduling.reading_kit import container, member, pod
 
 GPU = "nvidia.com/gpu"
@@ -40,13 +45,17 @@ def test_what_is_held_is_said_again_for_those_whom_nobody_may_preempt() -> None:
 
 
 def test_what_is_said_already_is_not_news_however_it_is_spelt() -> None:
-    assert status_changes(said(BUSY), BUSY) == {}
-    assert status_changes(said({**BUSY, "requested": {GPU: 3, "cpu": "0.5", "memory": "1024Mi"}}), BUSY) == {}
-    assert status_changes(said({}), resources_status(ResourceUsage({}, {}), preemptible=False)) == {}
+    assert podgroup_status_changes(said(BUSY), BUSY) == {}
+    assert podgroup_status_changes(said({**BUSY, "requested": {GPU: 3, "cpu": "0.5", "memory": "1024Mi"}}), BUSY) == {}
+    assert podgroup_status_changes(said({}), resources_status(ResourceUsage({}, {}), preemptible=False)) == {}
 
 
 def test_only_what_differs_is_written_and_what_nobody_asks_for_any_more_is_taken_away() -> None:
     more = {**BUSY, "requested": {**BUSY["requested"], "rdma/ib": "1"}, "allocated": {GPU: "9"}}
-    assert status_changes(said(more), BUSY) == {"requested": {"rdma/ib": None}, "allocated": {GPU: "1"}}
+    assert podgroup_status_changes(said(more), BUSY) == {"requested": {"rdma/ib": None}, "allocated": {GPU: "1"}}
     idle = resources_status(ResourceUsage({}, {}), preemptible=False)
-    assert status_changes(said(BUSY), idle) == {"requested": None, "allocated": None, "allocatedNonPreemptible": None}
+    assert podgroup_status_changes(said(BUSY), idle) == {
+        "requested": None,
+        "allocated": None,
+        "allocatedNonPreemptible": None,
+    }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import Topology
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
-from spinney.core.scheduling.gang.segments import assign_segments
+from spinney.core.scheduling.gang.ranks import assign_segments
 from unit.scheduling.reading_kit import RESOURCES, member, members, reading, subgroup, waiting_names
 
 TOPOLOGY = Topology("cluster", ("zone", "rack", "host"))

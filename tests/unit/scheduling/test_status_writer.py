@@ -17,7 +17,7 @@ from spinney.core.scheduling.reporting import Event, PodReport, Report, messages
 from spinney.core.scheduling.reporting.report import State
 from spinney.drive.apply.door import Door
 from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.status.status_writer import RateLimits, StatusWriter
+from spinney.drive.scheduler.status_writer import RateLimits, StatusWriter
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import World

@@ -18,7 +18,7 @@ from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Term
 from spinney.core.inventory.filters import admits
 from spinney.core.scheduling.gang.parsed_gang import Context, shape_in
 from spinney.core.scheduling.gang.pod_shape import Shapes
-from spinney.core.scheduling.storage.volumes import Reach, Volumes, narrowed, reach
+from spinney.core.scheduling.volumes import Reach, Volumes, narrowed, reach
 from unit.scheduling.reading_kit import RESOURCES, member, pod, reading
 
 ZONE_A = {"key": "zone", "operator": "In", "values": ["a"]}

@@ -23,9 +23,8 @@ from spinney.api.placement.problem import Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, PlacedPod
-from spinney.core.scheduling.amounts import MOST_ASKED, offered
+from spinney.core.scheduling.amounts import MOST_ASKED, below_hosts, offered, with_zones, zone_of
 from spinney.core.scheduling.gang.pod_shape import shapes_on
-from spinney.core.scheduling.numa_zones import below_hosts, with_zones, zone_of
 
 BASE = ("cpu", "memory", "pods")
 """Resources that are counted even if no node offers them."""

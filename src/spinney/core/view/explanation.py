@@ -24,9 +24,7 @@ from spinney.api.labels import (
     SEGMENT,
 )
 from spinney.core.scheduling.gang.subgroup_tree import DEEPEST
-from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, UNSCHEDULABLE_ON_NODE_POOL
-from spinney.core.scheduling.reporting.explanation_record import decode
-from spinney.core.scheduling.reporting.report import State
+from spinney.core.scheduling.reporting.report import POD_SCHEDULED, UNSCHEDULABLE_ON_NODE_POOL, State, decode
 
 Json = dict[str, Any]
 

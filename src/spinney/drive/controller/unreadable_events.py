@@ -17,7 +17,7 @@ from spinney.drive.client.errors import ClientError
 from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.election.leader_election import LeadershipLost
-from spinney.drive.scheduler.status.status_client import StatusClient
+from spinney.drive.scheduler.status_writer import StatusClient
 
 REASON = "Unreadable"
 PAUSE_S = 1.0

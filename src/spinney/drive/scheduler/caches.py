@@ -21,7 +21,7 @@ from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import Kind
 from spinney.core.scheduling.gang.priorities import limits_class
-from spinney.core.scheduling.storage.volumes import Volumes, claims_of
+from spinney.core.scheduling.volumes import Volumes, claims_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.informers.cache import Cache, Change

@@ -17,12 +17,12 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.kinds.topology import Topology
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.cycle.disruption_budgets import read_budget
+from spinney.core.scheduling.cycle.preemption import read_budget
 from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
 from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.priorities import Priorities
-from spinney.core.scheduling.storage.volumes import claims_of, is_for_one_pod
+from spinney.core.scheduling.volumes import claims_of, is_for_one_pod
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key

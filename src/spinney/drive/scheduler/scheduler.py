@@ -18,8 +18,7 @@ from spinney.core.scheduling.cycle.cycle import Cycle
 from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
 from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
 from spinney.core.scheduling.gang.parsed_gang import Context
-from spinney.core.scheduling.plan_records import PlanRecords, Superseded, next_epoch
-from spinney.core.scheduling.plan_signature import Term
+from spinney.core.scheduling.plan_records import PlanRecords, Superseded, Term, next_epoch
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
@@ -38,8 +37,7 @@ from spinney.drive.scheduler.execution.action_executor import ActionExecutor
 from spinney.drive.scheduler.execution.fencing import fence
 from spinney.drive.scheduler.execution.write_limiter import WriteLimiter, WriteSlot
 from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.status.podgroup_status_controller import PodGroupStatusController
-from spinney.drive.scheduler.status.queue_status_controller import QueueStatusController
+from spinney.drive.scheduler.queue_status_controller import PodGroupStatusController, QueueStatusController
 
 FIELD_MANAGER = "spinney-scheduler"
 FindKeys = Callable[[], Awaitable[Sequence[bytes]]]

@@ -13,7 +13,7 @@ from kube_apimachinery import quantity
 from spinney.api.labels import KAI_STALE_TIMESTAMP, KAI_SUBGROUP_NAME, PLAN, POD_GROUP_NAME, TIED_TO
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, PlanError, decode
-from spinney.core.scheduling.plan_signature import claimed, verify
+from spinney.core.scheduling.plan_records import claimed, verify
 from spinney.sim.objects import Json
 
 Key = tuple[str, str]

@@ -31,24 +31,21 @@ from spinney.core.scheduling.cycle.actions import (
 from spinney.core.scheduling.cycle.allocation import Allocator, PartialAllocation
 from spinney.core.scheduling.cycle.gang_reader import GangReader
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
-from spinney.core.scheduling.cycle.grace_periods import GracePeriod, UngroupedPods
-from spinney.core.scheduling.cycle.min_runtime import MinRuntime
-from spinney.core.scheduling.cycle.move_reservations import MoveReservations
+from spinney.core.scheduling.cycle.grace_periods import GracePeriod, StaleGangs, UngroupedPods
 from spinney.core.scheduling.cycle.nominated_plans import NominatedPlans
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.plan_review import PlanReview
 from spinney.core.scheduling.cycle.preemption import Preemptor
-from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
-from spinney.core.scheduling.cycle.reservations import Reservations
+from spinney.core.scheduling.cycle.queue_accounting import MinRuntime, QueueAccounting
+from spinney.core.scheduling.cycle.reservations import MoveReservations, Reservations
 from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import DecisionMetrics, Key, Reports, Snapshot
-from spinney.core.scheduling.cycle.stale_gangs import StaleGangs
+from spinney.core.scheduling.gang.members import is_owned_by_podgang
 from spinney.core.scheduling.gang.parsed_gang import Context
-from spinney.core.scheduling.gang.staleness import is_owned_by_podgang
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.plan_records import RecordReader, RejectedRecord, Superseded
 from spinney.core.scheduling.reporting import WriteFailure, awaiting_volumes
-from spinney.core.scheduling.reporting.conditions import alike
+from spinney.core.scheduling.reporting.report import alike
 from spinney.core.scheduling.settings import Settings, limits_of
 
 _RETRY_S = 0.01

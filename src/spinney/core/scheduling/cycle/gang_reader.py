@@ -16,9 +16,9 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Tie
 from spinney.core.scheduling.affinity.gang_affinity import AffinityContext, with_affinity
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.cycle.min_runtime import MinRuntime
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.preemption import RunningGang
+from spinney.core.scheduling.cycle.queue_accounting import MinRuntime
 from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, read_gang

@@ -15,17 +15,15 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
 from spinney.core.scheduling.cycle.actions import BindNow, DropPlan, EvictionTarget, EvictRemaining, Nominate, PlanTask
-from spinney.core.scheduling.cycle.disruption_budgets import Budgets
 from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs
-from spinney.core.scheduling.cycle.move_reservations import MoveReservations
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.plan_review import PlanReview
-from spinney.core.scheduling.cycle.preemption import VictimSelection
+from spinney.core.scheduling.cycle.preemption import Budgets, VictimSelection
 from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
-from spinney.core.scheduling.cycle.reservations import Reservations
+from spinney.core.scheduling.cycle.reservations import MoveReservations, Reservations
 from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
-from spinney.core.scheduling.gang.staleness import shortage
+from spinney.core.scheduling.gang.members import shortage
 from spinney.core.scheduling.plan import Move, Plan
 from spinney.core.scheduling.plan_records import RecordReader
 from spinney.core.scheduling.reporting.messages import consolidated, preempted

@@ -16,14 +16,14 @@ from spinney.core.inventory.filters import why_not
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.cycle.disruption_budgets import Budgets
 from spinney.core.scheduling.cycle.gang_reader import GangReader
-from spinney.core.scheduling.cycle.min_runtime import MinRuntime
+from spinney.core.scheduling.cycle.preemption import Budgets
+from spinney.core.scheduling.cycle.queue_accounting import MinRuntime
 from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
+from spinney.core.scheduling.gang.members import shortage
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.gang.pod_shape import shapes_on
-from spinney.core.scheduling.gang.staleness import shortage
 from spinney.core.scheduling.plan import Assignment, Plan
 
 Domain = tuple[str, ...]

@@ -1,12 +1,17 @@
 """Turns placements into assignments (pod uids, reserved capacity, ranks), and recorded plans back into reservations.
 
-A reservation belongs to a gang in the scheduling queue that was decided or has a recorded plan.
+A reservation belongs to a gang in the scheduling queue that was decided or has a recorded plan. Capacity is also kept
+for the replacement that the owner of a moved pod creates: it is opened at the moment its gang is decided, so that no
+other gang gets it; it expires if the owner creates none, and it is lost if the process ends after the move.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
 
 from kube_apimachinery.clock import Clock
 from kube_apimachinery.integers import read_number
@@ -16,15 +21,104 @@ from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
 from spinney.api.placement.problem import Group
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.expansion.objects import format_time
-from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
 from spinney.core.scheduling.cycle.actions import PlanTask
 from spinney.core.scheduling.cycle.scheduling_queue import GangState
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
+from spinney.core.scheduling.gang.members import is_owned_by_podgang, members_noted
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.gang.podsets import WaitingPod
 from spinney.core.scheduling.gang.ranks import ranks
-from spinney.core.scheduling.gang.staleness import is_owned_by_podgang, members_noted
 from spinney.core.scheduling.plan import Assignment, Move, Plan
+
+RESERVED_S = 60.0
+"""How long an owner may take to create the replacement."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReservation:
+    """Capacity for the replacement of a pod, until a deadline."""
+
+    pod: Pod
+    node: str
+    until_s: float
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+
+class MoveReservations:
+    """`requeue_after` schedules another look at a key after that many seconds."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, requeue_after: Callable[[Key, float], None]) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._requeue_after = requeue_after
+        self._kept: dict[Key, dict[str, MoveReservation]] = {}
+
+    def keep(self, moves: Iterable[tuple[Pod, str]]) -> None:
+        """Reserve for pods about to be moved; skips those that have a reservation already or do not fit."""
+        for pod, node in moves:
+            key = group_of(pod)
+            reservation = MoveReservation(_successor(pod), node, self._clock.monotonic() + RESERVED_S)
+            if reservation.uid not in self._kept.get(key, ()):
+                self._take(key, reservation)
+                self._requeue_after(key, RESERVED_S)
+
+    def open(self, key: Key) -> list[MoveReservation]:
+        """Release the reservations of a gang and return those that have not expired."""
+        found = self._kept.pop(key, {})
+        for reservation in found.values():
+            self._cluster.release(reservation.uid)
+        return [reservation for reservation in found.values() if reservation.until_s > self._clock.monotonic()]
+
+    def close(self, key: Key, opened: Iterable[MoveReservation], taken: Iterable[str]) -> None:
+        """Reserve again what the gang has not taken: one less for each of its pods that got an assignment now."""
+        nodes = Counter(taken)
+        left = []
+        for reservation in opened:
+            if nodes[reservation.node] > 0:
+                nodes[reservation.node] -= 1
+            else:
+                left.append(reservation)
+        for reservation in left[nodes.total() :]:
+            self._take(key, reservation)
+
+    def expire(self, key: Key) -> None:
+        """Drop reservations whose replacement did not come in time."""
+        now_s = self._clock.monotonic()
+        for reservation in [
+            reservation for reservation in self._kept.get(key, {}).values() if reservation.until_s <= now_s
+        ]:
+            self._drop(key, reservation.uid)
+
+    def withdraw(self, pods: Iterable[Pod]) -> None:
+        """Drop the reservations of pods that are not moved after all."""
+        for pod in pods:
+            self._drop(group_of(pod), _successor(pod).metadata.uid)
+
+    def has_any(self, key: Key) -> bool:
+        return key in self._kept
+
+    def _drop(self, key: Key, uid: str) -> None:
+        kept = self._kept.get(key, {})
+        if kept.pop(uid, None) is not None:
+            self._cluster.release(uid)
+        if not kept:
+            self._kept.pop(key, None)
+
+    def _take(self, key: Key, reservation: MoveReservation) -> None:
+        self._cluster.reserve(reservation.pod, reservation.node)
+        if self._cluster.reserved_capacity(reservation.node) is ReservedCapacity.LOST:
+            self._cluster.release(reservation.uid)
+        else:
+            self._kept.setdefault(key, {})[reservation.uid] = reservation
+
+
+def _successor(pod: Pod) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{pod.metadata.uid}")
+    return msgspec.structs.replace(pod, metadata=metadata)
 
 
 class Reservations:

@@ -6,7 +6,6 @@ the gang. `is_gathering` says without parsing that too few pods exist yet.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,13 +15,13 @@ from spinney.api import generated_names
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup, PodGroupSpec
 from spinney.api.labels import DEFAULT_QUEUE, KAI_SUBGROUP_NAME, TIED_TO
-from spinney.api.placement.problem import Amounts, Gang, Group, PodSet, Tie, Topology
+from spinney.api.placement.problem import Gang, Group, PodSet, Tie, Topology
 from spinney.core.scheduling.affinity.terms import AffinityTerms
 from spinney.core.scheduling.gang.members import Members, sort_members
 from spinney.core.scheduling.gang.pod_shape import PodShape, Shapes, shapes_on
 from spinney.core.scheduling.gang.podsets import GangMembership, HeldPod, WaitingPod, cut
 from spinney.core.scheduling.gang.priorities import NEVER, Priorities, all_carry, is_preemptible
-from spinney.core.scheduling.gang.segments import Topologies, read_segmentation
+from spinney.core.scheduling.gang.ranks import Topologies, read_segmentation
 from spinney.core.scheduling.gang.subgroup_tree import (
     DEFAULT_LEAF,
     SubGroupError,
@@ -31,10 +30,9 @@ from spinney.core.scheduling.gang.subgroup_tree import (
     loosened,
     read_tree,
 )
-from spinney.core.scheduling.storage.resource_claims import ClaimLookup, claims_reach
-from spinney.core.scheduling.storage.volumes import NO_VOLUMES, Volumes, narrowed, reach
+from spinney.core.scheduling.volumes import NO_VOLUMES, ClaimLookup, Volumes, claims_reach, narrowed, reach
 
-__all__ = ["Context", "HeldPod", "ParsedGang", "WaitingPod", "demand", "gang_name", "read_gang", "shape_in"]
+__all__ = ["Context", "HeldPod", "ParsedGang", "WaitingPod", "gang_name", "read_gang", "shape_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,35 +160,6 @@ def _hold_back(membership: GangMembership, pods: Sequence[Pod], reason: str) -> 
     membership.waiting.clear()
     membership.held = [one for one in membership.held if one.uid not in {pod.metadata.uid for pod in pods}]
     membership.hold(pods, reason)
-
-
-def demand(gang: Gang, resources: Sequence[str]) -> Amounts:
-    """The least that the pods still missing from the minimum request.
-
-    Where a subset of children is enough, the smallest amounts of each resource count: an actual subset may ask for
-    more.
-    """
-    running = Counter(member.pods for member in gang.running)
-    return _least(gang.root, "", running, len(resources))
-
-
-def is_choosy(group: Group) -> bool:
-    """Whether a subset of children is enough in any group of it."""
-    return group.min_groups is not None or any(map(is_choosy, group.groups))
-
-
-def _least(group: Group, prefix: str, running: Counter[str], width: int) -> Amounts:
-    rows = [_missing(pods, running[prefix + pods.name], width) for pods in group.pods]
-    rows += [_least(kid, f"{prefix}{kid.name}/", running, width) for kid in group.groups]
-    if not rows:
-        return (0,) * width
-    keep = len(rows) if group.min_groups is None else group.min_groups
-    return tuple([sum(sorted(column)[:keep]) for column in zip(*rows, strict=True)])
-
-
-def _missing(pods: PodSet, running: int, width: int) -> Amounts:
-    missing = max(0, pods.min - running)
-    return tuple([amount * missing for amount in pods.request]) or (0,) * width
 
 
 def shape_in(pod: Pod, shapes: Shapes, context: Context) -> PodShape:

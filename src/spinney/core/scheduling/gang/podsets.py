@@ -13,11 +13,11 @@ import msgspec
 from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import Group, PodSet, Running
 from spinney.core.scheduling.affinity.terms import AffinityTerms
+from spinney.core.scheduling.amounts import zone_of
 from spinney.core.scheduling.gang.members import Members
 from spinney.core.scheduling.gang.pod_shape import PodShape
-from spinney.core.scheduling.gang.segments import Segmentation, assign_segments
+from spinney.core.scheduling.gang.ranks import Segmentation, assign_segments
 from spinney.core.scheduling.gang.subgroup_tree import Constraint, SubGroupNode
-from spinney.core.scheduling.numa_zones import zone_of
 
 
 class WaitingPod(msgspec.Struct, frozen=True, gc=False):

@@ -1,16 +1,172 @@
-"""Ranks: numbers the pods of a gang along the topology, so that near ranks are near in the topology (K11).
+"""Ranks number the pods of a gang along the topology (K11); segments are blocks of pods with a domain each (K13).
 
-Never changes the rank of a running pod: others may already use it.
+Never changes the rank or the segment of a running pod: others may already use it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 
+import msgspec
+
+from kube_apimachinery.integers import read_number
+from spinney.api.builtin.pod import Pod
+from spinney.api.labels import (
+    KAI_SEGMENT_PREFERRED,
+    KAI_SEGMENT_REQUIRED,
+    KAI_SEGMENT_SIZE,
+    KAI_TOPOLOGY,
+    LWS_SUBGROUP_INDEX,
+    SEGMENT,
+)
+from spinney.api.placement.problem import Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import distance
+from spinney.core.scheduling.gang.members import index_of
+from spinney.core.scheduling.gang.subgroup_tree import Constraint, SubGroupError, unknown_level
+
+LARGEST = 2**31 - 1
+
+
+class Segmentation(msgspec.Struct, frozen=True, gc=False):
+    """Blocks of `size` pods, each placed under `constraint`."""
+
+    size: int
+    constraint: Constraint
+
+
+class Topologies(msgspec.Struct, frozen=True):
+    """Levels by topology; None: not known here, checked by placement. `short`: names of levels, by topology."""
+
+    known: Mapping[str, Topology] | None = None
+    short: Mapping[str, Mapping[str, str]] = {}
+
+
+def read_segmentation(
+    pods: Sequence[Pod], group: Mapping[str, str], leaf: str, topology: str | None, topologies: Topologies
+) -> Segmentation | None:
+    """The segmentation that the pods of a leaf request, else that of their PodGroup; None: none.
+
+    Raises SubGroupError if the annotations are not valid. Pods that name a level and no size use the size of their
+    PodGroup. `topology` is that of the leaf or its nearest ancestor; without one, the annotation names it.
+    """
+    asked, annotations = _asked(pods, group, leaf)
+    size, required, preferred = asked
+    if size is None and required is None and preferred is None:
+        return None
+    if size is None:
+        level = KAI_SEGMENT_REQUIRED if required else KAI_SEGMENT_PREFERRED
+        raise SubGroupError(f"annotation {level} of sub-group {leaf} is given without {KAI_SEGMENT_SIZE}")
+    block = _size(size, leaf)
+    if not required and not preferred:
+        raise SubGroupError(
+            f"annotation {KAI_SEGMENT_SIZE} of sub-group {leaf} is given without {KAI_SEGMENT_REQUIRED} or "
+            f"{KAI_SEGMENT_PREFERRED}"
+        )
+    name = topology or annotations.get(KAI_TOPOLOGY) or group.get(KAI_TOPOLOGY)
+    if not name:
+        raise SubGroupError(f"annotation {KAI_SEGMENT_SIZE} of sub-group {leaf} is given without a topology")
+    levels = [
+        _level(topologies, name, level, kind, leaf)
+        for kind, level in (("required", required), ("preferred", preferred))
+    ]
+    return Segmentation(block, Constraint(name, *levels))
+
+
+def assign_segments(running: Sequence[Pod], waiting: Sequence[Pod], size: int) -> dict[str, int]:
+    """The segment of each pod, by uid.
+
+    Indexed pods go to the segment of their index, or the one that their owner set. The others fill the segments that
+    have running members, then the first ones with free places.
+    """
+    found: dict[str, int] = {}
+    loose: list[Pod] = []
+    for pod in running:
+        kept = _published(pod)
+        _seat(pod, kept if kept is not None else _by_index(pod, size), found, loose)
+    for pod in waiting:
+        _seat(pod, _by_index(pod, size), found, loose)
+    if loose:
+        _fill(loose, found, {found[pod.metadata.uid] for pod in running if pod.metadata.uid in found}, size)
+    return found
+
+
+def _seat(pod: Pod, segment: int | None, found: dict[str, int], loose: list[Pod]) -> None:
+    if segment is None:
+        loose.append(pod)
+    else:
+        found[pod.metadata.uid] = segment
+
+
+def _fill(loose: Sequence[Pod], found: dict[str, int], inhabited: set[int], size: int) -> None:
+    used: dict[int, int] = {}
+    for segment in found.values():
+        used[segment] = used.get(segment, 0) + 1
+    order = chain(sorted(inhabited), (segment for segment in count() if segment not in inhabited))
+    rooms = ((segment, size - used.get(segment, 0)) for segment in order)
+    seats = (segment for segment, room in rooms for _ in range(room))
+    for pod, segment in zip(loose, seats, strict=False):
+        found[pod.metadata.uid] = segment
+
+
+def _by_index(pod: Pod, size: int) -> int | None:
+    given = read_number(pod.metadata.labels.get(LWS_SUBGROUP_INDEX, ""))
+    if given is not None:
+        return given
+    index = index_of(pod)
+    return None if index is None else index // size
+
+
+def _published(pod: Pod) -> int | None:
+    return read_number(pod.metadata.annotations.get(SEGMENT, ""))
+
+
+_Asked = tuple[str | None, str | None, str | None]
+
+
+def _asked(pods: Sequence[Pod], group: Mapping[str, str], leaf: str) -> tuple[_Asked, Mapping[str, str]]:
+    """All pods of a leaf must request the same or nothing."""
+    said: dict[_Asked, Pod] = {}
+    for pod in pods:
+        annotations = pod.metadata.annotations
+        asked = (
+            annotations.get(KAI_SEGMENT_SIZE),
+            annotations.get(KAI_SEGMENT_REQUIRED),
+            annotations.get(KAI_SEGMENT_PREFERRED),
+        )
+        if asked != (None, None, None):
+            said.setdefault(asked, pod)
+    if len(said) > 1:
+        one, other = [pod.metadata.name for pod in list(said.values())[:2]]
+        raise SubGroupError(f"pods {one} and {other} of sub-group {leaf} have different segment annotations")
+    for (size, required, preferred), pod in said.items():
+        return (size or group.get(KAI_SEGMENT_SIZE), required, preferred), pod.metadata.annotations
+    return (group.get(KAI_SEGMENT_SIZE), group.get(KAI_SEGMENT_REQUIRED), group.get(KAI_SEGMENT_PREFERRED)), group
+
+
+def _size(text: str, leaf: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 11 and 1 <= int(text) <= LARGEST:
+        return int(text)
+    raise SubGroupError(
+        f"annotation {KAI_SEGMENT_SIZE} of sub-group {leaf} is '{text}', expected a whole number from 1"
+    )
+
+
+def _level(topologies: Topologies, topology: str, level: str | None, kind: str, leaf: str) -> str | None:
+    if not level:
+        return None
+    key = topologies.short.get(topology, {}).get(level, level)
+    if topologies.known is None:
+        return key
+    known = topologies.known.get(topology)
+    if known is None:
+        raise SubGroupError(f"Requested topology {topology} does not exist")
+    if key not in known.levels:
+        raise SubGroupError(unknown_level(f"sub-group {leaf}", level, f"{kind} segment", topology))
+    return key
+
 
 Path = tuple[str, ...]
 _Place = tuple[bool, Path, str]

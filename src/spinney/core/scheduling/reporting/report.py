@@ -1,17 +1,104 @@
-"""Reports on gangs as values (conditions, events, explanation), and the input they are built from.
+"""Reports on gangs as values: conditions with their transitions, events, and the explanation with its encoding.
 
-Makes no write: the status writer writes a report, and leaves out what was reported before.
+Makes no write: the status writer writes a report, and leaves out what was reported before. Numbers in a message do not
+count: a domain that holds three pods instead of two is no change.
+
+The explanation is bounded, versioned JSON in an annotation of the PodGroup: the text of the events and the numbers
+behind it. It is never larger than the limit: long lists are cut and say how long they were. Reading never fails on
+untrusted text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
+
+from kube_apimachinery.integers import read_number
+from spinney.api.builtin.pod import PodCondition
 from spinney.api.changes import Json
+from spinney.api.documents import DocumentError, read_json
+from spinney.api.kinds.podgroup import SchedulingCondition
 from spinney.api.placement.problem import Gang, Topology
+from spinney.api.placement.result import Decision, Explanation, Result
+from spinney.api.placement.writing import write_result
+from spinney.core.expansion.objects import format_time, to_builtins
+
+VERSION = 1
+LIMIT = 8192
+"""Maximum size of the annotation, in bytes."""
+
+_MOST = 8
+_MOST_VICTIMS = 16
+_LONGEST = 512
+_GIVEN_UP = ("occupied", "fitsIf", "blocked", "best", "lines")
+"""Fields that are left out, in this order, while the whole is too large."""
+
+
+def record(state: str, lines: Iterable[str], found: Explanation | None = None, **more: Any) -> Json:
+    """`lines` are those of the message; the rest are the numbers they are made of."""
+    told: Json = {"version": VERSION, "state": state, "lines": [_cut(line) for line in lines][:_MOST]}
+    if found is not None:
+        told |= _figures(found)
+    return _bounded(told | {name: value for name, value in more.items() if value})
+
+
+def encode(told: Json) -> str:
+    return msgspec.json.encode(told).decode()
+
+
+def decode(text: str) -> Json | None:
+    """None: there is no explanation, or not one of a known version."""
+    try:
+        told = read_json(text) if text else None
+    except DocumentError:
+        return None
+    return told if isinstance(told, dict) and told.get("version") == VERSION else None
+
+
+def _figures(found: Explanation) -> Json:
+    written = write_result(Result((Decision("", "infeasible", explanation=found),)))["gangs"][0]["explanation"]
+    blocked: Json = written["blocked"]
+    occupied = blocked.pop("occupied", {})
+    told: Json = {"reason": _cut(found.reason), "group": found.group, "level": found.level}
+    told |= {"considered": found.considered, "best": written["best"][:_MOST]}
+    told |= {"blocked": _most(blocked), "occupied": _most(occupied), "fitsIf": [_way(way) for way in written["fitsIf"]]}
+    return {name: value for name, value in told.items() if value not in (None, [], {})}
+
+
+def _most(counts: Mapping[str, int]) -> Json:
+    """The largest counts; the rest as one sum."""
+    order = sorted(counts, key=lambda name: (-counts[name], name))
+    kept: Json = {_cut(name): counts[name] for name in order[:_MOST]}
+    rest = sum(counts[name] for name in order[_MOST:])
+    return kept | {"others": rest} if rest else kept
+
+
+def _way(way: Json) -> Json:
+    victims = way.get("victims")
+    if victims is None:
+        return way
+    gangs = sorted({victim["gang"] for victim in victims})
+    return {"victims": victims[:_MOST_VICTIMS], "victimCount": len(victims), "gangs": gangs[:_MOST]}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _bounded(told: Json) -> Json:
+    for name in _GIVEN_UP:
+        if len(msgspec.json.encode(told)) <= LIMIT:
+            return told
+        if name in told:
+            told = {key: value for key, value in told.items() if key != name}
+            told["leftOut"] = [*told.get("leftOut", ()), name]
+    return told
+
 
 NORMAL, WARNING = "Normal", "Warning"
 DEFAULT_NODE_POOL = "default"
@@ -126,3 +213,52 @@ class Report:
     pods: tuple[PodReport, ...] = ()
     explanation: Json | None = None
     score: float | None = None
+
+
+UNSCHEDULABLE_ON_NODE_POOL = "UnschedulableOnNodePool"
+POD_SCHEDULED = "PodScheduled"
+
+_NUMBER = re.compile(r"\d+")
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two messages are equal but for numbers."""
+    return one == other or _NUMBER.sub("#", one) == _NUMBER.sub("#", other)
+
+
+def current(before: Sequence[SchedulingCondition], node_pool: str) -> SchedulingCondition | None:
+    """The last condition of a node pool."""
+    kind = UNSCHEDULABLE_ON_NODE_POOL
+    return next((one for one in reversed(before) if one.node_pool == node_pool and one.type == kind), None)
+
+
+def next_conditions(
+    before: Sequence[SchedulingCondition], report: Report, node_pool: str, now_s: float
+) -> list[Json] | None:
+    """The whole list after a report, the newest last; None: no change."""
+    old = current(before, node_pool)
+    others = [to_builtins(one) for one in before if one is not old]
+    if report.clears:
+        return None if old is None else others
+    said = report.condition
+    if said is None or (old is not None and (old.message, old.reason) == (said["message"], said["reason"])):
+        return None
+    if old is not None and alike(old.message, said["message"]):
+        unmoved = {"transitionID": old.transition_id, "lastTransitionTime": old.last_transition_time}
+        return [*others, {**said, **unmoved}]
+    number = 1 + max([read_number(one.transition_id) or 0 for one in before], default=0)
+    return [*others, {**said, "transitionID": str(number), "lastTransitionTime": format_time(now_s)}]
+
+
+def pod_condition(before: PodCondition | None, said: tuple[str, str], now_s: float) -> Json | None:
+    """PodScheduled=False with reason and message; None: no change."""
+    reason, message = said
+    if before is not None and (before.status, before.reason) == ("False", reason) and alike(before.message, message):
+        return None
+    return {
+        "type": POD_SCHEDULED,
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": format_time(now_s),
+    }

@@ -17,11 +17,10 @@ from spinney.api.kinds.podgroup import PodGroupSpec
 from spinney.api.placement.result import Decision, Explanation
 from spinney.core.placement.explain.reasons import enumerated, many, sentence
 from spinney.core.scheduling.reporting import messages
-from spinney.core.scheduling.reporting.conditions import UNSCHEDULABLE_ON_NODE_POOL
-from spinney.core.scheduling.reporting.explanation_record import decode, record
 from spinney.core.scheduling.reporting.messages import UNSCHEDULABLE, beyond_minimum, fit_lines, known
 from spinney.core.scheduling.reporting.report import (
     NORMAL,
+    UNSCHEDULABLE_ON_NODE_POOL,
     WARNING,
     ClusterSummary,
     Event,
@@ -31,6 +30,8 @@ from spinney.core.scheduling.reporting.report import (
     QueueRefusal,
     Report,
     State,
+    decode,
+    record,
 )
 
 LONGEST_MESSAGE = 1024

@@ -41,10 +41,9 @@ from spinney.drive.scheduler.execution.binder import Binder
 from spinney.drive.scheduler.execution.evictor import EvictionStatus, Evictor
 from spinney.drive.scheduler.execution.plan_executor import PlanExecutor
 from spinney.drive.scheduler.execution.volume_binder import VolumeBinder
-from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
-from spinney.drive.scheduler.execution.write_limiter import WriteLimiter, WriteSlot
+from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation, WriteLimiter, WriteSlot
 from spinney.drive.scheduler.metrics import Metrics
-from spinney.drive.scheduler.status.status_writer import StatusWriter
+from spinney.drive.scheduler.status_writer import StatusWriter
 
 _log = structlog.get_logger(__name__)
 

@@ -1,7 +1,8 @@
 """Binds the assignments of a recorded plan: each bind names the pod's uid and version, many run concurrently.
 
 A bind is idempotent: executed twice, by any scheduler, it has the same result. Never binds to a node that does not
-exist.
+exist. An assignment is given up by patching its pod first, so that a bind still in flight fails on its resourceVersion;
+the record is removed only after that.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import assert_never
 
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.builtin.pod import Pod
-from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, SEGMENT
+from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, RELEASED, SEGMENT
 from spinney.core.scheduling.gang.members import age_s
 from spinney.core.scheduling.plan import Assignment, Plan
 from spinney.core.scheduling.reporting import WriteFailure
-from spinney.core.scheduling.reporting.messages import failed_binding
+from spinney.core.scheduling.reporting.messages import failed_binding, failed_release
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import (
@@ -26,6 +27,7 @@ from spinney.drive.apply.outcome import (
     Exists,
     FieldConflict,
     Gone,
+    Outcome,
     Refused,
     RetryLater,
     Stale,
@@ -38,8 +40,42 @@ from spinney.drive.client.errors import Status, TransportError, words
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import PODS
-from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
 from spinney.drive.scheduler.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class UnreserveResult:
+    """`done`: every pod has a new resourceVersion."""
+
+    done: bool
+    failures: tuple[WriteFailure, ...] = ()
+
+
+async def unreserve_all(door: Door, pods: Sequence[Pod], version: str, nodes: Mapping[str, str]) -> UnreserveResult:
+    """`version`: that of the record given up; `nodes`: the nodes that the pods do not get, by uid."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_unreserve(door, pod, version)) for pod in pods]
+    outcomes = [task.result() for task in tasks]
+    found = [
+        _failure(pod, nodes, outcome.status)
+        for pod, outcome in zip(pods, outcomes, strict=True)
+        if isinstance(outcome, Refused)
+    ]
+    return UnreserveResult(all(isinstance(outcome, (Written, Gone)) for outcome in outcomes), tuple(found))
+
+
+def _failure(pod: Pod, nodes: Mapping[str, str], status: Status) -> WriteFailure:
+    key, uid = (pod.metadata.namespace, pod.metadata.name), pod.metadata.uid
+    return WriteFailure("release", failed_release(key, nodes.get(uid, ""), words(status)), status.code, key, uid)
+
+
+async def _unreserve(door: Door, pod: Pod, version: str) -> Outcome:
+    metadata = pod.metadata
+    patch = {"metadata": {"annotations": {RELEASED: version}}}
+    given = Precondition(metadata.uid, metadata.resource_version)
+    return await door.merge_patch(PODS.ref(metadata.name, metadata.namespace), patch, given)
+
 
 _TRIES = 8
 _NO_DRY_RUN = 400  # a webhook with side effects does not support dry run

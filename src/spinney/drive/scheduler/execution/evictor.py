@@ -25,7 +25,7 @@ from spinney.drive.apply.outcome import Deleted, Gone, Outcome, Refused, RetryLa
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.errors import Status, words
 from spinney.drive.scheduler.caches import PODS
-from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
 
 DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"

@@ -17,7 +17,7 @@ from spinney.drive.apply.outcome import RetryLater, Stale, Unknown
 from spinney.drive.apply.write import Precondition
 from spinney.drive.backoff import Backoff
 from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
-from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
 
 _AT_A_TIME = 64
 _BACKOFF = Backoff(base_s=0.05, cap_s=5.0)

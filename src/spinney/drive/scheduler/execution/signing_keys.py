@@ -15,7 +15,7 @@ import structlog
 
 from kube_apimachinery.clock import Dice
 from spinney.api.roles.catalog import SCHEDULER_RECORDS
-from spinney.core.scheduling.plan_signature import KEY_BYTES
+from spinney.core.scheduling.plan_records import KEY_BYTES
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Refused, Written
 from spinney.drive.apply.write import Precondition

@@ -14,13 +14,12 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.labels import PVC_SELECTED_NODE
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.plan import Assignment, Plan
-from spinney.core.scheduling.storage.volume_binding import SelectedNode, bind_volumes, has_claims, unselected
-from spinney.core.scheduling.storage.volumes import claims_of
+from spinney.core.scheduling.volumes import SelectedNode, bind_volumes, claims_of, has_claims, unselected
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Outcome, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.scheduler.caches import CLAIMS, SchedulerCaches
-from spinney.drive.scheduler.execution.write_confirmation import WriteConfirmation
+from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Writes the status of gangs: reports built from decisions, written when nothing more urgent is to do.
 
 The newest report of a gang replaces those not written yet. What was reported before is read from the objects, so that
-another process does not report it again. An event that cannot be written is lost; a condition is retried.
+another process does not report it again. An event that cannot be written is lost; a condition is retried. Each write
+names the version that it is based on, so that an outdated report is not written.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,18 +20,92 @@ import structlog
 
 from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
+from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE
+from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, SCHEDULER_KAI
 from spinney.api.meta import ObjectMeta
-from spinney.core.scheduling.reporting.conditions import POD_SCHEDULED, alike, current, next_conditions, pod_condition
-from spinney.core.scheduling.reporting.explanation_record import decode, encode
-from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event, PodReport, Report
+from spinney.core.expansion.objects import format_time, short_hash
+from spinney.core.scheduling.reporting.report import (
+    DEFAULT_NODE_POOL,
+    POD_SCHEDULED,
+    Event,
+    PodReport,
+    Report,
+    alike,
+    current,
+    decode,
+    encode,
+    next_conditions,
+    pod_condition,
+)
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Stale, Unknown, Written
+from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import PODGROUPS
+from spinney.drive.scheduler.caches import EVENTS, PODGROUPS, PODS
 from spinney.drive.scheduler.execution.write_limiter import no_wait
-from spinney.drive.scheduler.status.status_client import StatusClient
+
+_MESSAGE_LIMIT = 1024
+
+
+class StatusClient:
+    """Status writes through the door."""
+
+    def __init__(self, door: Door, clock: Clock, component: str = SCHEDULER_KAI) -> None:
+        self._door = door
+        self._clock = clock
+        self._component = component
+
+    async def annotate(self, group: ObjectMeta, annotations: Mapping[str, str | None]) -> Outcome:
+        ref = PODGROUPS.ref(group.name, group.namespace)
+        body: Json = {"metadata": {"annotations": dict(annotations)}}
+        return await self._door.merge_patch(ref, body, Precondition(group.uid, group.resource_version))
+
+    async def conditions(self, group: ObjectMeta, version: str, conditions: list[Json]) -> Outcome:
+        """Replace all scheduling conditions: there is no other writer of them."""
+        ref = PODGROUPS.ref(group.name, group.namespace)
+        return await self._door.status(ref, {"schedulingConditions": conditions}, Precondition(group.uid, version))
+
+    async def pod_condition(self, pod: Pod, said: Json) -> Outcome:
+        """Write one condition and leave the pod's other conditions alone."""
+        types = [one.type for one in pod.status.conditions]
+        if said["type"] in types:
+            change: Json = {"op": "replace", "path": f"/status/conditions/{types.index(said['type'])}", "value": said}
+        elif types:
+            change = {"op": "add", "path": "/status/conditions/-", "value": said}
+        else:
+            change = {"op": "add", "path": "/status/conditions", "value": [said]}
+        metadata = pod.metadata
+        given = Precondition(metadata.uid, metadata.resource_version)
+        ref = PODS.ref(metadata.name, metadata.namespace)
+        return await self._door.json_patch(ref, [change], given, subresource="status")
+
+    async def event(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> Outcome:
+        """Create an event; equal events within a second are one."""
+        time = format_time(self._clock.now())
+        word = short_hash([about.uid, event.reason, event.message, time])
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"annotations": dict(event.annotations)} if event.annotations else {},
+            "involvedObject": {
+                "apiVersion": api_version,
+                "kind": kind,
+                "name": about.name,
+                "namespace": about.namespace,
+                "uid": about.uid,
+            },
+            "type": event.type,
+            "reason": event.reason,
+            "message": event.message[:_MESSAGE_LIMIT],
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "count": 1,
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+        }
+        return await self._door.create(EVENTS.ref(f"{about.name}.{word}", about.namespace), body)
+
 
 P = ParamSpec("P")
 

@@ -1,4 +1,4 @@
-"""Subsets of a gang's children that are just enough, where some children of a group suffice (minSubGroup).
+"""What a gang asks for: the least that its minimum still needs, and the subsets of children that are just enough.
 
 The engine chooses children by their placement; a queue may admit only some subsets. Never leaves out a child that has
 running members.
@@ -6,18 +6,47 @@ running members.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations, islice, product
 
 import msgspec
 
 from spinney.api.placement.problem import Amounts, Gang, Group, PodSet
-from spinney.core.scheduling.gang.parsed_gang import demand
 
 _MOST = 64
 """At most this many subsets of each group are tried; more are not worth the search."""
 
 Child = Group | PodSet
+
+
+def demand(gang: Gang, resources: Sequence[str]) -> Amounts:
+    """The least that the pods still missing from the minimum request.
+
+    Where a subset of children is enough, the smallest amounts of each resource count: an actual subset may ask for
+    more.
+    """
+    running = Counter(member.pods for member in gang.running)
+    return _least(gang.root, "", running, len(resources))
+
+
+def is_choosy(group: Group) -> bool:
+    """Whether a subset of children is enough in any group of it."""
+    return group.min_groups is not None or any(map(is_choosy, group.groups))
+
+
+def _least(group: Group, prefix: str, running: Counter[str], width: int) -> Amounts:
+    rows = [_missing(pods, running[prefix + pods.name], width) for pods in group.pods]
+    rows += [_least(kid, f"{prefix}{kid.name}/", running, width) for kid in group.groups]
+    if not rows:
+        return (0,) * width
+    keep = len(rows) if group.min_groups is None else group.min_groups
+    return tuple([sum(sorted(column)[:keep]) for column in zip(*rows, strict=True)])
+
+
+def _missing(pods: PodSet, running: int, width: int) -> Amounts:
+    missing = max(0, pods.min - running)
+    return tuple([amount * missing for amount in pods.request]) or (0,) * width
 
 
 def subsets(gang: Gang, resources: Sequence[str]) -> list[Gang]:

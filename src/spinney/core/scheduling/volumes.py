@@ -1,6 +1,8 @@
-"""The nodes that a pod's volumes allow, and the claims that need the selected node at bind.
+"""The nodes that a pod's volumes and resource claims allow, and the claims that need the selected node at bind.
 
 Never picks a volume for a claim: a claim is bound already, or its provisioner creates a volume for the selected node.
+A claim that waits for its first consumer gets its volume only after a node is selected; no pod is bound before that.
+Never allocates a resource claim: a pod goes where its claims are already allocated, or it waits with a reason (K8).
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ from functools import lru_cache
 
 import msgspec
 
-from spinney.api.builtin.pod import Pod
+from spinney.api.builtin.pod import Pod, PodResourceClaim
+from spinney.api.builtin.resource_claim import ResourceClaim
 from spinney.api.builtin.selectors import NodeSelector
 from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
 from spinney.api.labels import PVC_SELECTED_NODE
-from spinney.api.placement.problem import NodeFilter, NodeTerm, Term
+from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Term
+from spinney.core.inventory.filters import admits
 from spinney.core.scheduling.gang.pod_shape import node_term
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
@@ -190,3 +194,106 @@ def _terms(selector: NodeSelector) -> Terms:
 
 def _allowed(term: TopologySelectorTerm) -> NodeTerm:
     return NodeTerm(tuple([Term(one.key, "In", one.values) for one in term.match_label_expressions]))
+
+
+class SelectedNode(msgspec.Struct, frozen=True, gc=False):
+    """A claim and the node to write as its selected node; None: remove it."""
+
+    claim: PersistentVolumeClaim
+    node: str | None
+
+
+class VolumeBinding(msgspec.Struct, frozen=True):
+    """The state of a plan's volumes. `awaited`: some are not bound yet.
+
+    `lost`: uids of pods that cannot use their volumes on the assigned node.
+    """
+
+    marks: tuple[SelectedNode, ...] = ()
+    awaited: bool = False
+    lost: frozenset[str] = frozenset()
+
+
+def has_claims(pod: Pod) -> bool:
+    return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+
+
+def bind_volumes(assignments: Iterable[tuple[Pod, Node]], volumes: Volumes) -> VolumeBinding:
+    """What these pods need, each on its node. A claim that several pods share gets the node of the first."""
+    pairs = list(assignments)
+    nodes = {node.name for _, node in pairs}
+    marks: dict[tuple[str, str], SelectedNode] = {}
+    lost: set[str] = set()
+    awaited = False
+    for pod, node in pairs:
+        for name in claims_of(pod):
+            key = (pod.metadata.namespace, name)
+            claim = volumes.claim(*key)
+            if claim is None or claim.metadata.deletion_timestamp is not None or not _may_use(claim, node, volumes):
+                lost.add(pod.metadata.uid)
+                continue
+            awaited |= claim.status.phase != "Bound"
+            selected = claim.metadata.annotations.get(PVC_SELECTED_NODE)
+            if claim.spec.volume_name:
+                continue
+            if not selected:
+                marks.setdefault(key, SelectedNode(claim, node.name))
+            elif selected not in nodes:
+                lost.add(pod.metadata.uid)
+    return VolumeBinding(tuple(marks.values()), awaited, frozenset(lost))
+
+
+def unselected(assignments: Iterable[tuple[Pod, str]], volumes: Volumes) -> tuple[SelectedNode, ...]:
+    """Claims of pods that do not get their assignment: those still without a volume may go elsewhere."""
+    marks: dict[tuple[str, str], SelectedNode] = {}
+    for pod, node in assignments:
+        for name in claims_of(pod):
+            claim = volumes.claim(pod.metadata.namespace, name)
+            if claim is None or claim.spec.volume_name:
+                continue
+            if claim.metadata.annotations.get(PVC_SELECTED_NODE) == node:
+                marks[pod.metadata.namespace, name] = SelectedNode(claim, None)
+    return tuple(marks.values())
+
+
+def _may_use(claim: PersistentVolumeClaim, node: Node, volumes: Volumes) -> bool:
+    """Whether the claim's volume, if it has one, can be used from the node."""
+    terms = volume_terms(claim, volumes)
+    if terms is None:
+        return True
+    there = msgspec.structs.replace(node, taints=(), unschedulable=False, ready=True, zones=())
+    return admits(NodeFilter(required=terms), there)
+
+
+ClaimLookup = Callable[[str, str], ResourceClaim | None]
+"""A ResourceClaim by namespace and name."""
+
+
+def claims_reach(pod: Pod, claim: ClaimLookup) -> Reach:
+    """`waits` is a sentence that names the first claim that is not allocated."""
+    required = []
+    for asked in pod.spec.resource_claims:
+        field = f"resourceClaims[{asked.name}]"
+        name = _claim_name(pod, asked)
+        if name is None:
+            return Reach(waits=f"{field} can not be honoured: its ResourceClaim is not created yet")
+        if not name:
+            continue
+        found = claim(pod.metadata.namespace, name)
+        if found is None or found.status.allocation is None:
+            state = "does not exist" if found is None else "is not allocated"
+            return Reach(waits=f"{field} can not be honoured: ResourceClaim {name} {state}")
+        selector = found.status.allocation.node_selector
+        if selector is not None:
+            required.append(tuple(map(node_term, selector.node_selector_terms)))
+    return Reach(tuple(required)) if required else ANYWHERE
+
+
+def _claim_name(pod: Pod, asked: PodResourceClaim) -> str | None:
+    """The name of the claim; "": none is needed, None: it is not created yet."""
+    if asked.resource_claim_name:
+        return asked.resource_claim_name
+    for status in pod.status.resource_claim_statuses:
+        if status.name == asked.name:
+            return status.resource_claim_name or ""
+    return None

@@ -1,7 +1,9 @@
-"""Keeps the status of queues in step with the pods in the caches; reservations do not count.
+"""Keeps the status of queues, and the resource status of PodGroups, in step with the pods in the caches.
 
-Never delays placement: changed gangs are only noted, and counted together at intervals while the scheduler is idle. A
-status that is already up to date is not written again.
+Never delays placement: changes are only noted, and written at intervals while the scheduler is idle; the status of a
+gang once its usage is stable. Never fights another writer: a status is written when the usage may have changed and the
+status differs, not because another writer changed it. Reservations do not count. Nothing is written for gangs of other
+node pools or those that only have pods of other schedulers.
 """
 
 from __future__ import annotations
@@ -15,17 +17,114 @@ import structlog
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.api.labels import DEFAULT_QUEUE
+from spinney.api.labels import DEFAULT_QUEUE, KAI_NODE_POOL
 from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.priorities import Priorities, is_preemptible
-from spinney.core.scheduling.gang.resource_status import resource_usage
-from spinney.core.scheduling.queues.status import EMPTY, Tally, status_changes, statuses, tally
+from spinney.core.scheduling.queues.status import (
+    EMPTY,
+    Tally,
+    podgroup_status_changes,
+    queue_status_changes,
+    resource_usage,
+    resources_status,
+    statuses,
+    tally,
+)
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
-from spinney.drive.scheduler.caches import QUEUES, SchedulerCaches
+from spinney.drive.scheduler.caches import PODGROUPS, QUEUES, SchedulerCaches
+
+STABLE_S = 10.0
+"""A gang counts as stable when its usage has not changed for this long; it is written within twice this time."""
+
+
+class PodGroupStatusController:
+    """`note` gangs, `run` until cancelled. `node_pool`: the pool of its gangs. `busy`: a gang has a running action.
+
+    `confirm_writes` finds out the result of a write whose answer was lost.
+    """
+
+    def __init__(
+        self,
+        views: SchedulerCaches,
+        priorities: Priorities,
+        node_pool: str,
+        busy: Callable[[Key], bool],
+        door: Door,
+        confirm_writes: Callable[[], Awaitable[None]],
+        idle: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._views = views
+        self._priorities = priorities
+        self._node_pool = node_pool
+        self._busy = busy
+        self._door = door
+        self._confirm_writes = confirm_writes
+        self._idle = idle
+        self._changed: dict[Key, None] = {}
+        self._stable: dict[Key, None] = {}
+        self._wake = asyncio.Event()
+
+    def note(self, key: Key) -> None:
+        """The usage of a gang's pods may have changed."""
+        self._changed[key] = None
+        self._wake.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(STABLE_S)
+            stable = [key for key in self._stable if key not in self._changed]
+            self._stable, self._changed = self._changed, {}
+            if not self._stable:
+                self._wake.clear()
+            for key in stable:
+                await self._idle()
+                if not await self._write_status(key):
+                    self.note(key)
+
+    async def _write_status(self, key: Key) -> bool:
+        """Whether nothing is left to write."""
+        group = self._views.podgroups.get(key)
+        try:
+            changed = self._news(key, group) if group is not None and self._is_ours(group) else None
+        except Exception as error:
+            self._views.podgroups.complain(key, error)
+            return True
+        if group is None or not changed:
+            return True
+        if self._busy(key) or not self._views.is_seen(self._views.podgroups, key):
+            return False
+        metadata = group.metadata
+        given = Precondition(metadata.uid, metadata.resource_version)
+        ref = PODGROUPS.ref(metadata.name, metadata.namespace)
+        match await self._door.status(ref, {"resourcesStatus": changed}, given):
+            case Written() | Gone():
+                return True
+            case Refused(status):
+                structlog.get_logger(__name__).warning(
+                    "the use of a gang was refused", gang="/".join(key), reason=status.message
+                )
+                return True
+            case Unknown():
+                await self._confirm_writes()
+        return False
+
+    def _is_ours(self, group: PodGroup) -> bool:
+        metadata = group.metadata
+        return metadata.deletion_timestamp is None and metadata.labels.get(KAI_NODE_POOL, "") == self._node_pool
+
+    def _news(self, key: Key, group: PodGroup) -> dict[str, object]:
+        priority = self._priorities.of(group.spec.priority_class_name)
+        preemptible = is_preemptible(group.spec.preemptibility, priority)
+        changed = podgroup_status_changes(
+            group.status.resources_status, resources_status(resource_usage(self._views.pods_of(key)), preemptible)
+        )
+        return changed if changed and not self._views.is_of_others(key) else {}
+
 
 STATUS_INTERVAL_S = 1.0
 _YIELD_EVERY = 64
@@ -138,7 +237,7 @@ class QueueStatusController:
     async def _write_status(self, queue: Queue, wanted: dict[str, Any]) -> None:
         """Write the fields that differ; a write that fails is retried in the next round."""
         metadata = queue.metadata
-        changed = status_changes(queue.status, wanted)
+        changed = queue_status_changes(queue.status, wanted)
         if not changed or self._refused.get(metadata.uid) == metadata.resource_version:
             return
         if not self._views.is_seen(self._views.queues, ("", metadata.name)):

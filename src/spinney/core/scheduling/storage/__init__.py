@@ -1,1 +1,0 @@
-"""Restrictions of placement by volumes and resource claims."""

@@ -1,1 +1,0 @@
-"""Status and events: of gangs, of PodGroups and of queues."""
