@@ -6,7 +6,6 @@ Never imports the project's own client: a bug shared by client and server would 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,8 @@ import pytest
 import urllib3
 import yaml
 
-DEADLINE_S = float(os.environ.get("SPINNEY_TEST_PATIENCE_S") or 150)
+DEADLINE_S = 150.0
+"""So long is waited for what has no deadline of its own."""
 PATCH_TYPES = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
@@ -241,9 +241,10 @@ class Server:
         return f"{self.url}{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
 
 
-def eventually(check: Callable[[], Any], what: str = "", deadline_s: float = DEADLINE_S) -> Any:
+def eventually(check: Callable[[], Any], what: str = "", deadline_s: float | None = None) -> Any:
     """The first true value of `check`; assertion errors and fields that are missing inside it count as not yet."""
-    until = time.monotonic() + deadline_s
+    allowed_s = DEADLINE_S if deadline_s is None else deadline_s
+    until = time.monotonic() + allowed_s
     while True:
         last: object = None
         try:
@@ -253,5 +254,5 @@ def eventually(check: Callable[[], Any], what: str = "", deadline_s: float = DEA
             last = value
         except (AssertionError, KeyError) as error:
             last = error
-        assert time.monotonic() < until, f"not within {deadline_s} s: {what or 'the condition'} ({last!r})"
+        assert time.monotonic() < until, f"not within {allowed_s} s: {what or 'the condition'} ({last!r})"
         time.sleep(0.03)

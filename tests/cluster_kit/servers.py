@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -66,16 +65,23 @@ def real_server(shared: Path, scratch: Path) -> Iterator[Server]:
             server.close()
 
 
+def start_host(scratch: Path) -> subprocess.Popen[str]:
+    """The process of the embedded server; its log is in the directory."""
+    with (scratch / "server.log").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "cluster_kit.embedded_host", str(scratch)],
+            cwd=TESTS,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            bufsize=1,
+        )
+
+
 @contextmanager
 def embedded_server(scratch: Path) -> Iterator[Server]:
-    host_module = os.environ.get("SPINNEY_HOST_MODULE", "cluster_kit.embedded_host")
-    arguments = [sys.executable, "-m", host_module, str(scratch)]
-    with (
-        (scratch / "server.log").open("w") as log,
-        subprocess.Popen(
-            arguments, cwd=TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
-        ) as host,
-    ):
+    with start_host(scratch) as host:
         assert host.stdin is not None
         assert host.stdout is not None
         orders, answers = host.stdin, host.stdout

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,17 +14,16 @@ from xml.etree import ElementTree
 import pytest
 
 from drills.bug import Bug
-from drills.host import PLANT
 from drills.planted import BUGS
+from drills.runner import OUTPUT, REPORT, SERVER_LOG
 
-ROOT = Path(__file__).parents[2]
-CONTRACT = Path("tests/contract")
+TESTS = Path(__file__).parents[1]
 UNHARMED = "test_deletion.py::test_a_deleted_object_is_gone[embedded-configmaps]"
 """Passes whatever is planted: a server that fails at everything would prove nothing."""
 OWN_FAULTS = ("a request failed by our own fault", "housekeeping failed")
-RUN_S = 500
-PATIENCE_S = 40
+PATIENCE_S = 10.0
 """So long a case waits for what a planted bug may never let happen."""
+PATIENCE_UNHARMED_S = 150.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +35,38 @@ class Run:
     server_log: str
 
 
-def run_cases(cases: tuple[str, ...], directory: Path, bug: str = "") -> Run:
-    """Run these contract cases in a process of their own, against a server with the bug."""
-    report, temporary = directory / "report.xml", directory / "run"
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short"]
-    command += [f"--basetemp={temporary}", f"--junitxml={report}", *(str(CONTRACT / case) for case in cases)]
+class Runner:
+    """The process that runs cases; orders to it and its answers are lines."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._orders, self._answers = process.stdin, process.stdout
+        assert self._answers.readline() == "ready\n"
+
+    def run(self, cases: tuple[str, ...], directory: Path, patience_s: float, bug: str = "") -> Run:
+        order = {"cases": cases, "directory": str(directory), "bug": bug, "patience_s": patience_s}
+        self._orders.write(f"{json.dumps(order)}\n")
+        assert self._answers.readline() == "done\n"
+        output, report = (directory / OUTPUT).read_text()[-8000:], directory / REPORT
+        assert report.exists(), f"the run of the cases ended without a report:\n{output}"
+        return Run(_read(report), output, (directory / SERVER_LOG).read_text())
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    command = [sys.executable, "-m", "drills.runner"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    if bug:
-        environment |= {"SPINNEY_HOST_MODULE": "drills.host", PLANT: bug, "SPINNEY_TEST_PATIENCE_S": str(PATIENCE_S)}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=RUN_S
-    )
-    output = f"{done.stdout[-6000:]}{done.stderr[-2000:]}"
-    assert report.exists(), f"the run of the cases ended without a report:\n{output}"
-    logs = "".join(log.read_text() for log in temporary.glob("embedded*/server.log"))
-    return Run(_read(report), output, logs)
+    with subprocess.Popen(
+        command,
+        cwd=TESTS.parent,
+        env={**environment, "PYTHONPATH": str(TESTS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        yield Runner(process)
 
 
 def _read(report: Path) -> dict[str, str]:
@@ -60,13 +78,13 @@ def _read(report: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
-def test_the_contract_notices(bug: Bug, tmp_path: Path) -> None:
-    run = run_cases((*bug.cases, UNHARMED), tmp_path, bug.name)
+def test_the_contract_notices(bug: Bug, runner: Runner, tmp_path: Path) -> None:
+    run = runner.run((*bug.cases, UNHARMED), tmp_path, PATIENCE_S, bug.name)
     assert run.outcomes == {**dict.fromkeys(bug.cases, "failed"), UNHARMED: "passed"}, run.output
     assert not any(words in run.server_log for words in OWN_FAULTS), run.server_log[-4000:]
 
 
-def test_without_a_bug_every_one_of_these_cases_passes(tmp_path: Path) -> None:
+def test_without_a_bug_every_one_of_these_cases_passes(runner: Runner, tmp_path: Path) -> None:
     cases = tuple(dict.fromkeys(case for bug in BUGS.values() for case in (*bug.cases, UNHARMED)))
-    run = run_cases(cases, tmp_path)
+    run = runner.run(cases, tmp_path, PATIENCE_UNHARMED_S)
     assert run.outcomes == dict.fromkeys(cases, "passed"), run.output
