@@ -16,8 +16,7 @@ from cluster_kit.servers import SERVERS, embedded_server, real_server
 from cluster_kit.space import Space
 from distribution import ByInstallation, in_order, make_scheduler
 from simulation.telling import told
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
+from spinney.sim.kubernetes.assets import AssetsUnavailable, find_or_build_assets
 
 UNAVAILABLE = pytest.StashKey[str]()
 NO_REAL = "no real kube-apiserver"

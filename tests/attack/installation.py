@@ -24,8 +24,7 @@ from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_LEASE, WEBHOOK_CONFIGURATION
-from spinney.sim.kubernetes.control_plane import ControlPlane, Settings
-from spinney.sim.kubernetes.flags import controller_manager_flags
+from spinney.sim.kubernetes.control_plane import ControlPlane, Settings, controller_manager_flags
 from spinney.sim.kubernetes.processes import Program, free_ports
 from stack_kit.bare import kubeconfig_of_role
 from stack_kit.spinney import SPINNEY

@@ -25,7 +25,7 @@ from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.handler import Webhook
 from spinney.serve.webhook.listener import serving
-from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
+from spinney.sim.kubernetes.control_plane import write_kubeconfig
 
 Json = dict[str, Any]
 KINDS = ("ClusterTopology", "PodClique", "PodCliqueSet")

@@ -9,8 +9,7 @@ import os
 
 import pytest
 
-from spinney.sim.kubernetes.assets import Assets, find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
+from spinney.sim.kubernetes.assets import Assets, AssetsUnavailable, find_or_build_assets
 
 
 def real_programs() -> Assets:

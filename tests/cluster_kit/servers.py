@@ -16,8 +16,7 @@ import urllib3
 
 from cluster_kit.server import Server
 from cluster_kit.shared_plane import attached
-from spinney.sim.kubernetes.assets import find_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
+from spinney.sim.kubernetes.assets import AssetsUnavailable, find_assets
 
 TESTS = Path(__file__).parent.parent
 SERVERS = ("embedded", pytest.param("real", marks=pytest.mark.real))

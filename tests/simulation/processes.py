@@ -28,7 +28,7 @@ from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.operator.startup import StartupFailed
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER, Scheduler
 from spinney.sim.faults import Crash, FaultyTransport, Schedule
-from spinney.sim.request_trace import TracingTransport
+from spinney.sim.transport import TracingTransport
 from spinney.sim.world import World
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")

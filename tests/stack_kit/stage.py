@@ -42,9 +42,7 @@ from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.handler import Webhook
 from spinney.serve.webhook.listener import serving
 from spinney.sim.kubernetes.assets import Assets
-from spinney.sim.kubernetes.control_plane import ControlPlane, Settings
-from spinney.sim.kubernetes.flags import controller_manager_flags
-from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
+from spinney.sim.kubernetes.control_plane import ControlPlane, Settings, controller_manager_flags, write_kubeconfig
 from spinney.sim.kubernetes.processes import Program
 from spinney.sim.nodes.pod_lifecycle import Timing
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour

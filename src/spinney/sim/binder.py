@@ -18,10 +18,8 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, Result, Source
-from spinney.sim.caches import Views
 from spinney.sim.nodes.health import tolerates
-from spinney.sim.objects import Json, Node, Pod, condition
-from spinney.sim.resources import PODS
+from spinney.sim.objects import PODS, Json, Node, Pod, Views, condition
 
 Amounts = Mapping[str, int]
 """Resources in thousandths."""

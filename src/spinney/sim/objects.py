@@ -1,13 +1,50 @@
-"""The parts of pods and nodes that the simulation reads, as slim frozen values.
+"""What the simulation reads of a cluster: parts of pods and nodes as slim frozen values, paths, times, and the caches.
 
-Never written back: what is not named here would be lost. Conditions are kept whole, for they are shared lists.
+Never written back: what is not named here would be lost. Conditions are kept whole, for they are shared lists. Every
+view has to be asked for before the caches run.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
+
+from kube_embedded.base.generated_metadata import rfc3339
+from spinney.api.labels import PODCLIQUE
+from spinney.drive.client.api import Selection
+from spinney.drive.client.informers.cache import Cache
+from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.paths import ResourcePath
+
+__all__ = ["micro_time", "parse_time", "rfc3339"]
+
+
+def parse_time(text: str | None) -> float | None:
+    """Seconds since the epoch of an RFC 3339 time."""
+    return datetime.fromisoformat(text).timestamp() if text else None
+
+
+def micro_time(seconds: float) -> str:
+    """A time with microseconds, as Leases have it."""
+    return f"{rfc3339(seconds)[:-1]}.{int(seconds % 1 * 1_000_000):06d}Z"
+
+
+PODS = ResourcePath("", "v1", "pods")
+NODES = ResourcePath("", "v1", "nodes", namespaced=False)
+NAMESPACES = ResourcePath("", "v1", "namespaces", namespaced=False)
+SERVICE_ACCOUNTS = ResourcePath("", "v1", "serviceaccounts")
+CLAIMS = ResourcePath("", "v1", "persistentvolumeclaims")
+VOLUMES = ResourcePath("", "v1", "persistentvolumes", namespaced=False)
+STORAGE_CLASSES = ResourcePath("storage.k8s.io", "v1", "storageclasses", namespaced=False)
+LEASES = ResourcePath("coordination.k8s.io", "v1", "leases")
+JOBS = ResourcePath("batch", "v1", "jobs")
+REPLICASETS = ResourcePath("apps", "v1", "replicasets")
+DEPLOYMENTS = ResourcePath("apps", "v1", "deployments")
+STATEFULSETS = ResourcePath("apps", "v1", "statefulsets")
+BUDGETS = ResourcePath("policy", "v1", "poddisruptionbudgets")
+
 
 Json = dict[str, Any]
 
@@ -193,3 +230,45 @@ def merged(conditions: tuple[Json, ...], ours: list[Json]) -> list[Json]:
     by_type = {each["type"]: each for each in ours}
     kept = [by_type.pop(each.get("type", ""), each) for each in conditions]
     return [*kept, *by_type.values()]
+
+
+class Views:
+    """The caches, by what they hold."""
+
+    def __init__(self, caches: SharedCaches) -> None:
+        self._caches = caches
+        self.nodes: Cache[Node] = caches.cache(Selection(NODES), Node)
+        self.pods: Cache[Pod] = caches.cache(
+            Selection(PODS),
+            Pod,
+            indexes={
+                "node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else (),
+                "owner": lambda pod: (owner.uid,) if (owner := pod.metadata.controller) is not None else (),
+                "orphan": lambda pod: () if pod.metadata.owner_references else (pod.metadata.namespace,),
+                "namespace": lambda pod: (pod.metadata.namespace,),
+                "clique": _clique_keys,
+            },
+        )
+
+    def of(self, resource: ResourcePath) -> Cache[Json]:
+        """The view of any resource, with the indexes `owner` and `namespace`."""
+        indexes = {"owner": _owner_of, "namespace": _namespace_of}
+        return self._caches.cache(Selection(resource), dict, indexes=indexes)
+
+
+def clique_key(namespace: str, clique: str) -> str:
+    return f"{namespace}/{clique}"
+
+
+def _clique_keys(pod: Pod) -> tuple[str, ...]:
+    clique = pod.metadata.labels.get(PODCLIQUE)
+    return (clique_key(pod.metadata.namespace, clique),) if clique else ()
+
+
+def _owner_of(obj: Json) -> tuple[str, ...]:
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return tuple(owner["uid"] for owner in owners if owner.get("controller"))
+
+
+def _namespace_of(obj: Json) -> tuple[str, ...]:
+    return (obj["metadata"].get("namespace", ""),)

@@ -25,10 +25,9 @@ from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.operator.operator import Operator
 from spinney.drive.scheduler.scheduler import Scheduler
 from spinney.sim.binder import Binder
-from spinney.sim.caches import Views
 from spinney.sim.controllers.manager import ALL, Controllers
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour, SimulatedNodes
-from spinney.sim.objects import Json
+from spinney.sim.objects import Json, Views
 
 
 @dataclass(frozen=True, slots=True)

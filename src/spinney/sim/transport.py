@@ -1,20 +1,90 @@
-"""The in-process transport: a client's request is a call of the embedded server's one entry, with an identity.
+"""Transports of a simulation: calls of the embedded server's one entry, with an identity; and a trace of them.
 
-It adds no fault, no delay and no retry of its own. Timeouts are not kept: a call in process cannot be lost, and the
-server bounds its own call-outs.
+Adds no fault, no delay and no retry of its own. Timeouts are not kept: a call in process cannot be lost, and the server
+bounds its own call-outs.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlencode
 
+from kube_apimachinery.clock import Clock
 from kube_embedded.base.http import HttpReply, HttpRequest
 from kube_embedded.base.identity import Identity
-from spinney.drive.client.http.transport import Response, Stream, TransportError
+from spinney.drive.client.http.transport import Response, Stream, Transport, TransportError
+
+
+class TracingTransport:
+    """Writes one line per request, answer and watch chunk: time, what, and a digest of the bytes."""
+
+    def __init__(self, inner: Transport, clock: Clock, name: str = "") -> None:
+        self._inner = inner
+        self._clock = clock
+        self._name = name
+        self.lines: list[str] = []
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        number = self._note(f"{method} {path} {dict(query or {})}", body or b"")
+        response = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
+        self._note(f"  #{number} {response.status}", response.body)
+        return response
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Stream]:
+        number = self._note(f"WATCH {path} {dict(query or {})}", b"")
+        async with self._inner.stream(path, query=query, headers=headers) as stream:
+            yield _Traced(stream, self, number)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def note_chunk(self, number: int, chunk: bytes) -> None:
+        self._note(f"  #{number} chunk", chunk)
+
+    def _note(self, what: str, content: bytes) -> int:
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        self.lines.append(f"{self._clock.monotonic():.6f} {self._name} {what} {len(content)} {digest}")
+        return len(self.lines)
+
+
+class _Traced:
+    def __init__(self, inner: Stream, trace: TracingTransport, number: int) -> None:
+        self._inner = inner
+        self._trace = trace
+        self._number = number
+
+    @property
+    def status(self) -> int:
+        return self._inner.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._inner.headers
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner:
+            self._trace.note_chunk(self._number, chunk)
+            yield chunk
+
+    async def read(self) -> bytes:
+        return await self._inner.read()
+
 
 _NO_HEADERS: Mapping[str, str] = {}
 

@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from spinney.sim.kubernetes.assets import PROGRAMS, VERSION, cache_directory, find_assets, find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
+from spinney.sim.kubernetes.assets import (
+    PROGRAMS,
+    VERSION,
+    AssetsUnavailable,
+    cache_directory,
+    find_assets,
+    find_or_build_assets,
+)
 
 GO = """#!/bin/sh
 echo "$PWD $@" >> "$HOME/calls"

@@ -13,7 +13,7 @@ import pytest
 
 from spinney.sim.kubernetes import processes
 from spinney.sim.kubernetes.certificates import write_certificates
-from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
+from spinney.sim.kubernetes.control_plane import write_kubeconfig
 from spinney.sim.kubernetes.processes import Program, free_ports
 
 OWNER = """

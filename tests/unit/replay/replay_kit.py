@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from spinney.api.placement.problem import Consolidate
 from spinney.sim.replay.cluster import DescribedCluster, read_hosts
-from spinney.sim.replay.settings import Setting, read_setting
+from spinney.sim.replay.occupancy import Setting, read_setting
 from spinney.sim.replay.simulation import (
     DEFAULT_MOVE_SETTINGS,
     Left,

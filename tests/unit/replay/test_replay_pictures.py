@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from spinney.sim.replay.svg import Axis, Curve, Panel, draw, even_marks
+from spinney.sim.replay.plots import Axis, Curve, Panel, draw, even_marks
 
 SQUARE = Axis(0.0, 10.0, ((0.0, "0"), (10.0, "10")))
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from spinney.api.placement.problem import Gang
 from spinney.api.placement.result import Decision
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
-from spinney.sim.replay.queue import WaitingQueue
-from spinney.sim.replay.simulation import MoveSettings, replay
+from spinney.sim.replay.simulation import MoveSettings, WaitingQueue, replay
 from unit.replay.replay_kit import Book, described, replayed, scene, setting, trace
 
 SETTINGS = ("binpack", "spread", "binpack+consolidation", "spread+consolidation", "binpack+fifo", "spread+fifo")

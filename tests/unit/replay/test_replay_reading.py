@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from spinney.api.placement.problem import Consolidate
-from spinney.sim.replay.arrivals import schedule
-from spinney.sim.replay.capacity import capacity_of
 from spinney.sim.replay.cluster import Levels, read_hosts, read_levels
-from spinney.sim.replay.csv_rows import InputError
 from spinney.sim.replay.gang_shapes import GangShapes, Rule, RuleError, default_rules, read_rules
-from spinney.sim.replay.settings import SettingError, read_settings
-from spinney.sim.replay.trace import Job, Timing, part_of, read_trace
+from spinney.sim.replay.measurements import capacity_of
+from spinney.sim.replay.occupancy import SettingError, read_settings
+from spinney.sim.replay.trace import InputError, Job, Timing, part_of, read_trace, schedule
 from unit.replay.replay_kit import GPU, described, trace
 
 TRACES = Path(__file__).parents[3] / "examples" / "traces"

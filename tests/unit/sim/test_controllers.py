@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from spinney.sim.controllers import claims, deployment, disruption, job, replicaset, statefulset
+from spinney.sim.controllers.children import template_hash
 from spinney.sim.controllers.effects import Create, Decision, Delete, Patch
-from spinney.sim.controllers.template import template_hash
 from spinney.sim.objects import Json, OwnerReference, Pod
 
 T0 = 1_767_225_600.0

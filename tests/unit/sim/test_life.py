@@ -7,9 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.sim.nodes.initc import is_initc, may_start, parents_of_pod
-from spinney.sim.nodes.pod_lifecycle import Life, Stage, Timing, advance, crash
-from spinney.sim.nodes.pod_status import phase_of, status_of
+from spinney.sim.nodes.pod_lifecycle import (
+    Life,
+    Stage,
+    Timing,
+    advance,
+    crash,
+    is_initc,
+    may_start,
+    parents_of_pod,
+    phase_of,
+    status_of,
+)
 from spinney.sim.objects import Pod
 
 T0 = 1_767_225_600.0

@@ -13,8 +13,8 @@ from spinney.sim.event_loop import Sim
 from spinney.sim.faults import FaultyTransport, Schedule
 from spinney.sim.nodes.pod_lifecycle import Timing
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
-from spinney.sim.request_trace import TracingTransport
 from spinney.sim.stack import Parts
+from spinney.sim.transport import TracingTransport
 from spinney.sim.world import World
 from spinney.whatif.inputs.node_files import load_nodes
 from unit.sim.worlds import NODES, condition, in_world, job, pod, workload

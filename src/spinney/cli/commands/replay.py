@@ -16,7 +16,7 @@ from spinney.cli.options import UNREADABLE, output_option, print_structured, scr
 
 if TYPE_CHECKING:
     from spinney.sim.replay.figures import Figures
-    from spinney.sim.replay.settings import Setting
+    from spinney.sim.replay.occupancy import Setting
     from spinney.sim.replay.simulation import ReplayInputs
 
 _INTERRUPTED = 130
@@ -113,11 +113,10 @@ def replay(
     """
     from spinney.api.placement.problem import Consolidate
     from spinney.sim.replay.cluster import read_hosts, read_levels
-    from spinney.sim.replay.csv_rows import InputError
     from spinney.sim.replay.gang_shapes import RuleError
-    from spinney.sim.replay.settings import DEFAULT_SETTINGS, SettingError, read_settings
+    from spinney.sim.replay.occupancy import DEFAULT_SETTINGS, SettingError, read_settings
     from spinney.sim.replay.simulation import MoveSettings, replay_inputs
-    from spinney.sim.replay.trace import part_of, read_trace
+    from spinney.sim.replay.trace import InputError, part_of, read_trace
     from spinney.whatif.inputs.node_files import NodesError
 
     if load is not None and stretch is not None:

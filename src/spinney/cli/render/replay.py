@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 
 from spinney.cli.render.columns import plain
 from spinney.core.placement.explain.reasons import many
-from spinney.sim.replay.arrivals import Schedule
 from spinney.sim.replay.cluster import CLUSTER
 from spinney.sim.replay.figures import Figures
 from spinney.sim.replay.gang_shapes import Rule
 from spinney.sim.replay.simulation import ReplayInputs
-from spinney.sim.replay.trace import Timing
+from spinney.sim.replay.trace import Schedule, Timing
 
 _BETWEEN = 3
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400

@@ -38,10 +38,14 @@ from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.scheduler.caches import PRIORITY_CLASSES
-from spinney.sim.kubernetes.assets import Assets
-from spinney.sim.kubernetes.control_plane import DEFAULT_CONTROLLERS, WORKLOAD_CONTROLLERS, ControlPlane, Settings
-from spinney.sim.kubernetes.errors import StartFailed
-from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
+from spinney.sim.kubernetes.assets import Assets, StartFailed
+from spinney.sim.kubernetes.control_plane import (
+    DEFAULT_CONTROLLERS,
+    WORKLOAD_CONTROLLERS,
+    ControlPlane,
+    Settings,
+    write_kubeconfig,
+)
 from spinney.sim.transport import InProcessTransport
 from spinney.whatif.inputs.manifests import apply_all, manifests_of
 

@@ -24,7 +24,7 @@ from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.scheduler.execution.signing_keys import find_record_keys
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER
 from spinney.sim.controllers.manager import ALL
-from spinney.sim.kubernetes.errors import StartFailed
+from spinney.sim.kubernetes.assets import StartFailed
 from spinney.sim.stack import Parts, Stack
 from spinney.whatif.inputs.operator_settings import dynamo_settings_of
 

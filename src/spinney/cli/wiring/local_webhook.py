@@ -19,7 +19,7 @@ from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import system_dice
 from spinney.serve.webhook.conversion import CONVERT
 from spinney.serve.webhook.handler import MUTATE, VALIDATE
-from spinney.sim.kubernetes.errors import StartFailed
+from spinney.sim.kubernetes.assets import StartFailed
 
 _SETS = ResourcePath(PodCliqueSet.GROUP, PodCliqueSet.VERSION, PodCliqueSet.PLURAL)
 _ASKED_WITHIN_S = 30.0

@@ -30,8 +30,7 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import system_dice
 from spinney.drive.operator.startup import StartupFailed
 from spinney.sim.controllers.manager import ALL
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable, StartFailed
+from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed, find_or_build_assets
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, read_manifests
 from spinney.whatif.inputs.node_files import NodesError, load_nodes
 from spinney.whatif.inputs.operator_settings import (

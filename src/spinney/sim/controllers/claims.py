@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from spinney.api.labels import PVC_SELECTED_NODE
 from spinney.sim.controllers.effects import Create, Decision, Patch, ref_of, state_of
-from spinney.sim.objects import Json
-from spinney.sim.resources import CLAIMS, VOLUMES
+from spinney.sim.objects import CLAIMS, VOLUMES, Json
 
 BOUND = "pv.kubernetes.io/bind-completed"
 BY_HAND = "kubernetes.io/no-provisioner"

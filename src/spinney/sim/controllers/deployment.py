@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spinney.sim.controllers.children import count_of, owner_reference, template_hash
 from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, Patch, ref_of, report, state_of
-from spinney.sim.controllers.template import count_of, owner_reference, template_hash
-from spinney.sim.objects import Json
-from spinney.sim.resources import DEPLOYMENTS, REPLICASETS
-from spinney.sim.times import rfc3339
+from spinney.sim.objects import DEPLOYMENTS, REPLICASETS, Json, rfc3339
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kube_apimachinery.selectors import from_object
+from spinney.sim.controllers.children import count_of
 from spinney.sim.controllers.effects import Decision, report
-from spinney.sim.controllers.template import count_of
-from spinney.sim.objects import Json, OwnerReference, Pod
-from spinney.sim.resources import BUDGETS
-from spinney.sim.times import parse_time, rfc3339
+from spinney.sim.objects import BUDGETS, Json, OwnerReference, Pod, parse_time, rfc3339
 
 _FORGOTTEN_S = 120.0
 

@@ -9,12 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from spinney.api.labels import JOB_COMPLETION_INDEX, JOB_NAME
+from spinney.sim.controllers.children import expendable_first, pod_for
 from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, ref_of, report
 from spinney.sim.controllers.replicaset import NewName
-from spinney.sim.controllers.template import expendable_first, pod_for
-from spinney.sim.objects import Json, Pod
-from spinney.sim.resources import JOBS, PODS
-from spinney.sim.times import parse_time, rfc3339
+from spinney.sim.objects import JOBS, PODS, Json, Pod, parse_time, rfc3339
 
 _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 

@@ -17,12 +17,10 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.sim.caches import Views
 from spinney.sim.controllers import claims, deployment, disruption, job, replicaset, statefulset
-from spinney.sim.controllers.adoption import adopt, adopt_pods
+from spinney.sim.controllers.children import adopt, adopt_pods
 from spinney.sim.controllers.effects import Create, Decision, carry_out
-from spinney.sim.objects import Json, OwnerReference, Pod
-from spinney.sim.resources import (
+from spinney.sim.objects import (
     BUDGETS,
     CLAIMS,
     DEPLOYMENTS,
@@ -33,6 +31,10 @@ from spinney.sim.resources import (
     STATEFULSETS,
     STORAGE_CLASSES,
     VOLUMES,
+    Json,
+    OwnerReference,
+    Pod,
+    Views,
 )
 
 _GATHER_S = 0.2

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from spinney.sim.controllers.children import expendable_first, pod_for
 from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, report
-from spinney.sim.controllers.template import expendable_first, pod_for
-from spinney.sim.objects import Json, Pod
-from spinney.sim.resources import PODS, REPLICASETS
-from spinney.sim.times import parse_time
+from spinney.sim.objects import PODS, REPLICASETS, Json, Pod, parse_time
 
 NewName = Callable[[str], str]
 """From a prefix to a fresh name."""

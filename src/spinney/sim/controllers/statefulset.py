@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spinney.sim.controllers.children import pod_for, template_hash
 from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, report
 from spinney.sim.controllers.replicaset import available
-from spinney.sim.controllers.template import pod_for, template_hash
-from spinney.sim.objects import Json, Pod
-from spinney.sim.resources import CLAIMS, PODS, STATEFULSETS
+from spinney.sim.objects import CLAIMS, PODS, STATEFULSETS, Json, Pod
 
 REVISION_LABEL = "controller-revision-hash"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"

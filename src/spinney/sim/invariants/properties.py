@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from spinney.core.scheduling.plan import Plan
-from spinney.sim.invariants.facts import LONE_LEAF, NOBODY, GangFacts, Key, PodFacts
-from spinney.sim.invariants.recorded_state import RecordedState, most
+from spinney.sim.invariants.facts import LONE_LEAF, NOBODY, GangFacts, Key, PodFacts, RecordedState, most
 
 
 @dataclass(slots=True)

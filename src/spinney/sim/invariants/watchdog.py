@@ -12,8 +12,18 @@ from kube_embedded.base.store import Event, Record
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.core.scheduling.plan import Plan
 from spinney.sim.invariants import properties
-from spinney.sim.invariants.facts import LONE_LEAF, GangFacts, Key, Part, PodFacts, read_amounts, read_gang, read_pod
-from spinney.sim.invariants.recorded_state import NodeFacts, RecordedState
+from spinney.sim.invariants.facts import (
+    LONE_LEAF,
+    GangFacts,
+    Key,
+    NodeFacts,
+    Part,
+    PodFacts,
+    RecordedState,
+    read_amounts,
+    read_gang,
+    read_pod,
+)
 from spinney.sim.objects import Json, condition
 from spinney.sim.world import World
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from spinney.sim.kubernetes.assets import find_or_build_assets
-from spinney.sim.kubernetes.errors import AssetsUnavailable
+from spinney.sim.kubernetes.assets import AssetsUnavailable, find_or_build_assets
 
 
 def main() -> int:

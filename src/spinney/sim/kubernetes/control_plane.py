@@ -1,10 +1,12 @@
 """A real control plane on loopback: etcd, kube-apiserver and kube-controller-manager as processes of ours.
 
-Never listens on anything but 127.0.0.1 and never leaves a process behind.
+Never listens on anything but 127.0.0.1 and never leaves a process behind. Programs reach it through a kubeconfig with a
+bearer token.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import secrets
@@ -14,14 +16,93 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from spinney.sim.kubernetes.assets import Assets
+import yaml
+
+from spinney.sim.kubernetes.assets import AddressTaken, Assets, StartFailed
 from spinney.sim.kubernetes.certificates import Certificates, write_certificates
-from spinney.sim.kubernetes.errors import AddressTaken, StartFailed
-from spinney.sim.kubernetes.flags import apiserver_flags, controller_manager_flags, etcd_flags
-from spinney.sim.kubernetes.kubeconfig import write_kubeconfig
 from spinney.sim.kubernetes.processes import Program, free_ports
+
+
+def write_kubeconfig(path: Path, *, name: str, url: str, authority: Path | None, user: str, token: str) -> None:
+    """Write a file with one cluster, one user and one context, readable by its owner only."""
+    cluster: dict[str, Any] = {"server": url}
+    if authority is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(authority.read_bytes()).decode()
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": "default"}}],
+        "current-context": name,
+    }
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+# Each of these waits for, or undoes, the work of a controller that does not run here: service accounts would be looked
+# up before anybody made them, new nodes would stay tainted, and volumes would keep finalizers that nobody removes.
+DISABLED_ADMISSION = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
+
+
+def etcd_flags(data: Path, client_port: int, peer_port: int) -> list[str]:
+    client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        f"--data-dir={data}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",
+        "--log-level=error",
+        "--snapshot-count=100000",
+        "--quota-backend-bytes=4294967296",
+        "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=0",
+    ]
+
+
+def apiserver_flags(etcd_url: str, port: int, certificates: Certificates, tokens: Path) -> list[str]:
+    return [
+        f"--etcd-servers={etcd_url}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={certificates.server}",
+        f"--tls-private-key-file={certificates.server_key}",
+        f"--client-ca-file={certificates.authority}",
+        f"--token-auth-file={tokens}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={certificates.service_account_key}",
+        f"--service-account-signing-key-file={certificates.service_account_key}",
+        "--authorization-mode=RBAC",
+        f"--disable-admission-plugins={','.join(DISABLED_ADMISSION)}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--endpoint-reconciler-type=none",
+        "--enable-priority-and-fairness=false",
+        "--max-requests-inflight=3000",
+        "--max-mutating-requests-inflight=1000",
+        "--profiling=false",
+    ]
+
+
+def controller_manager_flags(kubeconfig: Path, controllers: tuple[str, ...]) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        f"--controllers={','.join(controllers)}",
+        "--use-service-account-credentials=false",
+        "--kube-api-qps=1000",
+        "--kube-api-burst=2000",
+        "--concurrent-gc-syncs=20",
+        "--concurrent-namespace-syncs=20",
+    ]
+
 
 ADMIN = "admin"
 ADMIN_GROUP = "system:masters"

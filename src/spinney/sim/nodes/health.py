@@ -20,8 +20,9 @@ from spinney.sim.objects import (
     Toleration,
     condition,
     merged,
+    parse_time,
+    rfc3339,
 )
-from spinney.sim.times import parse_time, rfc3339
 from spinney.whatif.inputs.node_description import DEFAULT_CAPACITY
 
 KUBELET_VERSION = "v1.36.3"

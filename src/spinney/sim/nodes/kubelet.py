@@ -1,12 +1,14 @@
-"""One simulated kubelet for all nodes: starts what is bound, reports it, and ends what is deleted.
+"""One simulated kubelet for all nodes: starts what is bound, gives it an address, reports it, ends what is deleted.
 
 Never touches a pod of a node that is lost or that does not exist, and writes a status only where it says something new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network
+from itertools import cycle
 
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import JOB_TRACKING, PODCLIQUE
@@ -17,14 +19,63 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.sim.caches import Views, clique_key
-from spinney.sim.nodes.addresses import NODE_NETWORKS, POD_NETWORKS, Addresses
 from spinney.sim.nodes.health import Health, health_of
-from spinney.sim.nodes.initc import may_start, parents_of_pod
-from spinney.sim.nodes.pod_lifecycle import Life, Stage, Timing, advance, crash, stop
-from spinney.sim.nodes.pod_status import recall, says, status_of
-from spinney.sim.objects import STATE, Node, Pod, condition
-from spinney.sim.resources import PODS
+from spinney.sim.nodes.pod_lifecycle import (
+    Life,
+    Stage,
+    Timing,
+    advance,
+    crash,
+    may_start,
+    parents_of_pod,
+    recall,
+    says,
+    status_of,
+    stop,
+)
+from spinney.sim.objects import PODS, STATE, Node, Pod, Views, clique_key, condition
+
+POD_NETWORKS = tuple(IPv4Network(f"10.{second}.0.0/16") for second in range(244, 256))
+NODE_NETWORKS = (IPv4Network("172.16.0.0/12"),)
+
+
+class Addresses:
+    """The addresses of some networks, by who holds them."""
+
+    def __init__(self, networks: tuple[IPv4Network, ...]) -> None:
+        self._networks = networks
+        self._size = sum(network.num_addresses - 2 for network in networks)
+        self._next = cycle(self._all())
+        self._holders: dict[str, str] = {}
+        self._held: dict[str, str] = {}
+
+    def of(self, holder: str) -> str:
+        """The holder's address; a new one the first time."""
+        found = self._held.get(holder)
+        if found is not None:
+            return found
+        if len(self._holders) >= self._size:
+            raise RuntimeError(f"all {self._size} addresses of {self._networks} are taken")
+        address = next(address for address in self._next if address not in self._holders)
+        self.keep(holder, address)
+        return address
+
+    def keep(self, holder: str, address: str) -> None:
+        """The holder has this address already."""
+        self._holders[address] = holder
+        self._held[holder] = address
+
+    def release(self, holder: str) -> None:
+        address = self._held.pop(holder, None)
+        if address is not None:
+            del self._holders[address]
+
+    def _all(self) -> Iterator[str]:
+        for network in self._networks:
+            first = int(network.network_address)
+            for number in range(first + 1, first + network.num_addresses - 1):
+                yield str(IPv4Address(number))
+
 
 _WORKERS = 32
 

@@ -17,11 +17,8 @@ from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.sim.caches import Views
 from spinney.sim.nodes.health import Health, declare_unknown, eviction_s, health_of, wanted_taints
-from spinney.sim.objects import Node, Pod, condition, merged
-from spinney.sim.resources import NODES, PODS
-from spinney.sim.times import rfc3339
+from spinney.sim.objects import NODES, PODS, Node, Pod, Views, condition, merged, rfc3339
 
 
 @dataclass(frozen=True, slots=True)

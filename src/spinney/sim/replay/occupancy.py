@@ -1,10 +1,12 @@
-"""The cluster and who runs on it: questions go to the scheduler's own decider, answers become seats.
+"""The cluster of a replay and who runs on it: gangs are decided by the scheduler's own engine, placed and removed.
 
-Keeps no account of its own: what is free is what the inventory says. Moves are made the moment they are decided.
+Keeps no account of its own: what is free is what the inventory says. Moves are made the moment they are decided. A
+setting is a strategy and what is added to it: `binpack`, `spread+consolidation`, `binpack+fifo`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -12,13 +14,47 @@ import msgspec
 from spinney.api.kinds.topology import KaiTopologyLevel, TopologySpec
 from spinney.api.kinds.topology import Topology as KaiTopology
 from spinney.api.meta import ObjectMeta
-from spinney.api.placement.problem import DEFAULT_BUDGET, Gang, Running
+from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Move
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.sim.replay.cluster import DescribedCluster
-from spinney.sim.replay.settings import Setting
+
+STRATEGIES = ("binpack", "spread")
+CONSOLIDATION, FIFO = "consolidation", "fifo"
+DEFAULT_SETTINGS = ("binpack", "spread")
+
+
+class SettingError(ValueError):
+    """A setting that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`consolidate`: how much may be moved for a gang that fits nowhere. `fifo`: nobody overtakes whoever waits."""
+
+    name: str
+    strategy: str
+    consolidate: Consolidate | None = None
+    fifo: bool = False
+
+
+def read_settings(written: Sequence[str], limits: Consolidate) -> list[Setting]:
+    """Each once."""
+    for name in written:
+        if list(written).count(name) > 1:
+            raise SettingError(f"--setting: found {name!r} twice, allowed: each setting once")
+    return [read_setting(name, limits) for name in written]
+
+
+def read_setting(written: str, limits: Consolidate) -> Setting:
+    strategy, *added = written.split("+")
+    if strategy not in STRATEGIES or len(set(added)) != len(added) or not set(added) <= {CONSOLIDATION, FIFO}:
+        allowed = f"{' or '.join(STRATEGIES)}, with +{CONSOLIDATION} and +{FIFO} where wanted"
+        raise SettingError(f"--setting: found {written!r}, allowed: {allowed}")
+    return Setting(written, strategy, limits if CONSOLIDATION in added else None, FIFO in added)
+
 
 MOVING_BUDGET = 20_000
 """Steps for one search of moves: a replay asks for them often."""

@@ -1,14 +1,19 @@
-"""Pods and other children from the templates of their owners; templates stay what their authors wrote.
+"""Children of workloads: made from their owner's template; orphans that it selects are adopted.
 
-Never shares a part of an owner with a child: what is changed is copied.
+Pure. Never shares a part of an owner with a child (what is changed is copied), never takes a child from anybody, nor
+one that is being deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kube_apimachinery.selectors import from_object
 from spinney.core.expansion.objects import short_hash
-from spinney.sim.objects import Json, Pod
+from spinney.drive.apply.write import Precondition
+from spinney.drive.client.paths import ResourcePath
+from spinney.sim.controllers.effects import Patch, ref_of, state_of
+from spinney.sim.objects import PODS, Json, Pod
 
 
 def owner_reference(owner: Json) -> Json:
@@ -72,3 +77,36 @@ def count_of(value: object, total: int, round_up: bool) -> int:
         scaled = int(value[:-1]) * total
         return -(-scaled // 100) if round_up else scaled // 100
     return int(str(value))
+
+
+def adopt_pods(owner: Json, pods: Iterable[Pod]) -> tuple[Patch, ...]:
+    """`pods`: those of the owner's namespace that nobody owns."""
+    return tuple(
+        Patch(
+            PODS.ref(pod.metadata.name, pod.metadata.namespace),
+            _owned_by(owner),
+            Precondition(pod.metadata.uid, pod.metadata.resource_version),
+        )
+        for pod in pods
+        if not pod.leaving and not pod.finished and _selects(owner, pod.metadata.labels)
+    )
+
+
+def adopt(owner: Json, resource: ResourcePath, objects: Iterable[Json]) -> tuple[Patch, ...]:
+    """`objects`: those of one kind in the owner's namespace."""
+    return tuple(
+        Patch(ref_of(resource, each), _owned_by(owner), state_of(each))
+        for each in objects
+        if not each["metadata"].get("ownerReferences")
+        and not each["metadata"].get("deletionTimestamp")
+        and _selects(owner, each["metadata"].get("labels") or {})
+    )
+
+
+def _selects(owner: Json, labels: dict[str, str]) -> bool:
+    """An owner on its way out takes nobody over."""
+    return not owner["metadata"].get("deletionTimestamp") and from_object(owner["spec"]["selector"]).matches(labels)
+
+
+def _owned_by(owner: Json) -> Json:
+    return {"metadata": {"ownerReferences": [owner_reference(owner)]}}
