@@ -17,7 +17,7 @@ from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.world import RECORD_KEYS
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 
 ELECTION = {
     "leaderElection": {

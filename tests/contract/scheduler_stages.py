@@ -21,7 +21,7 @@ from cluster_kit.space import Space
 from contract.grouper_kinds import collection_of
 from contract.operator_stages import BLOCK, CONFIGURATION, HOST, RACK, ZONE
 from spinney.core.scheduling.settings import Settings
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from stack_kit.stage import DEADLINE_S, Stage, is_ready, stage_on
 from unit.scheduler.scheduler_world import TOPOLOGY
 

@@ -15,7 +15,7 @@ from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from contract.plan_stages import account
 from spinney.cli.main import cli
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from stack_kit.bare import bare_server
 
 Json = dict[str, Any]

@@ -32,7 +32,7 @@ from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
 from spinney.cli.wiring.roles.webhook import WebhookRole
 from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.clock import SystemClock
-from spinney.serve.webhook.ca_rotation import Schedule
+from spinney.serve.webhook.certificates import Schedule
 from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server, kubeconfig_of_role
 

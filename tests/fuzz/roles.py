@@ -58,7 +58,7 @@ from spinney.drive.operator.reconciler import ReconcileContext
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.serve.dashboard.data_sources import Views as DashboardViews
 from spinney.serve.dashboard.model import Model
-from spinney.serve.webhook.reviews import answer_review
+from spinney.serve.webhook.handler import answer_review
 from spinney.whatif.inputs.operator_settings import dynamo_settings_of
 from spinney.whatif.simulator import ClusterSimulator
 

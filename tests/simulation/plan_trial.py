@@ -31,7 +31,7 @@ from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from spinney.whatif.inputs.manifests import Manifest
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from spinney.whatif.inputs.operator_settings import (
     admission_of,
     dynamo_admission_of,

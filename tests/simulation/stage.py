@@ -22,7 +22,7 @@ from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.scheduler.scheduler_world import TOPOLOGY
 
 Json = dict[str, Any]

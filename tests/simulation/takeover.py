@@ -19,7 +19,7 @@ from cluster_kit.space import Space
 from simulation.witness import Witness
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_LEASE
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from stack_kit.schedulers import Schedulers
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, podgroup, pods

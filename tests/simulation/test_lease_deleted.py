@@ -15,7 +15,7 @@ from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.operator.topologies import RACK
 from unit.scheduler.record_forging import about
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, plan_of, podgroup, pods

@@ -11,7 +11,7 @@ from simulation.trial import hush
 from spinney.api.dynamo_conversion import from_list_form
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import DEFAULT_NODES
+from spinney.whatif.inputs.nodes import DEFAULT_NODES
 from spinney.whatif.workloads import WorkloadNotFound, read_story
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from simulation.witness import Witness
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from stack_kit.bare import bare_server
 from stack_kit.judging import Judging, judged
 from stack_kit.schedulers import SchedulerProgram, Schedulers

@@ -48,7 +48,7 @@ from spinney.sim.nodes.pod_lifecycle import Timing
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.world import RECORD_KEYS
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 
 Json = dict[str, Any]
 

@@ -32,11 +32,9 @@ from spinney.drive.client.config.exec_plugin import Plugin, _read
 from spinney.drive.client.config.kubeconfig import read_kubeconfig
 from spinney.drive.client.errors import ConfigError, CredentialError
 from spinney.serve.dashboard.data_sources import Questions
-from spinney.serve.webhook.admission_union import AdmissionUnion
-from spinney.serve.webhook.conversion import CONVERT, converted
-from spinney.serve.webhook.handler import MUTATE, VALIDATE, Webhook
+from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE, AdmissionUnion, Webhook, converted
 from spinney.sim.world import _documents
-from spinney.whatif.existing import _top_uid
+from spinney.whatif.context import _top_uid
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
 from spinney.whatif.request import planner
 from spinney.whatif.workloads import _top_owner

@@ -26,7 +26,7 @@ from spinney.drive.client.informers.unreadable import Complaint
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.scheduler.caches import CLUSTER_TOPOLOGIES, NODES, PODGROUPS, PODS, TOPOLOGIES
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, read_manifests, standard_input
-from spinney.whatif.inputs.node_files import load_nodes, parse_nodes
+from spinney.whatif.inputs.nodes import load_nodes, parse_nodes
 
 T = TypeVar("T")
 

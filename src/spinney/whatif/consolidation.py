@@ -1,8 +1,8 @@
-"""What consolidation (moving pods) would achieve: for which pending gangs, at what cost, and the largest gang that each
-level could hold.
+"""What consolidation (moving pods) would achieve: for which pending gangs, and at what cost.
 
-The survey runs the scheduler's own logic on a copy of the cluster and writes nothing; only `request_moves` writes, an
-annotation on the PodGroups of pending gangs.
+The survey, with the largest gang that each level could hold, runs the scheduler's own logic on a copy of the cluster
+and writes nothing; only `request_moves` writes, an annotation on the PodGroups of pending gangs. `MoveSearch` computes
+the same for planned gangs in a simulated cluster.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from spinney.core.placement.scoring import score
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.preemption import Preemptor, RunningGang, VictimSelection
+from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, gang_name, read_gang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import PlanError, decode
-from spinney.core.scheduling.settings import request
+from spinney.core.scheduling.settings import Settings, request
+from spinney.core.view.plan_result import DisplacedPod
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import Precondition
@@ -41,7 +43,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.errors import ConfigError, NotFound, Undecodable
 from spinney.drive.client.informers.unreadable import Complaint
-from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.paths import Key, ResourcePath
 from spinney.drive.scheduler.caches import (
     BUDGETS,
     CLUSTER_TOPOLOGIES,
@@ -51,6 +53,48 @@ from spinney.drive.scheduler.caches import (
     PRIORITY_CLASSES,
     TOPOLOGIES,
 )
+from spinney.whatif.simulator import ClusterSimulator
+
+LIMITS = Consolidate(max_moves=16, max_loss=0.0)
+"""The default limits of `spinney consolidate` for one gang."""
+
+
+class MoveSearch:
+    """Searches moves in the current state of a simulated cluster."""
+
+    def __init__(self, shadow: ClusterSimulator, settings: Settings) -> None:
+        self._shadow = shadow
+        self._session = PlacementSession(shadow.cluster, settings.strategy, settings.budget)
+        self._session.renew()
+        for entry in shadow.entries:
+            if entry.reading is not None:
+                self._session.put_gang(entry.reading.gang)
+        self._preemptor = Preemptor(
+            shadow.views.budgets, shadow.cluster, self._session, self._session.options, self._running_gang
+        )
+
+    def moves_for(self, key: Key) -> tuple[DisplacedPod, ...]:
+        """The pods that would have to move, each with its new node; empty if moves do not help."""
+        reading = next((entry.reading for entry in self._shadow.entries if entry.key == key), None)
+        if reading is None or not reading.ready or reading.mistake:
+            return ()
+        selection = self._preemptor.decide(replace(reading, preempts=False), LIMITS)
+        if selection.decision.outcome != "placed":
+            return ()
+        return tuple(
+            DisplacedPod(
+                f"{pod.metadata.namespace}/{pod.metadata.name}", "/".join(group_of(pod)), pod.spec.node_name, node
+            )
+            for pod, node in selection.moves
+        )
+
+    def _running_gang(self, name: str) -> RunningGang | None:
+        found = next((entry for entry in self._shadow.entries if entry.name == name), None)
+        if found is None or found.reading is None:
+            return None
+        key = found.key
+        return RunningGang(found.reading, lambda: self._shadow.views.pods_of(key), found.in_flight)
+
 
 ANYBODY = 2**31 - 1
 """The highest priority: every preemptible pod may be moved."""

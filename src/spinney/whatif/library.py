@@ -23,7 +23,7 @@ from spinney.drive.client.config.loader import cluster_client
 from spinney.drive.client.errors import ClientError
 from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, check_manifests, parse_manifests, read_manifests
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from spinney.whatif.inputs.operator_settings import read_configuration
 from spinney.whatif.inputs.snapshot import described, read_snapshot
 from spinney.whatif.request import AS_MANY_AS_FIT, PlanRequest, prepare_plan

@@ -1,6 +1,6 @@
 """A what-if from manifests to an answer: admission, what controllers would make of them, and where that would go.
 
-All of it by the code that does it in earnest, on a copy. Never writes to a cluster (INV13).
+All of it by the code that controllers run, on a copy. Never writes to a cluster (INV13).
 """
 
 from __future__ import annotations
@@ -10,33 +10,67 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from spinney.api.changes import Json
+from spinney.api.changes import Create, Json, SetStatus
 from spinney.api.documents import PAGE
+from spinney.api.dynamo_conversion import BETA, ConversionError, convert
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
+from spinney.api.labels import DYNAMO_KAI_QUEUE, SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.admission.settings import settings_of as admission_settings_of
+from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo.deployment import expand
+from spinney.core.expansion.dynamo.framework import Observed
+from spinney.core.expansion.dynamo.roles import replicas_of
+from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.resource_kinds import PODCLIQUESETS
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.operator.settings_from_config import capabilities_of, settings_of
-from spinney.whatif.admission import refusals
-from spinney.whatif.context import is_cluster_object, is_namespaced
-from spinney.whatif.dynamo import podcliqueset_of, queue_named, replicas_asked
-from spinney.whatif.existing import existing, existing_set, waiting_of_set
+from spinney.whatif.context import existing, existing_set, is_cluster_object, is_namespaced, waiting_of_set
 from spinney.whatif.expected.expected_pods import MOST_PODS, Registry
 from spinney.whatif.expected.podcliqueset import ExistingSet
 from spinney.whatif.expected.workloads import KINDS
-from spinney.whatif.inputs.cluster_reader import ClusterReader
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, parse_manifests
 from spinney.whatif.inputs.operator_settings import dynamo_settings_of, read_configuration
-from spinney.whatif.inputs.snapshot import Snapshot, read_snapshot
+from spinney.whatif.inputs.snapshot import ClusterReader, Snapshot, read_snapshot
 from spinney.whatif.run import AS_MANY_AS_FIT, PlanRun, Workload
-from spinney.whatif.validation import ValidationResult, Validator
+from spinney.whatif.validation import ValidationResult, Validator, refusals
+
+
+def podcliqueset_of(graph: Json, settings: DynamoSettings, has_queue: bool, now_s: float) -> Json | str:
+    """The PodCliqueSet, or a text that says why there is none."""
+    try:
+        newest = convert(graph, BETA)
+    except ConversionError as error:
+        raise ManifestError(str(error)) from error
+    newest["metadata"].setdefault("creationTimestamp", None)
+    expansion = expand(newest, Observed(settings, now_s, queue_exists=has_queue))
+    for change in expansion.changes:
+        if isinstance(change, Create) and change.target.resource == PODCLIQUESETS:
+            return change.body
+    told = [change.status for change in expansion.changes if isinstance(change, SetStatus)]
+    said = [one["message"] for status in told for one in status.get("conditions", ()) if one["status"] == "False"]
+    return said[0] if said else "no PodCliqueSet follows from it"
+
+
+def replicas_asked(graph: Json) -> dict[str, int]:
+    """Replicas of its cliques and groups, by name: a deployment scales them to the requested number, also to zero."""
+    newest = convert(graph, BETA)
+    components = newest["spec"].get("components") or []
+    name = names.podcliqueset(newest["metadata"]["name"], components)
+    return {names.child(name, one["name"]): replicas_of(one) for one in components}
+
+
+def queue_named(graph: Json) -> str:
+    """The queue that a deployment names; empty: the default queue."""
+    annotations = graph["metadata"].get("annotations") or {}
+    return str(annotations.get(DYNAMO_KAI_QUEUE, "")).strip()
+
 
 __all__ = ["AS_MANY_AS_FIT", "PlanRequest", "PlanText", "planner", "prepare_plan"]
 

@@ -20,8 +20,7 @@ from kube_embedded.base.http import HttpReply, HttpRequest
 from kube_embedded.patch.json_operations import apply_operations
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.serve.webhook.configurations import Address, webhook_configurations
-from spinney.serve.webhook.handler import Limits, Webhook
-from spinney.serve.webhook.json_diff import differences
+from spinney.serve.webhook.handler import Limits, Webhook, differences
 from spinney.serve.webhook.listener import serving
 from spinney.serve.webhook.live_lookup import TooManyReadsError, ask
 from unit.admission.admission_kit import ON, Json, View, pack, pcs, podclique, request, stored, topology, view

@@ -22,7 +22,7 @@ from spinney.whatif import run as plan_placing
 from spinney.whatif.expected import workloads
 from spinney.whatif.expected.expected_pods import BadTemplate, Registry
 from spinney.whatif.inputs.manifests import Manifest
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from spinney.whatif.inputs.operator_settings import read_configuration
 from spinney.whatif.inputs.snapshot import described
 from spinney.whatif.request import PlanRequest, prepare_plan

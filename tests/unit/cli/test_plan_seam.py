@@ -21,10 +21,9 @@ from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.world import World
-from spinney.whatif.dynamo import podcliqueset_of
 from spinney.whatif.inputs.manifests import ManifestError
-from spinney.whatif.inputs.node_files import load_nodes
-from spinney.whatif.request import planner
+from spinney.whatif.inputs.nodes import load_nodes
+from spinney.whatif.request import planner, podcliqueset_of
 
 POD = """
 apiVersion: v1

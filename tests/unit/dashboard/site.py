@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import httpx
 
-from spinney.serve.dashboard.application import application
 from spinney.serve.dashboard.auth import AuthSettings
+from spinney.serve.dashboard.boxes import RenderCache
 from spinney.serve.dashboard.data_sources import Questions
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.page_handlers import PageContext
-from spinney.serve.dashboard.render_cache import RenderCache
+from spinney.serve.dashboard.server import application
 from spinney.serve.dashboard.streams import Streams
 from unit.dashboard.world import World
 

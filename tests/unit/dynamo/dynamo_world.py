@@ -19,7 +19,7 @@ from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.operator.topologies import BLOCK, RACK, ZONE, settings
 
 T = TypeVar("T")

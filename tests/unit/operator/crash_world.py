@@ -15,7 +15,7 @@ from spinney.sim.installed_roles import installed_rules
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.one_writer import OneWriter, writes_as
 from unit.operator.operator_world import CRDS
 

@@ -14,7 +14,7 @@ from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.operator.operator_world import CRDS, NODES, clique, podcliqueset, writes_at_rest
 from unit.operator.topologies import LEVELS, packed, restarted, settings, topology
 

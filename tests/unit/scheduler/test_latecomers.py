@@ -11,7 +11,7 @@ from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.operator.topologies import BLOCK, RACK
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, domains, podgroup, pods

@@ -20,7 +20,7 @@ from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.operator.operator_world import CRDS, clique, podcliqueset
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, bound, plan_of, podgroup, pods
 from unit.scheduler.watched_world import lose_node

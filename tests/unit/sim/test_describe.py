@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spinney.whatif.inputs.node_files import DEFAULT_NODES, NodesError, load_nodes
+from spinney.whatif.inputs.nodes import DEFAULT_NODES, NodesError, load_nodes
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "nodes"
 

@@ -17,7 +17,7 @@ from spinney.drive.client.paths import ResourcePath
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import Forbidden, World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.operator.operator_world import CRDS
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, in_world, podgroup, pods
 

@@ -16,7 +16,7 @@ from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.transport import TracingTransport
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 from unit.sim.worlds import NODES, condition, in_world, job, pod, workload
 
 

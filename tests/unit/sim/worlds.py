@@ -9,7 +9,7 @@ from spinney.sim.event_loop import Sim, run
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.inputs.node_files import load_nodes
+from spinney.whatif.inputs.nodes import load_nodes
 
 T = TypeVar("T")
 NODES = "levels: [{name: rack, label: topology.kubernetes.io/rack, count: 2}, {name: host, count: 2}]\n"

@@ -9,8 +9,7 @@ import pytest
 from kube_apimachinery.name_validation import qualified_name
 from spinney.api.builtin.node import Node
 from spinney.api.labels import HOSTNAME, REGION, ZONE
-from spinney.core.view.discovery import Discovery, Proposal, discover
-from spinney.core.view.label_keys import KNOWN, known
+from spinney.core.view.discovery import KNOWN, Discovery, Proposal, discover, known
 from unit.view.clusters import BLOCK, RACK, cluster_topology, hall, labelled, lingjun, node
 
 H100, GB200 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-GB200"

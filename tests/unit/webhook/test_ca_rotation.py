@@ -7,8 +7,16 @@ import time
 import pytest
 
 from kube_apimachinery import tls
-from spinney.serve.webhook.ca_rotation import Authorities, Schedule, leaf_for, rotated, signer
-from spinney.serve.webhook.certificate_source import InMemoryStore, OutpacedError, SelfSigned
+from spinney.serve.webhook.certificates import (
+    Authorities,
+    InMemoryStore,
+    OutpacedError,
+    Schedule,
+    SelfSigned,
+    leaf_for,
+    rotated,
+    signer,
+)
 
 DAY_S = 86_400.0
 NOW = float(int(time.time()))

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kube_apimachinery import tls
-from spinney.serve.webhook.ca_rotation import Schedule
-from spinney.serve.webhook.cert_rotation import CertificateRotation
-from spinney.serve.webhook.certificate_source import (
+from spinney.serve.webhook.certificates import (
+    CertificateRotation,
     InMemoryStore,
     MountedCertificates,
+    Schedule,
     SelfSigned,
     ServingCertificates,
     Source,

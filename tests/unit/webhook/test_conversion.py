@@ -10,9 +10,7 @@ import pytest
 
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Unreadable, Verdict
 from kube_embedded.base.http import HttpRequest
-from spinney.serve.webhook.admission_union import AdmissionUnion
-from spinney.serve.webhook.conversion import CONVERT, converted
-from spinney.serve.webhook.handler import Webhook
+from spinney.serve.webhook.handler import CONVERT, AdmissionUnion, Webhook, converted
 from spinney.serve.webhook.live_lookup import ask
 
 JSON_HEADERS = {"content-type": "application/json"}

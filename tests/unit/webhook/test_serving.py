@@ -14,8 +14,7 @@ from kube_embedded.base.http import HttpReply, HttpRequest
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, users_in
 from spinney.cli.wiring.roles.webhook import rules_of
-from spinney.serve.webhook.admission_union import AdmissionUnion
-from spinney.serve.webhook.handler import Limits, Webhook
+from spinney.serve.webhook.handler import AdmissionUnion, Limits, Webhook
 
 JSON_HEADERS = {"content-type": "application/json"}
 

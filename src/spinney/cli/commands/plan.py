@@ -174,7 +174,7 @@ def _forecast(
 
 
 async def _described(question: PlanRequest, nodes: Path) -> PlanResult:
-    from spinney.whatif.inputs.node_files import load_nodes
+    from spinney.whatif.inputs.nodes import load_nodes
     from spinney.whatif.inputs.snapshot import described
     from spinney.whatif.request import prepare_plan
 

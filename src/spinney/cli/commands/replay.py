@@ -117,7 +117,7 @@ def replay(
     from spinney.sim.replay.occupancy import DEFAULT_SETTINGS, SettingError, read_settings
     from spinney.sim.replay.simulation import MoveSettings, replay_inputs
     from spinney.sim.replay.trace import InputError, part_of, read_trace
-    from spinney.whatif.inputs.node_files import NodesError
+    from spinney.whatif.inputs.nodes import NodesError
 
     if load is not None and stretch is not None:
         raise click.UsageError("--load and --seconds-per-step exclude each other: each says how long gangs run")

@@ -238,7 +238,7 @@ def _found(
 ) -> TopologyInputs:
     from spinney.cli.topology_sources import Needs, Sources, find
     from spinney.whatif.inputs.manifests import ManifestError
-    from spinney.whatif.inputs.node_files import NodesError
+    from spinney.whatif.inputs.nodes import NodesError
 
     try:
         return find(command, Sources(kubeconfig, nodes_file, manifests), Needs(**needs))

@@ -94,8 +94,8 @@ async def _judged(
     from spinney.core.admission.settings import AdmissionSettings, settings_of
     from spinney.drive.client.config.loader import cluster_client
     from spinney.drive.operator.settings_from_config import capabilities_of
-    from spinney.whatif.inputs.cluster_reader import ClusterReader
     from spinney.whatif.inputs.manifests import read_manifests
+    from spinney.whatif.inputs.snapshot import ClusterReader
     from spinney.whatif.validation import Validator
 
     given = read_manifests(manifests)

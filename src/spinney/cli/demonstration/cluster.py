@@ -25,7 +25,7 @@ from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import system_dice
 from spinney.drive.scheduler.caches import NODES, PODGROUPS, PODS
 from spinney.whatif.inputs.manifests import apply_all, manifests_of
-from spinney.whatif.inputs.node_files import parse_nodes
+from spinney.whatif.inputs.nodes import parse_nodes
 from spinney.whatif.workloads import WorkloadNotFound, read_story
 
 

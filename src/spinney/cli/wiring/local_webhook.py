@@ -17,8 +17,7 @@ from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import system_dice
-from spinney.serve.webhook.conversion import CONVERT
-from spinney.serve.webhook.handler import MUTATE, VALIDATE
+from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
 from spinney.sim.kubernetes.assets import StartFailed
 
 _SETS = ResourcePath(PodCliqueSet.GROUP, PodCliqueSet.VERSION, PodCliqueSet.PLURAL)

@@ -32,7 +32,7 @@ from spinney.drive.operator.startup import StartupFailed
 from spinney.sim.controllers.manager import ALL
 from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed, find_or_build_assets
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, read_manifests
-from spinney.whatif.inputs.node_files import NodesError, load_nodes
+from spinney.whatif.inputs.nodes import NodesError, load_nodes
 from spinney.whatif.inputs.operator_settings import (
     ConfigurationError,
     admission_of,

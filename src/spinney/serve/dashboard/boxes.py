@@ -1,7 +1,7 @@
 """A topology as nested boxes with a cell for each node: what the tree page and the picture of a gang draw.
 
 Geometry is left to templates and scripts. Boxes are numbered in the order in which they stand: as long as nodes and
-topologies stay, so do the numbers.
+topologies stay, so do the numbers. Drawings and findings that only nodes and topologies can change are cached.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from dataclasses import dataclass, replace
 
 from spinney.api.builtin.pod import Pod
 from spinney.core.scheduling.gang.pod_shape import requests
+from spinney.core.view.lint import Lint, lint
 from spinney.core.view.tree import CPU, Domain, Host, Path, ResourceUsages, Tree, View, sum_of
+from spinney.serve.dashboard.data_sources import Key
+from spinney.serve.dashboard.model import Model
 
 _COLUMNS = ((3, 3), (8, 4), (9, 3), (16, 4), (20, 6), (42, 6), (80, 8))
 _MOST_COLUMNS = 12
@@ -211,3 +214,31 @@ def pruned(found: Iterable[Box]) -> tuple[Box, ...]:
 
 def cells(found: Iterable[Box]) -> int:
     return sum(len(box.cells) + cells(box.kids) for box in found)
+
+
+_MOST_DRAWINGS = 8
+
+
+class RenderCache:
+    """Drawings by tree and chosen gang, the least used of which are forgotten; and what is wrong with topologies."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._drawings: dict[tuple[int, str, Key | None], Drawing] = {}
+        self._lint: tuple[int, Lint] | None = None
+
+    def boxes(self, view: View, tree: Tree, gang: Key | None) -> tuple[Box, ...]:
+        wanted = (self._model.structure, tree.name, gang)
+        drawing = self._drawings.pop(wanted, None) or Drawing(tree, view.resources)
+        self._drawings[wanted] = drawing
+        while len(self._drawings) > _MOST_DRAWINGS:
+            del self._drawings[next(iter(self._drawings))]
+        pods = self._model.pods_of(gang) if gang is not None else []
+        return drawing.boxes(tree, held_by(pods))
+
+    def lint(self) -> Lint:
+        if self._lint is None or self._lint[0] != self._model.structure:
+            seen = self._model.views
+            found = lint(list(seen.nodes), list(seen.cluster_topologies), list(seen.topologies))
+            self._lint = (self._model.structure, found)
+        return self._lint[1]

@@ -1,4 +1,8 @@
-"""The first page as values: how full the cluster is, the largest gang each level can take, and who waits for what."""
+"""The pages over a whole cluster as values: how full it is, who waits for what, and its topologies.
+
+The first one has the largest gang each level can take; that of topologies what nodes say about levels, who uses them,
+and what is wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,56 @@ from spinney.core.inventory.counts import Shape
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import NOWHERE, Tree
 from spinney.core.view.explanation import Levels
+from spinney.core.view.lint import Problem
 from spinney.core.view.tree import CPU, is_accelerator
-from spinney.serve.dashboard.boxes import Unit
+from spinney.core.view.tree import Tree as ViewTree
+from spinney.serve.dashboard.boxes import RenderCache, Unit, unit_of
+from spinney.serve.dashboard.data_sources import TopologyUse
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.rows import Row, urgency
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRow:
+    name: str
+    key: str
+    domains: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyRow:
+    name: str
+    kinds: tuple[str, ...]
+    levels: tuple[LevelRow, ...]
+    nodes: int
+    outside: int
+    unit: Unit
+    total: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopologiesPage:
+    topologies: tuple[TopologyRow, ...]
+    uses: tuple[TopologyUse, ...]
+    problems: tuple[Problem, ...]
+
+
+def topologies_page(model: Model, kept: RenderCache, uses: Sequence[TopologyUse]) -> TopologiesPage:
+    view = model.trees()
+    rows = tuple(_row(tree, unit_of(view, tree)) for tree in view.trees)
+    return TopologiesPage(rows, tuple(uses), kept.lint().problems)
+
+
+def _row(tree: ViewTree, unit: Unit) -> TopologyRow:
+    levels = [
+        LevelRow(level.name, level.key, sum(1 for _ in tree.root.at(depth)))
+        for depth, level in enumerate(tree.levels, start=1)
+    ]
+    room = tree.room(tree.root)
+    shown = (unit.shown(room.capacity), unit.shown(room.used))
+    return TopologyRow(tree.name, tree.kinds, tuple(levels), tree.root.nodes, len(tree.outside), unit, *shown)
+
 
 Amounts = npt.NDArray[np.int64]
 

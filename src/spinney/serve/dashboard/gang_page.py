@@ -13,10 +13,9 @@ from spinney.core.placement.scoring import score
 from spinney.core.scheduling.gang.parsed_gang import Context, read_gang
 from spinney.core.view.explanation import GangExplanation, Place
 from spinney.core.view.tree import Tree, View
-from spinney.serve.dashboard.boxes import Box, Unit, pruned, unit_of
+from spinney.serve.dashboard.boxes import Box, RenderCache, Unit, pruned, unit_of
 from spinney.serve.dashboard.data_sources import ClusterEvent, Json, Key
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.render_cache import RenderCache
 from spinney.serve.dashboard.rows import DOMAIN_LINE, workload_of
 
 MOST_PODS = 256

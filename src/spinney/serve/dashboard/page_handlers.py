@@ -15,15 +15,13 @@ from starlette.requests import Request
 
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.core.view.plan_result import PlanResult
-from spinney.serve.dashboard.boxes import Box, Cell, cells, filling, unit_of
+from spinney.serve.dashboard.boxes import Box, Cell, RenderCache, cells, filling, unit_of
 from spinney.serve.dashboard.data_sources import Key, PlanRefused, Questions
-from spinney.serve.dashboard.first_page import overview
+from spinney.serve.dashboard.first_page import overview, topologies_page
 from spinney.serve.dashboard.gang_page import MOST_PODS, gang_page, tree_for
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.page import PageContent
-from spinney.serve.dashboard.render_cache import RenderCache
 from spinney.serve.dashboard.rows import Query, gang_address, listing
-from spinney.serve.dashboard.topologies_page import topologies_page
 
 MOST_DRAWN = 2000
 """A tree with more nodes is drawn by the browser, on a canvas."""

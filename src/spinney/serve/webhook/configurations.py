@@ -23,9 +23,8 @@ from spinney.core.admission.authorizer import PROTECTED, exempt_users
 from spinney.core.admission.dynamo.dynamo_admission import OPERATIONS as GRAPH_OPERATIONS
 from spinney.core.admission.operator_admission import GROUP, OPERATIONS, SCHEDULER_KINDS
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.serve.webhook import cel
-from spinney.serve.webhook.conversion import CONVERT
-from spinney.serve.webhook.handler import MUTATE, VALIDATE
+from spinney.serve.webhook import policies
+from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
 from spinney.serve.webhook.policies import is_refused, is_status_refused, keys_rules, status_rules
 
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
@@ -201,7 +200,7 @@ def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> 
         "matchConditions": [
             {
                 "name": "not-exempt",
-                "expression": f"!(request.userInfo.username in {cel.words(exempt_users(settings))})",
+                "expression": f"!(request.userInfo.username in {policies.words(exempt_users(settings))})",
             },
             {"name": "not-scheduling", "expression": _not_scheduling(settings)},
         ],
@@ -210,13 +209,13 @@ def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> 
 
 def _not_scheduling(settings: AdmissionSettings) -> str:
     """As `managed_rules.is_scheduling` has it: marks of the scheduler on pods wait for nobody."""
-    return cel.none_of(
-        cel.user_in(settings.scheduler_users),
+    return policies.none_of(
+        policies.user_in(settings.scheduler_users),
         'request.resource.resource == "pods"',
         'request.operation == "UPDATE"',
         "object.spec == oldObject.spec",
-        *(cel.same("metadata", name) for name in ("ownerReferences", "finalizers")),
-        *(cel.same_entries(name, SCHEDULER_POD_KEYS) for name in ("labels", "annotations")),
+        *(policies.same("metadata", name) for name in ("ownerReferences", "finalizers")),
+        *(policies.same_entries(name, SCHEDULER_POD_KEYS) for name in ("labels", "annotations")),
     )
 
 

@@ -1,20 +1,25 @@
-"""What the webhook answers to a request: reviews under two paths, whether it is well, and what others add.
+"""What the webhook answers to a request: admission and conversion reviews, whether it is well, and what others add.
 
 Validation fails closed: a rule that fails denies, whatever else goes wrong is an error of the call, never a yes.
+Several sets of rules can be one: each request is judged by the first that handles it. One object that cannot be
+converted fails its review as a whole, as the API asks for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import structlog
 
-from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Lookup, Verdict
-from kube_embedded.admission.chain import shown_name
+from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Lookup, Object, Verdict
+from kube_embedded.admission.chain import of_verdict, shown_name
 from kube_embedded.base.errors import (
     ApiError,
     NoSuchPath,
@@ -25,9 +30,204 @@ from kube_embedded.base.errors import (
     too_many_requests,
     unsupported_media_type,
 )
-from kube_embedded.base.http import JSON_TYPE, HttpReply, HttpRequest, error_reply
+from kube_embedded.base.http import JSON_TYPE, HttpReply, HttpRequest, error_reply, json_reply
+from spinney.api.documents import BODY, DocumentError, read_json_as
+from spinney.api.dynamo_conversion import ConversionError, convert
 from spinney.serve.webhook.live_lookup import Reader, RuleFailedError, ask
-from spinney.serve.webhook.reviews import NotAReviewError, answer_review, read_review
+
+CONVERT = "/convert"
+_EXTENSIONS_V1 = "apiextensions.k8s.io/v1"
+
+Convert = Callable[[Object, str], Object]
+
+
+class _ConversionRequest(msgspec.Struct, rename="camel"):
+    uid: str
+    desired_api_version: str = msgspec.field(name="desiredAPIVersion")
+    objects: list[Object] = msgspec.field(default_factory=list)
+
+
+class _ConversionReview(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    request: _ConversionRequest
+
+
+async def converted(request: HttpRequest) -> HttpReply:
+    """The page."""
+    return json_reply(answer(request.body, convert))
+
+
+def answer(body: bytes, between: Convert) -> dict[str, Any]:
+    """The review with its response; raises for what is no review."""
+    try:
+        review = read_json_as(body, _ConversionReview, limits=BODY)
+    except DocumentError as error:
+        raise bad_request(f"not a ConversionReview: {error}") from error
+    if (review.api_version, review.kind) != (_EXTENSIONS_V1, "ConversionReview"):
+        raise bad_request(f"found {review.api_version} {review.kind}, expected {_EXTENSIONS_V1} ConversionReview")
+    asked = review.request
+    response: dict[str, Any] = {"uid": asked.uid}
+    try:
+        found = [between(obj, asked.desired_api_version) for obj in asked.objects]
+        response |= {"convertedObjects": found, "result": {"status": "Success"}}
+    except (ConversionError, RecursionError) as error:
+        response |= {"convertedObjects": [], "result": {"status": "Failure", "message": str(error)}}
+    return {"apiVersion": _EXTENSIONS_V1, "kind": "ConversionReview", "response": response}
+
+
+class AdmissionUnion:
+    """Rules of different kinds of objects, side by side."""
+
+    def __init__(self, plugins: Sequence[AdmissionPlugin]) -> None:
+        self._plugins = tuple(plugins)
+
+    def handles(self, request: AdmissionRequest) -> bool:
+        return self._of(request) is not None
+
+    def mutate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
+        chosen = self._of(request)
+        return chosen.mutate(request, lookup) if chosen is not None else Verdict()
+
+    def validate(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
+        chosen = self._of(request)
+        return chosen.validate(request, lookup) if chosen is not None else Verdict()
+
+    def _of(self, request: AdmissionRequest) -> AdmissionPlugin | None:
+        return next((one for one in self._plugins if one.handles(request)), None)
+
+
+Operation = dict[str, Any]
+
+
+def differences(before: Any, after: Any) -> list[Operation]:
+    """The operations, parents before children; none where both are the same."""
+    found: list[Operation] = []
+    _compare(before, after, "", found)
+    return found
+
+
+def _compare(before: Any, after: Any, path: str, found: list[Operation]) -> None:
+    if before is after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before:
+            if key not in after:
+                found.append({"op": "remove", "path": f"{path}/{_escaped(key)}"})
+        for key, value in after.items():
+            where = f"{path}/{_escaped(key)}"
+            if key not in before:
+                found.append({"op": "add", "path": where, "value": value})
+            else:
+                _compare(before[key], value, where, found)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            _compare(one, other, f"{path}/{index}", found)
+    elif type(before) is not type(after) or before != after:
+        found.append({"op": "replace", "path": path, "value": after})
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+_V1 = "admission.k8s.io/v1"
+
+
+class NotAReviewError(ValueError):
+    """The body is no AdmissionReview v1."""
+
+
+class _GroupKind(msgspec.Struct, rename="camel"):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    resource: str = ""
+
+
+class _UserInfo(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] | None = ()
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str
+    kind: _GroupKind
+    resource: _GroupKind
+    operation: str
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: _UserInfo = msgspec.field(default_factory=_UserInfo)
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+    dry_run: bool | None = False
+    options: dict[str, Any] | None = None
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    request: _Request
+
+
+def read_review(body: bytes) -> AdmissionRequest:
+    """The request of a review."""
+    try:
+        review = read_json_as(body, _Review, limits=BODY)
+    except DocumentError as error:
+        raise NotAReviewError(f"not an AdmissionReview: {error}") from error
+    if (review.api_version, review.kind) != (_V1, "AdmissionReview"):
+        raise NotAReviewError(f"found {review.api_version} {review.kind}, expected {_V1} AdmissionReview")
+    asked = review.request
+    return AdmissionRequest(
+        uid=asked.uid,
+        operation=asked.operation,
+        group=asked.resource.group,
+        version=asked.resource.version,
+        kind=asked.kind.kind,
+        resource=asked.resource.resource,
+        subresource=asked.sub_resource,
+        namespace=asked.namespace,
+        name=asked.name or _name(asked.object),
+        user=asked.user_info.username,
+        groups=asked.user_info.groups or (),
+        object=asked.object,
+        old_object=asked.old_object,
+        dry_run=bool(asked.dry_run),
+        options=asked.options or {},
+        user_uid=asked.user_info.uid,
+        user_extra=asked.user_info.extra or {},
+    )
+
+
+def _name(obj: Object | None) -> str:
+    metadata = (obj or {}).get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
+def answer_review(request: AdmissionRequest, verdict: Verdict) -> bytes:
+    """The review that answers the request: allowed with a patch where something changes, or a Status with causes."""
+    response: dict[str, Any] = {"uid": request.uid, "allowed": verdict.allowed}
+    if not verdict.allowed:
+        response["status"] = _status(request, verdict)
+    elif verdict.object is not None:
+        operations = differences(request.object, verdict.object)
+        if operations:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(msgspec.json.encode(operations)).decode()
+    if verdict.warnings:
+        response["warnings"] = list(verdict.warnings)
+    return msgspec.json.encode({"apiVersion": _V1, "kind": "AdmissionReview", "response": response})
+
+
+def _status(request: AdmissionRequest, verdict: Verdict) -> Mapping[str, Any]:
+    shown = of_verdict(request, verdict).status()
+    return {key: value for key, value in shown.items() if key not in ("kind", "apiVersion")}
+
 
 log = structlog.get_logger("webhook")
 

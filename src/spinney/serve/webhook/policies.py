@@ -1,11 +1,13 @@
-"""ValidatingAdmissionPolicies: what only roles of ours write is kept by the API server itself, whether or not a webhook
-is there to be asked.
+"""ValidatingAdmissionPolicies: what only roles of ours write is kept by the API server itself.
 
-They say the same as `core.admission.reserved_rules`, from the same table, and look at nothing but the request.
+It is, whether or not a webhook is there to be asked. They say the same as `core.admission.reserved_rules`, from the
+same table, and look at nothing but the request. In their CEL absent fields are spelled out, for an expression that
+fails is a refusal.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +15,63 @@ from spinney.api.labels import SPINNEY_PREFIX
 from spinney.api.reserved_keys import FREE_KEYS, FREE_PREFIXES, RESERVED, ReservedKeys, status_writers
 from spinney.core.admission.reserved_fields import CARRIERS, MARKS, MASTERS, OPERATIONS
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.serve.webhook import cel
+
+
+def words(found: Iterable[str]) -> str:
+    """A list of strings, sorted."""
+    return f"[{', '.join(json.dumps(one) for one in sorted(found))}]"
+
+
+def user_in(names: Iterable[str]) -> str:
+    """That whoever asks is one of these."""
+    return f"request.userInfo.username in {words(names)}"
+
+
+def none_of(*conditions: str) -> str:
+    """That not all of these hold."""
+    return f"!({' && '.join(conditions)})"
+
+
+def entries(of: str, name: str) -> str:
+    """The labels or annotations of an object that may be null; an empty map where there are none."""
+    return f"({of} != null && has({of}.metadata) && has({of}.metadata.{name}) ? {of}.metadata.{name} : {{}})"
+
+
+def same(parent: str, name: str) -> str:
+    """That a field is what it was, or is still not there."""
+    new, old = f"object.{parent}", f"oldObject.{parent}"
+    return f"(has({new}.{name}) ? has({old}.{name}) && {new}.{name} == {old}.{name} : !has({old}.{name}))"
+
+
+def same_entries(name: str, beside: Iterable[str]) -> str:
+    """That labels or annotations are what they were, but for some keys."""
+    new, old, some = entries("object", name), entries("oldObject", name), words(beside)
+    kept = f"{new}.all(key, key in {some} || (key in {old} && {old}[key] == {new}[key]))"
+    return f"{kept} && {old}.all(key, key in {some} || key in {new})"
+
+
+def quoted(word: str) -> str:
+    return json.dumps(word)
+
+
+def lists(found: Mapping[str, Iterable[str]]) -> str:
+    """A map from strings to lists of strings, sorted."""
+    pairs = (f"{quoted(key)}: {words(value)}" for key, value in sorted(found.items()))
+    return f"{{{', '.join(pairs)}}}"
+
+
+def is_trusted(group: str, users: Iterable[str]) -> str:
+    """That whoever asks is in a group, or one of some users."""
+    return f"((has(request.userInfo.groups) && {quoted(group)} in request.userInfo.groups) || {user_in(users)})"
+
+
+def changed(new: str, old: str, prefix: str, free: Iterable[str], free_prefixes: Iterable[str]) -> str:
+    """The keys under a prefix, but for free ones, that two maps do not have in common."""
+    spared = "".join(f" && !key.startsWith({quoted(one)})" for one in sorted(free_prefixes))
+    ours = f"key.startsWith({quoted(prefix)}) && !(key in {words(free)}){spared}"
+    set_or_changed = f"{new}.filter(key, {ours} && !(key in {old} && {old}[key] == {new}[key]))"
+    return f"({set_or_changed} + {old}.filter(key, {ours} && !(key in {new})))"
+
 
 _REGISTRATION = "admissionregistration.k8s.io/v1"
 _STATUS = "status"
@@ -43,8 +101,8 @@ def status_rules() -> list[Object]:
 
 def is_refused(row: ReservedKeys, settings: AdmissionSettings) -> str:
     """That some reserved key is changed by somebody who may not, as one expression."""
-    writers, others = cel.lists(_writers(row, settings)), cel.words(settings.users_of(row.others))
-    found = [_refused(cel.entries("object", mark), cel.entries("oldObject", mark), writers, others) for mark in MARKS]
+    writers, others = lists(_writers(row, settings)), words(settings.users_of(row.others))
+    found = [_refused(entries("object", mark), entries("oldObject", mark), writers, others) for mark in MARKS]
     return f"!{_trusted(settings)} && ({' + '.join(found)}).size() > 0"
 
 
@@ -55,10 +113,10 @@ def is_status_refused(settings: AdmissionSettings) -> str:
 
 def _keys_policy(row: ReservedKeys, settings: AdmissionSettings) -> Object:
     writers, others = "variables.writers", "variables.others"
-    variables = [("writers", cel.lists(_writers(row, settings))), ("others", cel.words(settings.users_of(row.others)))]
+    variables = [("writers", lists(_writers(row, settings))), ("others", words(settings.users_of(row.others)))]
     for mark in MARKS:
         new, old = f"variables.{mark}", f"variables.old_{mark}"
-        variables += [(mark, cel.entries("object", mark)), (f"old_{mark}", cel.entries("oldObject", mark))]
+        variables += [(mark, entries("object", mark)), (f"old_{mark}", entries("oldObject", mark))]
         variables += [(f"refused_{mark}", _refused(new, old, writers, others))]
     validations = [
         {
@@ -133,7 +191,7 @@ def _writers(row: ReservedKeys, settings: AdmissionSettings) -> Mapping[str, fro
 
 
 def _refused(new: str, old: str, writers: str, others: str) -> str:
-    found = cel.changed(new, old, SPINNEY_PREFIX, FREE_KEYS, FREE_PREFIXES)
+    found = changed(new, old, SPINNEY_PREFIX, FREE_KEYS, FREE_PREFIXES)
     allowed = f"request.userInfo.username in (key in {writers} ? {writers}[key] : {others})"
     return f"{found}.filter(key, !({allowed}))"
 
@@ -145,9 +203,9 @@ def _message(mark: str) -> str:
 
 
 def _trusted(settings: AdmissionSettings) -> str:
-    return cel.is_trusted(MASTERS, settings.exempt_users)
+    return is_trusted(MASTERS, settings.exempt_users)
 
 
 def _status_users(settings: AdmissionSettings) -> str:
     known = {f"{group}/{plural}": settings.users_of(roles) for (group, plural), roles in status_writers().items()}
-    return f'{cel.lists(known)}[request.resource.group + "/" + request.resource.resource]'
+    return f'{lists(known)}[request.resource.group + "/" + request.resource.resource]'

@@ -23,7 +23,7 @@ from spinney.sim.objects import (
     parse_time,
     rfc3339,
 )
-from spinney.whatif.inputs.node_description import DEFAULT_CAPACITY
+from spinney.whatif.inputs.nodes import DEFAULT_CAPACITY
 
 KUBELET_VERSION = "v1.36.3"
 _LIFECYCLE_TAINTS = (NOT_READY, UNREACHABLE, UNSCHEDULABLE)

@@ -15,8 +15,7 @@ from spinney.api.kinds.topology import Topology as KaiTopology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.view.discovery import discover
 from spinney.sim.replay.trace import CsvRow, InputError, header_of, read_csv
-from spinney.whatif.inputs.node_description import HOSTNAME_LABEL
-from spinney.whatif.inputs.node_files import parse_nodes
+from spinney.whatif.inputs.nodes import HOSTNAME_LABEL, parse_nodes
 
 CLUSTER = "cluster"
 """The level of whatever keeps together nowhere narrower."""

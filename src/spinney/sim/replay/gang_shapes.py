@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spinney.api.placement.problem import Amounts, Gang, Group, NodeFilter, PodSet, Toleration
 from spinney.sim.replay.cluster import Levels
 from spinney.sim.replay.trace import Job
-from spinney.whatif.inputs.node_description import HOSTNAME_LABEL
+from spinney.whatif.inputs.nodes import HOSTNAME_LABEL
 
 POD_SET = "worker"
 _NEAR_HOSTS = 8

@@ -1,6 +1,7 @@
 """The snapshot of a what-if: a live cluster, read once, or one that a file describes.
 
-Only lists; never watches and never writes.
+Only gets and lists; never watches and never writes. Admission rules read single objects live, because a cached one
+could be older than what the server would judge by.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import Any
 
 import msgspec
 
+from kube_apimachinery.admission import Object
+from kube_apimachinery.name_validation import dns_label, dns_subdomain
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.node_resource_topology import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.builtin.resource_claim import ResourceClaim
 from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
@@ -30,6 +34,37 @@ from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import system_dice
 from spinney.drive.scheduler import caches
+
+_PATHS = {
+    (one.stored.GROUP, one.stored.PLURAL): ResourcePath(
+        one.stored.GROUP, one.stored.VERSION, one.stored.PLURAL, one.stored.NAMESPACED
+    )
+    for one in DEFINITIONS
+} | {("", "pods"): ResourcePath("", "v1", "pods")}
+
+
+class ClusterReader:
+    """Reads our kinds and pods. A kind that is not served, or a name that no server accepts, has no objects."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        if dns_subdomain(name) or (namespace and dns_label(namespace)):
+            return None
+        try:
+            return await self._client.get(_PATHS[group, plural].ref(name, namespace))
+        except NotFound:
+            return None
+
+    async def list(self, group: str, plural: str, namespace: str, labels: Mapping[str, str]) -> Sequence[Object]:
+        chosen = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        try:
+            listing = await self._client.list(Selection(_PATHS[group, plural], namespace, chosen))
+        except NotFound:
+            return ()
+        return listing.items
+
 
 _PAGE = 5000
 _KUBERNETES_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

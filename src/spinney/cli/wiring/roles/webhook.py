@@ -41,17 +41,21 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.settings_from_config import capabilities_of
-from spinney.serve.webhook.admission_union import AdmissionUnion
-from spinney.serve.webhook.ca_rotation import Schedule
-from spinney.serve.webhook.cert_rotation import CertificateRotation
-from spinney.serve.webhook.certificate_source import InMemoryStore, MountedCertificates, SelfSigned, Source, Store
+from spinney.serve.webhook.certificates import (
+    CertificateRotation,
+    InMemoryStore,
+    MountedCertificates,
+    Schedule,
+    SelfSigned,
+    Source,
+    Store,
+)
 from spinney.serve.webhook.configurations import Address, webhook_configurations
-from spinney.serve.webhook.conversion import CONVERT, converted
-from spinney.serve.webhook.handler import MUTATE, VALIDATE, Page, Webhook
+from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE, AdmissionUnion, Page, Webhook, converted
 from spinney.serve.webhook.listener import serving
 from spinney.serve.webhook.policies import admission_policies
-from spinney.whatif.inputs.cluster_reader import ClusterReader
 from spinney.whatif.inputs.operator_settings import ConfigurationError
+from spinney.whatif.inputs.snapshot import ClusterReader
 
 log = structlog.get_logger("webhook")
 

@@ -24,8 +24,7 @@ from spinney.drive.client.errors import Conflict, NotFound
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import system_dice
-from spinney.serve.webhook.ca_rotation import Authorities
-from spinney.serve.webhook.certificate_source import OutpacedError
+from spinney.serve.webhook.certificates import Authorities, OutpacedError
 from spinney.serve.webhook.configurations import Address, trusting, trusting_conversion
 from spinney.whatif.inputs.operator_settings import ConfigurationError
 
