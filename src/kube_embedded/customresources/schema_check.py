@@ -6,8 +6,10 @@ its defaults must be values that it would accept, with nothing more than it know
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid, not_supported, required
@@ -216,7 +218,16 @@ _AT_ROOT_WORDS = (
 
 
 def check_schema(raw: Raw, path: str, has_status: bool) -> list[FieldError]:
-    """All errors of the schema of a custom resource; `path` is where it stands."""
+    """All errors of the schema of a custom resource; `path` is where it stands. What was checked is remembered."""
+    return list(_errors_of_content(json.dumps(raw), path, has_status))
+
+
+@lru_cache(maxsize=64)
+def _errors_of_content(content: str, path: str, has_status: bool) -> tuple[FieldError, ...]:
+    return tuple(_errors_of(json.loads(content), path, has_status))
+
+
+def _errors_of(raw: Raw, path: str, has_status: bool) -> list[FieldError]:
     errors = [*_root_errors(raw, path, has_status)]
     structural = structural_errors(raw, path) if not _is_unsupported(raw) else []
     if not structural and not _is_unsupported(raw):

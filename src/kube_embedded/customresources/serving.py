@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from kube_apimachinery.admission import Object
@@ -36,7 +38,7 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str)
     group, names, name = spec["group"], spec["names"], version["name"]
     subresources = version.get("subresources") or {}
     scale = Scale.of(subresources.get("scale"))
-    strategy = CustomStrategy(group, names["kind"], version)
+    strategy = _strategy(group, names["kind"], version)
     return Resource(
         group=group,
         version=name,
@@ -58,6 +60,16 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str)
         unconditional_update=False,
         deprecated=_deprecation(spec, version),
     )
+
+
+def _strategy(group: str, kind: str, version: Mapping[str, Any]) -> CustomStrategy:
+    """Equal definitions have one strategy in a process: to make one compiles the schema and its rules."""
+    return _compiled(json.dumps([group, kind, version]))
+
+
+@lru_cache(maxsize=64)
+def _compiled(content: str) -> CustomStrategy:
+    return CustomStrategy(*json.loads(content))
 
 
 def _component(group: str, version: str, kind: str) -> str:

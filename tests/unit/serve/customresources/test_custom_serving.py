@@ -185,3 +185,24 @@ def test_the_same_names_in_another_group_do_not_matter() -> None:
     other["spec"]["group"] = "other.io"
     status = established(_crd(), resources(other), "2026-01-01T00:00:00Z")
     assert status["conditions"][0]["status"] == "True"
+
+
+def test_equal_definitions_are_compiled_once_and_what_is_changed_counts() -> None:
+    (one,), (other,) = resources(copy.deepcopy(_crd())), resources(copy.deepcopy(_crd()))
+    assert one.strategy is other.strategy
+    changed = copy.deepcopy(_crd())
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["host"]
+    (third,) = resources(changed)
+    empty = {"apiVersion": "t.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
+    assert not one.strategy.validate_create(empty)
+    assert [error.path for error in third.strategy.validate_create(empty)] == ["spec.host"]
+
+
+def test_a_definition_that_is_changed_in_place_is_compiled_anew() -> None:
+    crd = copy.deepcopy(_crd())
+    (one,) = resources(crd)
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["host"]
+    (other,) = resources(crd)
+    empty = {"apiVersion": "t.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
+    assert not one.strategy.validate_create(empty)
+    assert other.strategy.validate_create(empty)
