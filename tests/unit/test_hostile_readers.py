@@ -27,7 +27,7 @@ from spinney.cli.main import cli
 from spinney.cli.wiring.dashboard import answering
 from spinney.cli.wiring.stack_options import StackOptions
 from spinney.core.scheduling import plan as recorded_plan
-from spinney.core.scheduling.reporting import report
+from spinney.core.scheduling.reporting.report import decode as decode_report
 from spinney.drive.client.config.exec_plugin import Plugin, _read
 from spinney.drive.client.config.kubeconfig import read_kubeconfig
 from spinney.drive.client.errors import ConfigError, CredentialError
@@ -186,7 +186,7 @@ def test_annotations_that_others_wrote_are_read_as_nothing() -> None:
         with bounded():
             assert _top_owner({KAI_TOP_OWNER_METADATA: written}) == {}, name
             assert _top_uid({KAI_TOP_OWNER_METADATA: f"uid: {written}"}) == "" or "\n" in written, name
-            assert report.decode(written) is None, name
+            assert decode_report(written) is None, name
             assert take({"annotations": {"a": written}}, "a", "v1") == NOTHING, name
             with pytest.raises(recorded_plan.PlanError):
                 recorded_plan.decode(written)
