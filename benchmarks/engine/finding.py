@@ -16,7 +16,7 @@ from benchmarks.engine.clocks import Row
 from benchmarks.engine.contenders import Baseline
 from spinney.api.placement.problem import Problem
 from spinney.api.placement.reading.problem import read_problem
-from spinney.api.placement.writing.result import write_result
+from spinney.api.placement.writing import write_result
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.engine import place
 

@@ -16,9 +16,8 @@ import msgspec
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.documents import INVENTORY
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 from spinney.cli.options import query_cluster
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import Forbidden, NotFound

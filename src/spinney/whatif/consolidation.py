@@ -16,10 +16,9 @@ import msgspec
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 from spinney.api.labels import CONSOLIDATE, PLAN, POD_GROUP_NAME
 from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate, Gang, Group, PodSet

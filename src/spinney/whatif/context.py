@@ -14,20 +14,18 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.builtin import node_resource_topology
-from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin import node as node_resource_topology
+from spinney.api.builtin.claims import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass
-from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass
 from spinney.api.changes import Create, Json
 from spinney.api.documents import LINE, DocumentError, read_document
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.queue import Queue
-from spinney.api.kinds.topology import Topology
 from spinney.api.labels import APP_PART_OF, KAI_TOP_OWNER_METADATA, POD_GROUP_NAME, PODCLIQUE
 from spinney.core.expansion.backends import Backend
 from spinney.drive.client.api import ApiClient

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
+from spinney.api.builtin.claims import PersistentVolumeClaim, ResourceClaim
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.resource_claim import ResourceClaim
-from spinney.api.builtin.storage import PersistentVolumeClaim
 from spinney.api.changes import Create, Json, Patch
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup

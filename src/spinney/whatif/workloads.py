@@ -13,12 +13,11 @@ from kube_apimachinery.name_validation import dns_label, dns_subdomain
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.documents import LINE, DocumentError, read_document
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 from spinney.api.labels import (
     APP_PART_OF,
     DYNAMO_GRAPH_DEPLOYMENT,
@@ -28,8 +27,7 @@ from spinney.api.labels import (
     PODGANG,
     SCALING_GROUP,
 )
-from spinney.api.markers import Slim
-from spinney.api.meta import Condition, Kind, ObjectMeta, condition
+from spinney.api.meta import Condition, Kind, ObjectMeta, Slim, condition
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED
 from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.core.view.tree import natural

@@ -26,7 +26,7 @@ from lightkube.models import (
 from spinney.api import builtin, meta
 from spinney.api.builtin import to_selector
 from spinney.api.builtin.pod import Pod, PodCondition
-from spinney.api.markers import Slim
+from spinney.api.meta import Slim
 
 MODELS: dict[str, tuple[types.ModuleType, str]] = {
     "HorizontalPodAutoscaler": (autoscaling_v2, ""),

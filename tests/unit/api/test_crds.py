@@ -18,8 +18,8 @@ from kube_embedded.schema.structural import compile_structural
 from kube_embedded.schema.validation.validate import Validator
 from spinney.api.crds import Conversion, all_crds, crd
 from spinney.api.crds.catalog import DEFINITIONS
-from spinney.api.crds.schema import SchemaError, object_schema
-from spinney.api.markers import Slim
+from spinney.api.crds.definition import SchemaError, object_schema
+from spinney.api.meta import Slim
 from spinney.cli.commands.manifests import manifests
 
 GOLDEN = Path(__file__).parents[2] / "golden"

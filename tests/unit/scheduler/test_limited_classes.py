@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.api.builtin.policy import ResourceQuota
+from spinney.api.builtin.surroundings import ResourceQuota
 from spinney.core.scheduling.gang.priorities import limits_class
 from spinney.sim.world import World
 from unit.scheduler.preemption_world import ONE_RACK, gang, priority_class

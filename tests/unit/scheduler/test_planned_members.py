@@ -9,7 +9,7 @@ import pytest
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.topology import Topology as KaiTopology
+from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.api.placement.problem import Gang, Group, PodSet, Running, Tie
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget
+from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.core.scheduling.cycle.preemption import Budgets
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin.node import NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.placement.problem import Node, Topology, Zone

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PriorityClass
+from spinney.api.builtin.surroundings import PriorityClass
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.placement.problem import Running, Tie, Topology
 from spinney.core.expansion.backends.kai import podgroup_spec

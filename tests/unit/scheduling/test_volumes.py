@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spinney.api.builtin.claims import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    ResourceClaim,
+    StorageClass,
+)
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.resource_claim import ResourceClaim
-from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, StorageClass
 from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Term
 from spinney.core.inventory.filters import admits
 from spinney.core.scheduling.gang.parsed_gang import Context, shape_in

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.core.scheduling.cluster import Cluster
 

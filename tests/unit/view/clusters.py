@@ -10,9 +10,8 @@ import msgspec
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 from spinney.api.labels import HOSTNAME, POD_GROUP_NAME
 
 BLOCK, RACK = "example.com/block", "example.com/rack"

@@ -6,7 +6,7 @@ from msgspec import field
 
 from kube_apimachinery import selectors
 from kube_apimachinery.selectors import Operator, Requirement, Selector
-from spinney.api.markers import Slim
+from spinney.api.meta import Slim
 
 Amounts = dict[str, str | int | float]
 """Resource quantities by name, as the wire carries them."""

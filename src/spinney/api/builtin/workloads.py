@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.builtin.selectors import LabelSelector
-from spinney.api.markers import Slim
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import ObjectMeta, Slim
 
 
 class JobSpec(Slim, frozen=True):

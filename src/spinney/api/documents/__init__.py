@@ -4,10 +4,8 @@ Whatever the bytes, reading takes time and memory in proportion to the limits th
 is a tree of JSON values that can be walked by recursion. Never constructs anything else, and never opens a file.
 """
 
-from spinney.api.documents.errors import DocumentError
-from spinney.api.documents.limits import BODY, FILE, INVENTORY, LINE, PAGE, Limits
-from spinney.api.documents.line_numbers import line_of
-from spinney.api.documents.reader import read_bounded, read_document, read_documents, read_json, read_json_as
+from spinney.api.documents.limits import BODY, FILE, INVENTORY, LINE, PAGE, DocumentError, Limits
+from spinney.api.documents.reader import line_of, read_bounded, read_document, read_documents, read_json, read_json_as
 
 __all__ = [
     "BODY",

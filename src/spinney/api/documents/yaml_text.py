@@ -5,6 +5,7 @@ Each alias becomes a copy of what it stands for, so that what comes out is a tre
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,9 +13,70 @@ from typing import Any
 import msgspec
 import yaml
 
-from spinney.api.documents import scalars
-from spinney.api.documents.errors import DocumentError, show
-from spinney.api.documents.limits import MAX_DIRECTIVES, Limits
+from spinney.api.documents.limits import MAX_DIGITS, MAX_DIRECTIVES, DocumentError, Limits, show
+
+# What a plain word of YAML means: nothing, a boolean, a number, or itself.
+#
+# The rules are those of YAML 1.1 as Kubernetes reads it, less what JSON has no value for: dates and times stay text,
+# `1:30` is no number, and neither is what a double cannot hold.
+
+_FIRST = frozenset("0123456789+-.~nNyYtTfFoO")
+_WORDS: dict[str, bool | None] = {
+    "": None,
+    **dict.fromkeys(("~", "null", "Null", "NULL")),
+    **dict.fromkeys(("yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+}
+_INT = re.compile(r"[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)")
+_DECIMAL = r"[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*"
+_FLOAT = re.compile(rf"[-+]?(?:{_DECIMAL}|\.(?:inf|Inf|INF))|\.(?:nan|NaN|NAN)")
+_MISSING = object()
+
+
+def plain(text: str) -> Any:
+    """The value of a word without quotes and without a tag."""
+    if text and text[0] not in _FIRST:
+        return text
+    known = _WORDS.get(text, _MISSING)
+    if known is not _MISSING:
+        return known
+    if text[0] > "9":
+        return text
+    if _INT.fullmatch(text):
+        return whole(text)
+    return fraction(text) if _FLOAT.fullmatch(text) else text
+
+
+def boolean(text: str) -> bool:
+    known = _WORDS.get(text)
+    if known is None:
+        raise DocumentError(f"found {show(text)}, which is no boolean to be read")
+    return known
+
+
+def nothing(text: str) -> None:
+    return None
+
+
+def whole(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise DocumentError(f"found {show(text)}, which is no number to be read: allowed are {MAX_DIGITS} digits")
+    digits = text.replace("_", "")
+    try:
+        return int(digits, 8 if re.fullmatch("[-+]?0[0-7]+", digits) else 0)
+    except ValueError:
+        raise DocumentError(f"found {show(text)}, which is no number to be read") from None
+
+
+def fraction(text: str) -> float:
+    try:
+        value = float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError:
+        raise DocumentError(f"found {show(text)}, which is no number to be read") from None
+    if not math.isfinite(value):
+        raise DocumentError(f"found {show(text)}, which is no number to be read: allowed is what a double can hold")
+    return value
+
 
 try:
     from yaml import CSafeLoader as _Parser
@@ -24,10 +86,10 @@ except ImportError:  # built without libyaml
 _TAG = "tag:yaml.org,2002:"
 _SCALARS: dict[str, Callable[[str], Any]] = {
     f"{_TAG}str": str,
-    f"{_TAG}int": scalars.whole,
-    f"{_TAG}float": scalars.fraction,
-    f"{_TAG}bool": scalars.boolean,
-    f"{_TAG}null": scalars.nothing,
+    f"{_TAG}int": whole,
+    f"{_TAG}float": fraction,
+    f"{_TAG}bool": boolean,
+    f"{_TAG}null": nothing,
     "!": str,
 }
 _DIRECTIVE = re.compile(rb"^%TAG", re.MULTILINE)
@@ -216,7 +278,7 @@ def _scalar(event: Any) -> Any:
     tag = event.tag
     try:
         if tag is None:
-            return scalars.plain(event.value) if event.implicit[0] else event.value
+            return plain(event.value) if event.implicit[0] else event.value
         read_as = _SCALARS.get(tag)
         if read_as is not None:
             return read_as(event.value)

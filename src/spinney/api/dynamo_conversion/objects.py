@@ -14,10 +14,9 @@ import msgspec
 
 from spinney.api import labels
 from spinney.api.dynamo_conversion import components, preserved_fields
-from spinney.api.dynamo_conversion.preserved_fields import Kept, KeptPart
+from spinney.api.dynamo_conversion.preserved_fields import Kept, KeptPart, Part
 
 Object = dict[str, Any]
-Part = dict[str, Any]
 
 ALPHA = "nvidia.com/v1alpha1"
 BETA = "nvidia.com/v1beta1"

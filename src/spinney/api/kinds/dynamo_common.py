@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import field
 
 from spinney.api.domains import DOMAINS
-from spinney.api.markers import (
+from spinney.api.meta import (
+    Conditions,
     Count,
     Generation,
     Hash,
@@ -20,7 +21,6 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Conditions
 
 COMPONENT_NAME_PATTERN = "^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?$"
 DOMAIN_PATTERN = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"

@@ -24,8 +24,9 @@ from spinney.api.kinds.dynamo_common import (
     RollingUpdateTimes,
     State,
 )
-from spinney.api.markers import (
+from spinney.api.meta import (
     AnnotationMap,
+    Kind,
     LabelMap,
     Name,
     NameList,
@@ -43,7 +44,6 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Kind
 
 COMPONENT_TYPES = ("frontend", "worker", "prefill", "decode", "planner", "epp")
 

@@ -23,8 +23,9 @@ from spinney.api.kinds.dynamo_common import (
     RollingUpdateTimes,
     State,
 )
-from spinney.api.markers import (
+from spinney.api.meta import (
     AnnotationMap,
+    Kind,
     LabelMap,
     Name,
     NameList,
@@ -42,7 +43,6 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Kind
 
 
 class ResourceItem(Slim, frozen=True):

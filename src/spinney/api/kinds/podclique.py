@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from spinney.api.markers import (
+from spinney.api.meta import (
     MOST_PODS,
+    Conditions,
     Count,
     Generation,
     Hash,
+    Kind,
     LabelKey,
     Message,
     Name,
@@ -22,7 +24,6 @@ from spinney.api.markers import (
     listed,
     number,
 )
-from spinney.api.meta import Conditions, Kind
 
 
 class AutoScaling(Slim, frozen=True, kw_only=True):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from spinney.api.kinds.podclique import LastErrors
-from spinney.api.markers import (
+from spinney.api.meta import (
     MOST_PODS,
+    Conditions,
     Count,
     Generation,
     Hash,
     Index,
+    Kind,
     NameList,
     SelectorText,
     Slim,
@@ -19,7 +21,6 @@ from spinney.api.markers import (
     listed,
     number,
 )
-from spinney.api.meta import Conditions, Kind
 
 
 class PodCliqueScalingGroupSpec(Slim, frozen=True, kw_only=True):

@@ -8,14 +8,16 @@ from msgspec import field
 
 from spinney.api.kinds.podclique import AutoScaling, LastErrors, PodCliqueSpec
 from spinney.api.kinds.topology_constraint import TopologyConstraint
-from spinney.api.markers import (
+from spinney.api.meta import (
     MOST_PODS,
     AnnotationMap,
+    Conditions,
     Count,
     Duration,
     Generation,
     Hash,
     Index,
+    Kind,
     LabelMap,
     Name,
     NameList,
@@ -30,7 +32,6 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Conditions, Kind
 
 
 class ResourceSharingFilter(Slim, frozen=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from spinney.api.markers import LabelKey, Name, Removed, Slim, doc, listed, number, one_of
-from spinney.api.meta import Conditions, Kind
+from spinney.api.meta import Conditions, Kind, LabelKey, Name, Removed, Slim, doc, listed, number, one_of
 
 
 class NamespacedName(Slim, frozen=True):

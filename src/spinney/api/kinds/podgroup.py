@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from spinney.api.markers import (
+from spinney.api.meta import (
     Count,
     Hash,
+    Kind,
     LabelKey,
     Message,
     Name,
@@ -22,7 +23,6 @@ from spinney.api.markers import (
     one_of,
     text,
 )
-from spinney.api.meta import Kind
 
 _MISSPELT = Removed(
     "topologyConstraints",

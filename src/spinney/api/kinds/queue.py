@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
-from spinney.api.markers import (
+from spinney.api.meta import (
     Duration,
+    Kind,
     LabelKey,
     Message,
     Name,
@@ -19,7 +20,6 @@ from spinney.api.markers import (
     number,
     text,
 )
-from spinney.api.meta import Kind
 
 
 class QueueResource(Slim, frozen=True):

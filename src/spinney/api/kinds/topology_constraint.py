@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 from spinney.api.domains import DOMAINS
-from spinney.api.markers import Name, Rule, Slim, doc, one_of
+from spinney.api.meta import Name, Rule, Slim, doc, one_of
 
 
 class Pack(Slim, frozen=True):

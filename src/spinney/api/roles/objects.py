@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spinney.api.roles.catalog import OPERATOR_LEASE, ROLES, SCHEDULER_RECORDS, WEBHOOK_CERTIFICATES
-from spinney.api.roles.grants import Grant
+from spinney.api.roles.catalog import OPERATOR_LEASE, ROLES, SCHEDULER_RECORDS, WEBHOOK_CERTIFICATES, Grant
 
 NAMESPACE = "spinney-system"
 _RBAC = "rbac.authorization.k8s.io"

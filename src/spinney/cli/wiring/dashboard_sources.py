@@ -12,10 +12,9 @@ from typing import Any
 from kube_apimachinery.clock import Dice
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 from spinney.cli.render.topology_usage import uses
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ClientError

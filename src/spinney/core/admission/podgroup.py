@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from kube_apimachinery.admission import AdmissionRequest, Lookup
 from kube_apimachinery.field_errors import FieldError, invalid, required
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint, SubGroup
-from spinney.api.kinds.topology import Topology
 from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings, choice
 from spinney.core.admission.settings import AdmissionSettings

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from spinney.api.changes import Resource, resource_of
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 
 PODCLIQUESETS = resource_of(PodCliqueSet)
 PODCLIQUES = resource_of(PodClique)

@@ -5,8 +5,7 @@ Never wider than what is read: there is one for each pod of the cluster.
 
 from __future__ import annotations
 
-from spinney.api.markers import Slim
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import ObjectMeta, Slim
 
 _OVER = ("Succeeded", "Failed")
 

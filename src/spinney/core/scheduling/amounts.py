@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from kube_apimachinery import quantity
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology, PublishedZone, ZoneResource
+from spinney.api.builtin.node import NodeResourceTopology, PublishedZone, ZoneResource
 from spinney.api.builtin.pod import Pod
 from spinney.api.domains import NUMA
 from spinney.api.kinds.clustertopology import ClusterTopology

@@ -12,11 +12,10 @@ from enum import Enum
 import msgspec
 
 from spinney.api.builtin import node as nodes
-from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology
-from spinney.api.kinds.topology import Topology as KaiTopology
+from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.api.labels import KAI_NODE_POOL
 from spinney.api.placement import problem
 from spinney.api.placement.problem import Taint, Topology

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from kube_apimachinery.name_validation import SUBDOMAIN_LIMIT
-from spinney.api.markers import INT32_LIMIT
+from spinney.api.meta import INT32_LIMIT
 
 State = Literal["bind", "wait"]
 VERSION = 1

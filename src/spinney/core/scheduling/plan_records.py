@@ -19,8 +19,7 @@ from typing import Protocol
 import msgspec
 
 from spinney.api.labels import EPOCH, PLAN, PLAN_SIGNATURE
-from spinney.api.markers import INT32_LIMIT
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import INT32_LIMIT, ObjectMeta
 from spinney.core.scheduling.plan import Plan, PlanError, decode, encode
 
 KEY_BYTES = 32

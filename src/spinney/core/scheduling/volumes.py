@@ -13,10 +13,15 @@ from functools import lru_cache
 
 import msgspec
 
+from spinney.api.builtin.claims import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ResourceClaim,
+    StorageClass,
+    TopologySelectorTerm,
+)
 from spinney.api.builtin.pod import Pod, PodResourceClaim
-from spinney.api.builtin.resource_claim import ResourceClaim
 from spinney.api.builtin.selectors import NodeSelector
-from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, TopologySelectorTerm
 from spinney.api.labels import PVC_SELECTED_NODE
 from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Term
 from spinney.core.inventory.filters import admits

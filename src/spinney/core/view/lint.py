@@ -12,8 +12,7 @@ from typing import Any
 
 from spinney.api.builtin.node import Node
 from spinney.api.domains import HOST
-from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
-from spinney.api.kinds.topology import Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology, TopologyLevel
 from spinney.api.labels import HOSTNAME, REGION, ZONE
 from spinney.core.expansion.backends.kai import Kai, topology_keys
 from spinney.core.expansion.clustertopology import level_statuses

@@ -13,9 +13,8 @@ import msgspec
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod, PodSpec
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.scheduling.amounts import offered

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.changes import Resource, resource_of
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import PartialObject
 from spinney.core.expansion.resource_kinds import PODS

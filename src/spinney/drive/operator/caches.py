@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from spinney.api.builtin.config import Service
+from spinney.api.builtin.surroundings import Service
 from spinney.api.builtin.workloads import HorizontalPodAutoscaler
 from spinney.api.changes import Json, Resource
 from spinney.api.kinds.clustertopology import ClusterTopology

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from spinney.api.builtin import node_resource_topology
-from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin import node
+from spinney.api.builtin.claims import PersistentVolume, PersistentVolumeClaim, ResourceClaim, StorageClass
+from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
-from spinney.api.builtin.resource_claim import ResourceClaim
-from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.api.kinds.topology import Topology
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import Kind
 from spinney.core.scheduling.gang.priorities import limits_class
@@ -41,9 +38,7 @@ PRIORITY_CLASSES = ResourcePath("scheduling.k8s.io", "v1", "priorityclasses", na
 BUDGETS = ResourcePath("policy", "v1", "poddisruptionbudgets")
 QUOTAS = ResourcePath("", "v1", "resourcequotas")
 RESOURCE_CLAIMS = ResourcePath("resource.k8s.io", "v1", "resourceclaims")
-NODE_ZONES = ResourcePath(
-    node_resource_topology.GROUP, node_resource_topology.VERSION, node_resource_topology.PLURAL, namespaced=False
-)
+NODE_ZONES = ResourcePath(node.GROUP, node.VERSION, node.PLURAL, namespaced=False)
 
 
 def path_of(kind: type[Kind]) -> ResourcePath:

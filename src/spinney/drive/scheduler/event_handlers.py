@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.api.kinds.topology import Topology
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.preemption import read_budget
 from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting

@@ -11,9 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.kinds.topology import Topology
 from spinney.core.view.plan_result import PlanResult
 
 Json = dict[str, Any]

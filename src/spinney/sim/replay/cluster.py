@@ -11,7 +11,7 @@ import msgspec
 from spinney.api.builtin.node import Node
 from spinney.api.documents import INVENTORY, DocumentError, read_documents
 from spinney.api.kinds.clustertopology import ClusterTopology
-from spinney.api.kinds.topology import Topology as KaiTopology
+from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.view.discovery import discover
 from spinney.sim.replay.trace import CsvRow, InputError, header_of, read_csv

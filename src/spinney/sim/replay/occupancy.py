@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from spinney.api.kinds.topology import KaiTopologyLevel, TopologySpec
-from spinney.api.kinds.topology import Topology as KaiTopology
+from spinney.api.kinds.clustertopology import KaiTopologyLevel, TopologySpec
+from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Move

@@ -15,17 +15,14 @@ import msgspec
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.name_validation import dns_label, dns_subdomain
-from spinney.api.builtin.node import Node
-from spinney.api.builtin.node_resource_topology import NodeResourceTopology
+from spinney.api.builtin.claims import PersistentVolume, PersistentVolumeClaim, ResourceClaim, StorageClass
+from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
-from spinney.api.builtin.resource_claim import ResourceClaim
-from spinney.api.builtin.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.crds.catalog import DEFINITIONS
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.api.kinds.topology import Topology
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.grouping.default_queues import missing_queues
 from spinney.drive.client.api import ApiClient, Selection

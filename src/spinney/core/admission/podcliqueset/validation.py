@@ -8,7 +8,7 @@ from __future__ import annotations
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Object
 from kube_apimachinery.field_errors import FieldError, forbidden
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetSpec, PodCliqueSetTemplate
-from spinney.api.markers import Removed
+from spinney.api.meta import Removed
 from spinney.core.admission.decoding import part, read
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.podcliqueset.immutability import immutable_errors

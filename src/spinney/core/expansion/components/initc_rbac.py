@@ -18,8 +18,7 @@ from spinney.api.labels import (
     COMPONENT_POD_SERVICE_ACCOUNT,
     COMPONENT_POD_TOKEN_SECRET,
 )
-from spinney.api.markers import Slim
-from spinney.api.meta import ObjectMeta, PartialObject
+from spinney.api.meta import ObjectMeta, PartialObject, Slim
 from spinney.core.expansion.objects import managed_labels, new_object, owner_reference, patch_object
 from spinney.core.expansion.podclique.startup_order import has_order
 from spinney.core.expansion.resource_kinds import PODCLIQUESETS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spinney.api import generated_names
-from spinney.api.builtin.config import Service
+from spinney.api.builtin.surroundings import Service
 from spinney.api.changes import Change, Json
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import (

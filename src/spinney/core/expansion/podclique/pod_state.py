@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spinney.api.kinds.podclique import PodClique
-from spinney.api.markers import Slim
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import ObjectMeta, Slim
 
 
 class Gate(Slim, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from spinney.api.builtin.config import Service
+from spinney.api.builtin.surroundings import Service
 from spinney.api.builtin.workloads import HorizontalPodAutoscaler
 from spinney.api.changes import Change, ChangeSet, EmitEvent, Json, SetStatus
 from spinney.api.kinds.clustertopology import ClusterTopology

@@ -12,8 +12,7 @@ from spinney.api import generated_names
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueSet, PodCliqueTemplate
 from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX, SCALING_GROUP, SCALING_GROUP_REPLICA_INDEX
-from spinney.api.markers import MOST_PODCLIQUES, MOST_PODS
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import MOST_PODCLIQUES, MOST_PODS, ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ import msgspec
 
 from kube_apimachinery.selectors import Selector
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget
 from spinney.api.builtin.selectors import to_selector
+from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
 from spinney.api.placement.result import Decision
 from spinney.core.scheduling.affinity.terms import has_terms

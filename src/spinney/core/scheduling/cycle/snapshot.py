@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PodDisruptionBudget
+from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import ObjectMeta

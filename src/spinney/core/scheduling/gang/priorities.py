@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.policy import PriorityClass, ResourceQuota
+from spinney.api.builtin.surroundings import PriorityClass, ResourceQuota
 
 DEFAULT_PRIORITY = 50
 PREEMPTIBLE_BELOW = 100
