@@ -18,6 +18,8 @@ _UNITS = {"ns": 1, "us": MICROSECOND, "µs": MICROSECOND, "μs": MICROSECOND, "m
 _UNITS |= {"s": SECOND, "m": MINUTE, "h": HOUR}
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _LIMIT_NS = 2**63 - 1
+_MOST_DIGITS = 19
+"""Of a whole number that can stand for a duration, and of a fraction that can change one."""
 
 
 class DurationError(ValueError):
@@ -66,6 +68,10 @@ def canonical(text: str) -> str:
 
 
 def _amount(whole: str, fraction: str, unit: int) -> int:
+    """Takes no longer for a longer text: `int` refuses thousands of digits, and more of them change nothing."""
+    whole, fraction = whole.lstrip("0"), fraction[:_MOST_DIGITS]
+    if len(whole) > _MOST_DIGITS:
+        return _LIMIT_NS + 1
     scale: int = 10 ** len(fraction)
     return int(whole + fraction or "0") * unit // scale
 

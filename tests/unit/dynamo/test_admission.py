@@ -262,6 +262,13 @@ def test_names_that_do_not_fit_are_told_with_what_to_shorten() -> None:
     )
 
 
+@pytest.mark.parametrize("shape", [{"replicas": 60_000}, {"multinode": {"nodeCount": 2**31 - 1}}])
+def test_a_deployment_of_more_pods_than_any_cluster_has_is_refused(shape: Json) -> None:
+    (found,) = errors(deployment("d", component("a", **shape), component("b", replicas=60_000)))
+    assert found.startswith("spec.components: Forbidden: the deployment would have ")
+    assert found.endswith(" pods, at most 100000 are allowed")
+
+
 def test_all_errors_come_at_once() -> None:
     bad = [component(name, topologyConstraint=packed("zone")) for name in ("a", "b")]
     assert len(errors(deployment("d", *bad, topologyConstraint=packed("rack")))) == 2

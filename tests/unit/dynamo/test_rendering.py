@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from spinney.core.expansion.dynamo import names
 from spinney.core.expansion.dynamo.framework import BadDeployment, Observed
 from spinney.core.expansion.dynamo.grove import Grove
+from spinney.core.expansion.dynamo.multinode import backend_of
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
 from spinney.core.expansion.dynamo.services import services_of
 from spinney.core.expansion.dynamo.settings import DynamoSettings
@@ -212,6 +213,39 @@ def test_the_executor_may_be_named_by_a_component() -> None:
     wide["podTemplate"]["metadata"] = {"annotations": {"nvidia.com/vllm-distributed-executor-backend": "Ray"}}
     (line,) = _main_of(wide, {"nvidia.com/dynamo-operator-origin-version": "1.0.0"})["args"]
     assert line.startswith("ray start --head")
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "\u00b2", "v", "1.x"])
+def test_a_version_of_origin_of_any_shape_is_read(version: str) -> None:
+    wide = component("w", gpus=8, line="python3 -m dynamo.vllm -tp 16", multinode={"nodeCount": 2})
+    (line,) = _main_of(wide, {"nvidia.com/dynamo-operator-origin-version": version})["args"]
+    assert ("--nnodes 2" in line) == (version == "1.x")
+
+
+def test_a_number_of_5_000_digits_in_a_command_is_more_than_one_node_has() -> None:
+    wide = component("w", gpus=8, line=f"python3 -m dynamo.vllm -tp {'9' * 5000}", multinode={"nodeCount": 2})
+    (line,) = _main_of(wide, {"nvidia.com/vllm-distributed-executor-backend": "ray"})["args"]
+    assert line.startswith("ray start --head")
+
+
+@pytest.mark.parametrize("words", ["python -m ", "python " * 3 + "-m " * 3, "-m dynamo.vllm ", "python3 dynamo.vllm "])
+def test_a_megabyte_of_words_that_name_no_framework_is_read_in_one_pass(words: str) -> None:
+    assert backend_of({"args": [words * (1_000_000 // len(words))]}) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "framework"),
+    [
+        ("python3 -m dynamo.vllm", "vllm"),
+        ("python -m pip install x && python3.11 -m dynamo.sglang --tp 2", "sglang"),
+        ("-m dynamo.vllm python3", ""),
+        ("python3 -m dynamo.vllms", ""),
+        ("python3\n-u\n-m\ndynamo.trtllm", "trtllm"),
+        ("python3 -m dynamo.sglang -m dynamo.vllm", "vllm"),
+    ],
+)
+def test_the_framework_of_a_command(line: str, framework: str) -> None:
+    assert backend_of({"command": ["sh", "-c"], "args": [line]}) == framework
 
 
 def test_what_the_user_mounts_is_not_mounted_over() -> None:

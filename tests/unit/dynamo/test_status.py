@@ -18,6 +18,17 @@ from spinney.core.expansion.dynamo.settings import DynamoSettings
 from spinney.core.expansion.dynamo.status import topology_finding
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 
+
+@pytest.mark.parametrize("framework", ["trtllm", "vllm", "sglang"])
+def test_a_deployment_of_more_nodes_than_any_cluster_has_is_told_and_not_made(framework: str) -> None:
+    """It may have come past admission: no list of two billion hosts is begun."""
+    wide = component("w", gpus=8, line=f"python3 -m dynamo.{framework}", multinode={"nodeCount": 2**31 - 1})
+    found = expand(deployment("d", wide), Observed(DynamoSettings(), 0.0)).changes
+    assert not [each for each in found if isinstance(each, Create)]
+    (status,) = [each for each in found if isinstance(each, SetStatus)]
+    assert "would have 2147483647 pods, at most 100000 are allowed" in str(status)
+
+
 PACKED = deployment("d", component("w"), topologyConstraint=packed("rack"))
 
 

@@ -20,6 +20,8 @@ ASKS = {TOPOLOGY: "network", REQUIRED: "rack"}
         ({"failedIndexes": "0,2-3"}, 3),
         ({"failedIndexes": "2", "succeeded": 3}, 2),
         ({"failedIndexes": "0-5"}, 1),
+        ({"failedIndexes": "9" * 5000}, 4),
+        ({"failedIndexes": "2,4-5,0-" + "9" * 5000}, 2),
     ],
 )
 def test_k14_a_gang_does_not_wait_for_indexes_that_were_given_up(status: Any, size: int) -> None:

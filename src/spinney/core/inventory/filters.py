@@ -14,7 +14,8 @@ from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Taint, Ter
 NAME_FIELD = "metadata.name"
 EXCLUDING = ("NoSchedule", "NoExecute")
 
-_INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
+"""Leading zeros aside, no text beyond 19 digits is within 64 bits."""
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -136,9 +137,10 @@ def _compares(term: Term, value: str | None) -> bool:
 
 
 def _integer(text: str) -> int | None:
-    if _INTEGER.match(text) is None:
+    found = _INTEGER.fullmatch(text)
+    if found is None:
         return None
-    number = int(text)
+    number = int(found[1] + found[2])
     return number if number in _INT64 else None
 
 

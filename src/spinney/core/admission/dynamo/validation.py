@@ -11,7 +11,7 @@ from spinney.core.admission.decoding import items, part, text
 from spinney.core.admission.dynamo.defaults import CLIQUE, GROVE, SET, provider_of, target_of
 from spinney.core.admission.pod_fields import amount_errors, type_errors
 from spinney.core.expansion.dynamo import names
-from spinney.core.expansion.dynamo.roles import is_group
+from spinney.core.expansion.dynamo.roles import excess_pods, is_group
 
 ONLY_GROVE = "requires the Grove pathway, but this deployment is not rendered by Grove"
 _OVERRIDE_API = "grove.io/v1alpha1"
@@ -29,6 +29,8 @@ def content_errors(obj: Object) -> Iterator[FieldError]:
     for index, component in enumerate(items(spec.get("components"))):
         path = f"spec.components[{index}]"
         yield from _component_errors(component, path, on_grove)
+    if excess := excess_pods(obj):
+        yield forbidden("spec.components", f"the deployment would have {excess}")
     if on_grove:
         yield from _name_errors(obj)
 

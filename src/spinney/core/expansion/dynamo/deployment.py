@@ -23,6 +23,7 @@ from spinney.core.expansion.dynamo.framework import BadDeployment, Framework, Ob
 from spinney.core.expansion.dynamo.grove import Grove
 from spinney.core.expansion.dynamo.multinode import Mismatch
 from spinney.core.expansion.dynamo.podcliqueset import queue_of
+from spinney.core.expansion.dynamo.roles import excess_pods
 from spinney.core.expansion.dynamo.services import services_of
 from spinney.core.expansion.dynamo.status import FAILED, Failure, ObservedStatus, status_changes, typed_of
 from spinney.core.expansion.objects import difference, owner_reference
@@ -90,6 +91,8 @@ def expand(deployment: Json, observed: Observed, framework: Framework = GROVE) -
     changes: list[Change] = []
     if failure is None:
         try:
+            if excess := excess_pods(deployment):
+                raise BadDeployment(f"the deployment would have {excess}")
             wanted = framework.render(deployment, observed, restart.marks)
             changes += _missing(deployment, typed.metadata, observed)
             changes += _workload_changes(wanted, typed.metadata, observed, framework)

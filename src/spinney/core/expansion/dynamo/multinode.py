@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kube_apimachinery.integers import read_number
 from spinney.api import labels as known
 from spinney.api.changes import Json
 from spinney.core.expansion.dynamo import generated_labels
@@ -19,6 +20,10 @@ from spinney.core.expansion.dynamo.settings import DynamoSettings
 
 _PYTHON = re.compile(r"^(.*/)?python[0-9.]*$")
 _SEGMENT_END = re.compile(r"([|&;]+)")
+_INTERPRETER, _MODULE = re.compile(r"python[0-9.]*\s"), re.compile(r"-m\s")
+_BACKENDS = {name: re.compile(rf"dynamo\.{name}\b") for name in ("vllm", "sglang", "trtllm")}
+_LARGEST = 10**9
+"""What a number of more digits than are read counts as: more than any machine has."""
 
 
 def words_of(container: Json) -> str:
@@ -27,21 +32,23 @@ def words_of(container: Json) -> str:
 
 
 def backend_of(container: Json) -> str:
-    """The framework that the command runs; empty if it cannot be determined."""
+    """The framework that the command runs; empty if it cannot be determined. Linear in the command."""
     text = words_of(container)
-    for name in ("vllm", "sglang", "trtllm"):
-        if re.search(rf"python[0-9.]*\s.*-m\s.*dynamo\.{name}\b", text, re.DOTALL):
-            return name
-    return ""
+    program = _INTERPRETER.search(text)
+    module = _MODULE.search(text, program.end()) if program is not None else None
+    if module is None:
+        return ""
+    return next((name for name, pattern in _BACKENDS.items() if pattern.search(text, module.end())), "")
 
 
 def number_after(container: Json, *flags: str) -> int:
     """The value of a flag, `--flag 4` or `--flag=4`; 1 where it is not given."""
     text = words_of(container)
     for flag in flags:
-        found = re.search(rf"(?:^|\s){re.escape(flag)}[=\s]+(\d+)", text)
+        found = re.search(rf"(?:^|\s){re.escape(flag)}[=\s]+([0-9]+)", text)
         if found:
-            return int(found.group(1))
+            number = read_number(found.group(1))
+            return _LARGEST if number is None else number
     return 1
 
 
@@ -285,7 +292,7 @@ def _speaks_mp(deployment: Json, component: Json) -> bool:
     if asked:
         return asked.lower() == "mp"
     numbers = given.get(known.DYNAMO_ORIGIN_VERSION, "").lstrip("v").split("-")[0].split(".")
-    return numbers[0].isdigit() and int(numbers[0]) >= 1
+    return (read_number(numbers[0]) or 0) >= 1
 
 
 def _drop_probes(container: Json) -> None:

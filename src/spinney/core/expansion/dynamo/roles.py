@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spinney.api.changes import Json
+from spinney.api.meta import MOST_PODS
 
 WORKER_TYPES = ("worker", "prefill", "decode")
 
@@ -40,6 +41,13 @@ def is_group(component: Json) -> bool:
 
 def replicas_of(component: Json) -> int:
     return int(component.get("replicas", 1))
+
+
+def excess_pods(deployment: Json) -> str:
+    """What is too many pods for one deployment; empty if it is within the limit. Counted, never listed."""
+    components = (deployment.get("spec") or {}).get("components") or ()
+    pods = sum(replicas_of(each) * node_count(each) for each in components)
+    return f"{pods} pods, at most {MOST_PODS} are allowed" if pods > MOST_PODS else ""
 
 
 def min_available_of(component: Json) -> int:

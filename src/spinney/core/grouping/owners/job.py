@@ -12,7 +12,7 @@ from spinney.core.grouping.group_shape import GroupShape, Lookups, one_per_pod, 
 from spinney.core.grouping.owner_chain import Owner, OwnerChain
 from spinney.core.grouping.topology import asks_for_topology
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(?<![0-9])([0-9]{1,10})(?:-([0-9]{1,10}))?(?![0-9])")
 
 
 def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
