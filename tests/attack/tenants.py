@@ -44,8 +44,12 @@ def too_many_rights() -> list[Json]:
     status = {"apiGroups": ["scheduling.run.ai"], "resources": ["podgroups/status"], "verbs": ["update", "patch"]}
     gangs = {"apiGroups": ["scheduler.grove.io"], "resources": ["podgangs", "podgangs/status"], "verbs": list(_VERBS)}
     cliques = {"apiGroups": ["grove.io"], "resources": ["podcliques"], "verbs": list(_VERBS)}
-    pods = {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["update", "patch"]}
-    return [status, gangs, cliques, pods]
+    parts = ["pods/status", "pods/resize", "pods/ephemeralcontainers"]
+    pods = {"apiGroups": [""], "resources": parts, "verbs": ["update", "patch"]}
+    jobs = {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["update", "patch"]}
+    counts = ["podcliquesets/scale", "podcliques/scale", "podcliquescalinggroups/scale"]
+    scales = {"apiGroups": ["grove.io"], "resources": counts, "verbs": ["update", "patch"]}
+    return [status, gangs, cliques, pods, jobs, scales]
 
 
 def settle(found: Installation) -> None:
