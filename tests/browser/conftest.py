@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from browser.scene import GB200, H100, NODES, WORKLOADS, text
 from browser.visiting import Visit
-from stack_kit.spinney import Spinney, eventually, spinney
+from cluster_kit.server import eventually
+from stack_kit.spinney import Spinney, spinney
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or ""
 PATIENCE_S = 90

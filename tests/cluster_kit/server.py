@@ -21,6 +21,7 @@ import yaml
 
 DEADLINE_S = 150.0
 """So long is waited for what has no deadline of its own."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.3
 PATCH_TYPES = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
@@ -242,9 +243,12 @@ class Server:
 
 
 def eventually(check: Callable[[], Any], what: str = "", deadline_s: float | None = None) -> Any:
-    """The first true value of `check`; assertion errors and fields that are missing inside it count as not yet."""
+    """The first true value of `check`; assertion errors and fields that are missing inside it count as not yet.
+
+    It is asked less and less often, so that looking does not hold up what is looked at.
+    """
     allowed_s = DEADLINE_S if deadline_s is None else deadline_s
-    until = time.monotonic() + allowed_s
+    until, pause_s = time.monotonic() + allowed_s, FIRST_PAUSE_S
     while True:
         last: object = None
         try:
@@ -255,4 +259,5 @@ def eventually(check: Callable[[], Any], what: str = "", deadline_s: float | Non
         except (AssertionError, KeyError) as error:
             last = error
         assert time.monotonic() < until, f"not within {allowed_s} s: {what or 'the condition'} ({last!r})"
-        time.sleep(0.03)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.3, LONGEST_PAUSE_S)

@@ -13,7 +13,8 @@ from typing import Any
 import yaml
 
 from cluster_kit.real_programs import real_programs
-from stack_kit.spinney import SPINNEY, Spinney, eventually, spinney
+from cluster_kit.server import eventually
+from stack_kit.spinney import SPINNEY, Spinney, spinney
 
 Json = dict[str, Any]
 
@@ -26,6 +27,18 @@ LEVELS = {
     "host": "kubernetes.io/hostname",
 }
 ALPHA, BETA = (f"dynamographdeployments.{version}.nvidia.com" for version in ("v1alpha1", "v1beta1"))
+_GROVE = "/apis/grove.io/v1alpha1/namespaces/default"
+PATHS = {
+    BETA: "/apis/nvidia.com/v1beta1/namespaces/default/dynamographdeployments",
+    "podcliqueset": f"{_GROVE}/podcliquesets",
+}
+MADE = (
+    *(f"{_GROVE}/{plural}" for plural in ("podcliquesets", "podcliques", "podcliquescalinggroups")),
+    "/apis/scheduler.grove.io/v1alpha1/namespaces/default/podgangs",
+    *(f"/api/v1/namespaces/default/{plural}" for plural in ("pods", "services", "configmaps", "serviceaccounts")),
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+)
+"""Where everything is that a deployment brings."""
 _AT_ONCE = {"tcpSocket": {"port": 8000}}
 
 
@@ -57,7 +70,9 @@ class Graphs:
         return done.stderr
 
     def get(self, kind: str, name: str) -> Json:
-        found: Json = self.stack.get(kind, name)
+        """As kubectl shows it; a kind that is looked at often is asked for without kubectl."""
+        found: Json = self.stack.read(f"{PATHS[kind]}/{name}") if kind in PATHS else self.stack.get(kind, name)
+        found["metadata"].pop("managedFields", None)
         return found
 
     def condition(self, name: str, kind: str) -> tuple[str, str, str]:
@@ -80,12 +95,12 @@ class Graphs:
 
     def events(self, name: str) -> list[tuple[str, str, str]]:
         chosen = f"involvedObject.kind=DynamoGraphDeployment,involvedObject.name={name}"
-        found = self.stack.get("events", f"--field-selector={chosen}")["items"]
+        found = self.stack.read("/api/v1/namespaces/default/events", fieldSelector=chosen)["items"]
         return [(one["type"], one["reason"], one["message"]) for one in found]
 
     def pods(self, name: str) -> list[Json]:
         label = f"nvidia.com/dynamo-graph-deployment-name={name}"
-        found = self.stack.get("pods", "-l", label)["items"]
+        found = self.stack.read("/api/v1/namespaces/default/pods", labelSelector=label)["items"]
         return [one for one in found if "deletionTimestamp" not in one["metadata"]]
 
     def uids(self, name: str) -> set[str]:
@@ -93,7 +108,9 @@ class Graphs:
 
     def domains(self, name: str, component: str, level: str) -> list[Counter[str]]:
         """How many pods each domain has, for each replica of a component."""
-        nodes = {one["metadata"]["name"]: one["metadata"]["labels"] for one in self.stack.get("nodes")["items"]}
+        nodes = {
+            one["metadata"]["name"]: one["metadata"]["labels"] for one in self.stack.read("/api/v1/nodes")["items"]
+        }
         keys = list(LEVELS.values())[: list(LEVELS).index(level) + 1]
         found: dict[str, Counter[str]] = {}
         for pod in self.pods(name):
@@ -106,12 +123,9 @@ class Graphs:
 
     def gone(self, name: str) -> None:
         """Everything of a deployment is away."""
-        kinds = (
-            "podcliquesets,podcliques,podcliquescalinggroups,podgangs,pods,services,configmaps,serviceaccounts,roles"
-        )
 
         def check() -> bool:
-            left = self.stack.get(kinds)["items"]
+            left = [one for path in MADE for one in self.stack.read(path)["items"]]
             return not [one for one in left if one["metadata"]["name"].startswith(name)]
 
         eventually(check, f"nothing is left of {name}", DEADLINE_S)

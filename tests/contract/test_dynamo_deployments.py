@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster_kit.server import eventually
 from cluster_kit.servers import SERVERS
 from contract.dynamo_stages import (
     ALPHA,
@@ -21,7 +22,6 @@ from contract.dynamo_stages import (
     deployment,
     graphs_on,
 )
-from stack_kit.spinney import eventually
 
 Json = dict[str, Any]
 EXAMPLES = ROOT / "examples" / "dynamo"

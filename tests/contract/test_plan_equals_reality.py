@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster_kit.server import eventually
 from simulation.plan_trial import compared_gangs
 from simulation.plan_workloads import CLASSES, QUEUES, workload
 from spinney.api.dynamo_conversion import from_list_form
@@ -25,7 +26,7 @@ from spinney.whatif.inputs.manifests import Manifest
 from spinney.whatif.inputs.snapshot import read_snapshot
 from spinney.whatif.request import PlanRequest, prepare_plan
 from spinney.whatif.workloads import WorkloadNotFound, read_story
-from stack_kit.spinney import Spinney, eventually, spinney
+from stack_kit.spinney import Spinney, spinney
 
 Json = dict[str, Any]
 WORKLOADS = 20

@@ -13,10 +13,12 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import urllib3
 import yaml
@@ -118,9 +120,26 @@ class Spinney:
         """One request with the kubeconfig's trust; JSON in and out."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         raw = json.dumps(body).encode() if body is not None else None
-        with urllib3.PoolManager(retries=False, timeout=90, **self._trust()) as pool:
-            answer = pool.request(method, f"{self.url}{path}", body=raw, headers=headers, **options)
-            return answer.status, json.loads(answer.data) if answer.data[:1] == b"{" else answer.data
+        answer = self._pool.request(method, f"{self._base}{path}", body=raw, headers=headers, **options)
+        return answer.status, json.loads(answer.data) if answer.data[:1] == b"{" else answer.data
+
+    def read(self, path: str, **query: str) -> Any:
+        """What is there, as the administrator sees it; costs little where kubectl would start a process."""
+        status, found = self.http("GET", f"{path}?{urlencode(query)}" if query else path, token=self._administrator)
+        assert status == 200, found
+        return found
+
+    @cached_property
+    def _administrator(self) -> str:
+        return self.token
+
+    @cached_property
+    def _base(self) -> str:
+        return self.url
+
+    @cached_property
+    def _pool(self) -> urllib3.PoolManager:
+        return urllib3.PoolManager(maxsize=8, retries=False, timeout=90, **self._trust())
 
     def _trust(self) -> dict[str, Any]:
         data = self.config["clusters"][0]["cluster"].get("certificate-authority-data")
@@ -150,11 +169,3 @@ def spinney(
                 started.process.wait(120)
             except subprocess.TimeoutExpired:
                 started.kill()
-
-
-def eventually(check: Callable[[], Any], what: str, deadline_s: float = 120.0) -> Any:
-    until = time.monotonic() + deadline_s
-    while not (found := check()):
-        assert time.monotonic() < until, f"not within {deadline_s} s: {what}"
-        time.sleep(0.05)
-    return found

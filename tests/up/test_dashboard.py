@@ -11,7 +11,8 @@ from pathlib import Path
 
 import httpx
 
-from stack_kit.spinney import SPINNEY, Spinney, eventually
+from cluster_kit.server import eventually
+from stack_kit.spinney import SPINNEY, Spinney
 
 Up = Callable[..., Spinney]
 WITHIN_S = 120.0

@@ -15,9 +15,10 @@ import pytest
 import urllib3
 import yaml
 
+from cluster_kit.server import eventually
 from spinney.cli.demonstration.cluster import manifests
 from spinney.cli.demonstration.script import STEPS
-from stack_kit.spinney import SPINNEY, eventually
+from stack_kit.spinney import SPINNEY
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = ("nodes", "topologies", "chat", "assistant", "finetune", "giant")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from cluster_kit.server import eventually
 from spinney.sim.kubernetes import control_plane
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.sim.kubernetes.processes import free_ports
-from stack_kit.spinney import Spinney, eventually
+from stack_kit.spinney import Spinney
 
 pytestmark = pytest.mark.real
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from cluster_kit.server import eventually
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_RECORDS
-from stack_kit.spinney import Spinney, eventually
+from stack_kit.spinney import Spinney
 
 Up = Callable[..., Spinney]
 

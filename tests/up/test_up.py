@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from stack_kit.spinney import SPINNEY, Spinney, eventually, spinney
+from cluster_kit.server import eventually
+from stack_kit.spinney import SPINNEY, Spinney, spinney
 
 Up = Callable[..., Spinney]
 
