@@ -35,8 +35,8 @@ from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
 from spinney.core import admission
 from spinney.core.admission import dynamo as dynamo_admission
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import KAI, AdmissionSettings

@@ -19,16 +19,16 @@ from fuzz.objects import Json
 from kube_apimachinery.admission import AdmissionRequest
 from spinney.api.meta import ObjectMeta
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.expansion.settings import Settings as OperatorSettings
 from spinney.core.grouping.group_shape import Lookups
 from spinney.core.grouping.owner_chain import OwnerChain, owner_of
+from spinney.core.grouping.owner_chain import Pod as GroupedPod
 from spinney.core.grouping.pod_grouping import group
-from spinney.core.grouping.pods import Pod as GroupedPod
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.door import Door
@@ -43,8 +43,8 @@ from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.controller.controller import Controller
-from spinney.drive.dynamo.caches import DynamoCaches as DynamoViews
-from spinney.drive.dynamo.dynamo import Dynamo
+from spinney.drive.dynamo import Dynamo
+from spinney.drive.dynamo import DynamoCaches as DynamoViews
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.operator import (
     clustertopology_controller,

@@ -16,7 +16,7 @@ import msgspec
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import PLAN
 from spinney.api.roles import NAMESPACE
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.plan import Plan, decode
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door

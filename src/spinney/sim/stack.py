@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kube_apimachinery.clock import Clock, Dice
-from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
 from spinney.core.expansion.settings import Settings
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.expectations import OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
-from spinney.drive.dynamo.dynamo import Dynamo
+from spinney.drive.dynamo import Dynamo
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.operator.operator import Operator
 from spinney.drive.scheduler.scheduler import Scheduler

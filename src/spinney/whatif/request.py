@@ -19,12 +19,12 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import DYNAMO_KAI_QUEUE, SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.admission.settings import settings_of as admission_settings_of
-from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo import generated_labels
 from spinney.core.expansion.dynamo.deployment import expand
-from spinney.core.expansion.dynamo.framework import Observed
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
+from spinney.core.expansion.dynamo.multinode import Observed
 from spinney.core.expansion.dynamo.roles import replicas_of
-from spinney.core.expansion.dynamo.settings import DynamoSettings
-from spinney.core.expansion.resource_kinds import PODCLIQUESETS
+from spinney.core.expansion.objects import PODCLIQUESETS
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
@@ -62,8 +62,8 @@ def replicas_asked(graph: Json) -> dict[str, int]:
     """Replicas of its cliques and groups, by name: a deployment scales them to the requested number, also to zero."""
     newest = convert(graph, BETA)
     components = newest["spec"].get("components") or []
-    name = names.podcliqueset(newest["metadata"]["name"], components)
-    return {names.child(name, one["name"]): replicas_of(one) for one in components}
+    name = generated_labels.podcliqueset(newest["metadata"]["name"], components)
+    return {generated_labels.child(name, one["name"]): replicas_of(one) for one in components}
 
 
 def queue_named(graph: Json) -> str:

@@ -21,9 +21,9 @@ from spinney.api.labels import GATE_PODGANG_PENDING, POD_GROUP_NAME
 from spinney.core.expansion.objects import format_time
 from spinney.core.expansion.settings import Settings
 from spinney.core.grouping.group_shape import Lookups
+from spinney.core.grouping.owner_chain import UserError
 from spinney.core.grouping.podgroups import DesiredPodGroup, keep, mark
-from spinney.core.grouping.settings import GrouperSettings
-from spinney.core.grouping.user_errors import UserError
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.core.view.explanation import Levels, explain_gang
 from spinney.core.view.plan_result import Copies, GangResult, PlanResult, WorkloadResult

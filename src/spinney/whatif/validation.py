@@ -36,8 +36,8 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.admission.decoding import part
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.webhook.handler import AdmissionUnion

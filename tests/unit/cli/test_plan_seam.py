@@ -12,7 +12,7 @@ import yaml
 from kube_embedded.base.identity import AUTHENTICATED, Identity
 from spinney.api.crds import all_crds
 from spinney.api.labels import KAI_TOP_OWNER_METADATA, POD_GROUP_NAME
-from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from kube_embedded.server.api_server import ApiServer
 from spinney.api.crds import all_crds
 from spinney.api.dynamo_conversion import convert
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
 from spinney.core.expansion.settings import Settings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.sim.event_loop import Sim, run

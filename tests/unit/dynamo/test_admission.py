@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from spinney.api.dynamo_conversion import to_alpha
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from unit.dynamo.dynamo_kit import LEVELS, Json, View, component, deployment, errors, packed, request
 
 RULES = DynamoAdmission(DynamoAdmissionSettings())

@@ -10,8 +10,8 @@ import pytest
 from spinney.api.changes import Change, Create, Patch, Resource, SetStatus
 from spinney.api.crds import crd
 from spinney.core.expansion.dynamo.deployment import expand
-from spinney.core.expansion.dynamo.framework import ConditionText, Framework, Observed
-from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
+from spinney.core.expansion.dynamo.multinode import ConditionText, Framework, Observed
 from spinney.core.expansion.dynamo.status import Progress
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 

@@ -14,14 +14,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.core.expansion.dynamo import names
-from spinney.core.expansion.dynamo.framework import BadDeployment, Observed
-from spinney.core.expansion.dynamo.grove import Grove
-from spinney.core.expansion.dynamo.multinode import backend_of
+from spinney.core.expansion.dynamo import generated_labels
+from spinney.core.expansion.dynamo.deployment import Grove, services_of
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
+from spinney.core.expansion.dynamo.multinode import BadDeployment, Observed, backend_of
 from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of
-from spinney.core.expansion.dynamo.services import services_of
-from spinney.core.expansion.dynamo.settings import DynamoSettings
-from spinney.core.expansion.resource_kinds import SERVICES
+from spinney.core.expansion.objects import SERVICES
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "dynamo"
@@ -128,7 +126,7 @@ def test_d5_b4_a_set_that_another_operator_made_keeps_the_spelling_of_its_topolo
     ],
 )
 def test_long_names_are_cut_and_marked(name: str, shape: Json, expected: str) -> None:
-    assert names.podcliqueset(name, [shape]) == expected
+    assert generated_labels.podcliqueset(name, [shape]) == expected
 
 
 def test_a_leader_of_mpi_starts_after_its_workers() -> None:

@@ -13,8 +13,8 @@ from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.meta import Condition
 from spinney.core.expansion.dynamo.containers import gpus_of
 from spinney.core.expansion.dynamo.deployment import expand
-from spinney.core.expansion.dynamo.framework import Observed
-from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
+from spinney.core.expansion.dynamo.multinode import Observed
 from spinney.core.expansion.dynamo.status import topology_finding
 from unit.dynamo.dynamo_kit import Json, component, deployment, packed
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion.backends.kai import Kai
-from spinney.core.expansion.podclique.desired_pod import PodInput, pod
-from spinney.core.expansion.podclique.startup_order import parents_of
+from spinney.core.expansion.podclique.desired_pod import PodInput, parents_of, pod
 from spinney.core.expansion.podcliqueset.set_layout import standalone_members
 from unit.admission.admission_kit import clique, errors, pcs, stored
 

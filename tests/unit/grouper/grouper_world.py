@@ -10,7 +10,7 @@ from kube_embedded.server.api_server import ApiServer
 from spinney.api.crds import all_crds
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.drive.client.http.transport import Transport

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.drive.client.http.transport import Response
 from spinney.sim.faults import CrashPoint, FaultyTransport, Schedule, When
 from unit.grouper.grouper_world import RACK, ZONE, GrouperWorld, in_world, job, placed, pod, pod_spec

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.user_errors import InvalidFieldError
+from spinney.core.grouping.owner_chain import InvalidFieldError, Pod
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Response
 from spinney.drive.grouper.owner_resolver import FRESH_S, Expired, OwnerResolver

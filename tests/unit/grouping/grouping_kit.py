@@ -9,12 +9,10 @@ import msgspec
 
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.grouping.group_shape import Lookups
-from spinney.core.grouping.owner_chain import Owner, OwnerChain, chain_of, owner_of
+from spinney.core.grouping.owner_chain import Owner, OwnerChain, Pod, UserError, chain_of, owner_of
 from spinney.core.grouping.pod_grouping import Answer, group
 from spinney.core.grouping.podgroups import DesiredPodGroup
-from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.settings import GrouperSettings
-from spinney.core.grouping.user_errors import UserError
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 
 Json = dict[str, Any]
 

@@ -8,9 +8,9 @@ import msgspec
 
 from spinney.api.changes import Create, Delete, Patch
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.grouping.default_queues import missing_queues
+from spinney.core.grouping.owner_chain import UserError
 from spinney.core.grouping.podgroups import DesiredPodGroup, abandoned, keep, mark
-from spinney.core.grouping.user_errors import UserError
+from spinney.core.grouping.queue_and_priority import missing_queues
 from spinney.core.grouping.user_feedback import pod_condition, podgroup_condition
 from unit.grouping.grouping_kit import (
     RACK,

@@ -10,7 +10,7 @@ import pytest
 from spinney.api.kinds.podgroup import PodGroup, PodGroupSpec
 from spinney.api.meta import ObjectMeta, OwnerReference
 from spinney.core.grouping.podgroups import Skip
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from unit.grouping.grouping_kit import (
     PREFERRED,
     RACK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from spinney.api.changes import EmitEvent
-from spinney.core.expansion.resource_kinds import PODCLIQUES
+from spinney.core.expansion.objects import PODCLIQUES
 from spinney.drive.apply.event_recorder import EventRecorder
 from spinney.sim.event_loop import Sim, run
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spinney.api.changes import ChangeSet, SetStatus
-from spinney.core.expansion.resource_kinds import PODS
+from spinney.core.expansion.objects import PODS
 from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.controller.reconcile_cache import Reads, ReconcileCache, RecordedCache

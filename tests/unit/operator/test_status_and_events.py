@@ -8,8 +8,7 @@ from typing import Any
 from spinney.api.changes import Create, Delete
 from spinney.api.kinds.podclique import LastError
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion.objects import format_time
-from spinney.core.expansion.resource_kinds import PODCLIQUES, PODCLIQUESETS, PODGANGS, PODS
+from spinney.core.expansion.objects import PODCLIQUES, PODCLIQUESETS, PODGANGS, PODS, format_time
 from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, forgotten, remembered, successes
 from spinney.drive.client.errors import Conflict, Forbidden, Status
 from spinney.sim.world import World

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from spinney.api.changes import Change, Create, SetStatus
-from spinney.core.expansion.resource_kinds import PODCLIQUES, PODS
+from spinney.core.expansion.objects import PODCLIQUES, PODS
 from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.outcome import Outcome, Refused, Written
 from spinney.drive.client.errors import Forbidden, Status
 from spinney.drive.controller.work_queue import WorkQueue
-from spinney.drive.operator.status_debounce import StatusDebouncer
+from spinney.drive.operator.reconciler import StatusDebouncer
 from spinney.sim.world import World
 from unit.operator.operator_world import Counting, clique, group, in_world, podcliqueset
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from spinney.cli.wiring.initc_wait import missing, parent_of
+from spinney.core.expansion.podclique.desired_pod import Parent
 from spinney.core.expansion.podclique.pod_state import Pod
-from spinney.core.expansion.podclique.startup_order import Parent
 
 
 def _pod(clique: str, ready: bool = True, **metadata: Any) -> Pod:

@@ -16,9 +16,9 @@ import click
 
 from spinney.api.labels import PODCLIQUE, PODGANG
 from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal, until_stopped
+from spinney.core.expansion.objects import PODS
+from spinney.core.expansion.podclique.desired_pod import Parent
 from spinney.core.expansion.podclique.pod_state import Pod, is_gone, is_ready
-from spinney.core.expansion.podclique.startup_order import Parent
-from spinney.core.expansion.resource_kinds import PODS
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.config.loader import cluster_client

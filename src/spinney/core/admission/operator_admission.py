@@ -10,7 +10,7 @@ from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.core.admission import authorizer, clustertopology, podgroup, queue, reserved_fields
+from spinney.core.admission import authorizer, clustertopology, reserved_fields, scheduler_kinds
 from spinney.core.admission.decoding import part
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.podcliqueset import validation
@@ -24,8 +24,8 @@ OPERATIONS = ("CREATE", "UPDATE")
 _CHECKS = {
     (ClusterTopology.GROUP, ClusterTopology.PLURAL): clustertopology.check,
     (PodCliqueSet.GROUP, PodCliqueSet.PLURAL): validation.check,
-    (PodGroup.GROUP, PodGroup.PLURAL): podgroup.check,
-    (Queue.GROUP, Queue.PLURAL): queue.check,
+    (PodGroup.GROUP, PodGroup.PLURAL): scheduler_kinds.check_podgroup,
+    (Queue.GROUP, Queue.PLURAL): scheduler_kinds.check_queue,
 }
 
 

@@ -12,8 +12,12 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import APP_MANAGED_BY, FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR
 from spinney.api.meta import condition
 from spinney.core.expansion.backends import Find, Twin
-from spinney.core.expansion.conditions import FALSE, TRUE, ConditionChange, conditions
 from spinney.core.expansion.objects import (
+    CLUSTERTOPOLOGIES,
+    FALSE,
+    TRUE,
+    ConditionChange,
+    conditions,
     difference,
     entries_patch,
     patch_object,
@@ -22,7 +26,6 @@ from spinney.core.expansion.objects import (
     with_finalizer,
     without_finalizer,
 )
-from spinney.core.expansion.resource_kinds import CLUSTERTOPOLOGIES
 from spinney.core.expansion.settings import Settings
 from spinney.core.topology_constraints import constraints_of, effective_topology
 

@@ -13,8 +13,7 @@ from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.meta import Condition, condition
-from spinney.core.expansion.conditions import TRUE
-from spinney.core.expansion.objects import seconds
+from spinney.core.expansion.objects import TRUE, seconds
 from spinney.core.expansion.podclique.podclique import BREACHED, FIRST_SCHEDULED
 
 TERMINATING = "GangTerminationInProgress"

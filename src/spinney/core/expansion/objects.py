@@ -1,4 +1,4 @@
-"""Common parts of the objects that the operator writes: metadata, owner references, patches, times.
+"""Common parts of the objects that the operator reads and writes: kinds, metadata, patches, conditions, times.
 
 Never shares a part of an observed object with a written one: changed parts are copied.
 """
@@ -6,16 +6,48 @@ Never shares a part of an observed object with a written one: changed parts are 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from spinney.api.changes import Create, Delete, Json, Patch, Resource, SetStatus, Target
+from spinney.api.changes import Create, Delete, Json, Patch, Resource, SetStatus, Target, resource_of
+from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podcliqueset import PodCliqueSet
+from spinney.api.kinds.podgang import PodGang
+from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import APP_COMPONENT, APP_MANAGED_BY, APP_NAME, APP_PART_OF, MANAGED_BY_OPERATOR, MIRRORED
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import Condition, ObjectMeta, condition
+
+# The kinds of objects that the operator makes and reads.
+
+PODCLIQUESETS = resource_of(PodCliqueSet)
+PODCLIQUES = resource_of(PodClique)
+SCALING_GROUPS = resource_of(PodCliqueScalingGroup)
+PODGANGS = resource_of(PodGang)
+CLUSTERTOPOLOGIES = resource_of(ClusterTopology)
+PODGROUPS = resource_of(PodGroup)
+KAI_TOPOLOGIES = resource_of(Topology)
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+SERVICES = Resource("", "v1", "services", "Service")
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+EVENTS = Resource("", "v1", "events", "Event")
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
+CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+COMPUTE_DOMAINS = Resource("resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain")
+
 
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -184,3 +216,55 @@ def short_hash(value: Any) -> str:
         number, index = divmod(number, len(_SAFE))
         letters.append(_SAFE[index])
     return "".join(letters)
+
+
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionChange:
+    """The desired state of a condition."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+def conditions(
+    before: tuple[Condition, ...],
+    findings: Iterable[ConditionChange],
+    now_s: float,
+    generation: int,
+    gone: Sequence[str] = (),
+) -> list[Json]:
+    """The whole list: findings replace conditions of their type, `gone` types are removed, others are kept."""
+    by_type = {finding.type: finding for finding in findings}
+    result: list[Json] = []
+    for old in before:
+        finding = by_type.pop(old.type, None)
+        if finding is not None:
+            result.append(_said(finding, old, now_s, generation))
+        elif old.type not in gone:
+            result.append(to_builtins(old))
+    result += [_said(finding, None, now_s, generation) for finding in by_type.values()]
+    return result
+
+
+def holds(before: tuple[Condition, ...], kind: str) -> bool:
+    found = condition(before, kind)
+    return found is not None and found.status == TRUE
+
+
+def _said(finding: ConditionChange, old: Condition | None, now_s: float, generation: int) -> Json:
+    same = old is not None and old.status == finding.status
+    said: Json = {
+        "type": finding.type,
+        "status": finding.status,
+        "lastTransitionTime": old.last_transition_time if same and old is not None else format_time(now_s),
+        "reason": finding.reason,
+        "message": finding.message,
+    }
+    if generation:
+        said["observedGeneration"] = generation
+    return said

@@ -32,9 +32,16 @@ from spinney.api.labels import (
     TOPOLOGY_NAME,
 )
 from spinney.core.expansion.backends import Backend, Find
-from spinney.core.expansion.conditions import FALSE, TRUE, ConditionChange, conditions, holds
 from spinney.core.expansion.objects import (
+    FALSE,
+    PODCLIQUESETS,
+    PODGANGS,
+    PODGROUPS,
+    TRUE,
+    ConditionChange,
+    conditions,
     difference,
+    holds,
     managed_labels,
     metadata_patch,
     new_object,
@@ -47,7 +54,6 @@ from spinney.core.expansion.objects import (
 from spinney.core.expansion.podclique.pod_state import Pod, is_disrupted, is_gone, is_ready, is_scheduled
 from spinney.core.expansion.podcliqueset.set_layout import Gang
 from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology
-from spinney.core.expansion.resource_kinds import PODCLIQUESETS, PODGANGS, PODGROUPS
 
 _NOT_MIRRORED = ("kubectl.kubernetes.io/last-applied-configuration",)
 

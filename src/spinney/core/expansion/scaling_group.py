@@ -24,10 +24,17 @@ from spinney.api.labels import (
 from spinney.api.meta import condition
 from spinney.core.expansion import gang_termination
 from spinney.core.expansion.components import resource_claims
-from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, ConditionChange, conditions, holds
 from spinney.core.expansion.objects import (
+    FALSE,
+    PODCLIQUES,
+    SCALING_GROUPS,
+    TRUE,
+    UNKNOWN,
+    ConditionChange,
+    conditions,
     delete,
     format_time,
+    holds,
     owner_reference,
     seconds,
     status_update,
@@ -38,9 +45,15 @@ from spinney.core.expansion.objects import (
 from spinney.core.expansion.podclique import desired_podclique as cliques
 from spinney.core.expansion.podclique.pod_replacement import is_updating, waits_for_user
 from spinney.core.expansion.podclique.podclique import BREACHED, SCHEDULED, Claims, all_pods_lost
-from spinney.core.expansion.podcliqueset.revisions import Revisions
-from spinney.core.expansion.podcliqueset.set_layout import Group, Member, Size, group_members, index_label, pod_count
-from spinney.core.expansion.resource_kinds import PODCLIQUES, SCALING_GROUPS
+from spinney.core.expansion.podcliqueset.set_layout import (
+    Group,
+    Member,
+    Revisions,
+    Size,
+    group_members,
+    index_label,
+    pod_count,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup, SubGroup
-from spinney.core.grouping.owner_chain import Owner, OwnerChain, pod_as_owner
-from spinney.core.grouping.pods import Pod
+from spinney.core.grouping.owner_chain import Owner, OwnerChain, Pod, pod_as_owner
 
 NAME_LIMIT = 253
 TRAIN, BUILD, INFERENCE = "train", "build", "inference"

@@ -1,17 +1,95 @@
-"""A pod and its owners, up to the object that the user created.
+"""A pod and its owners, up to the object that the user created; what users did wrong on them, as a sentence.
 
 Owners are third-party objects of any shape: fields are checked when they are read, and a bad value is a user error.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from spinney.api.changes import Json
-from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.user_errors import InvalidFieldError
+from spinney.api.meta import ObjectMeta, Slim
+
+# User errors, as a sentence that names the object, the field, what was found and what is allowed.
+
+
+@dataclass(frozen=True, slots=True)
+class UserError:
+    """An error that keeps the pod without a group until the user corrects it."""
+
+    sentence: str
+
+
+class InvalidFieldError(Exception):
+    """A user error as an exception, raised while a group is derived."""
+
+    def __init__(self, subject: object, field: str, found: Any, expected: str) -> None:
+        super().__init__(sentence(subject, field, found, expected))
+
+
+def sentence(subject: object, field: str, found: Any, expected: str) -> str:
+    """`Job default/train: metadata.annotations[x]: found "rak", expected ...`."""
+    shown = "none" if found is None else json.dumps(found, ensure_ascii=False, default=str)
+    return f"{subject}: {field}: found {shown}, expected {expected}"
+
+
+def annotation(key: str) -> str:
+    return f"metadata.annotations[{key}]"
+
+
+def label(key: str) -> str:
+    return f"metadata.labels[{key}]"
+
+
+# A pod as the pod-grouper sees it.
+#
+# Never wider than what is read: there is one for each pod of the cluster.
+
+_OVER = ("Succeeded", "Failed")
+
+
+class Gate(Slim, frozen=True):
+    name: str = ""
+
+
+class PodSpec(Slim, frozen=True):
+    scheduler_name: str = ""
+    node_name: str = ""
+    priority_class_name: str = ""
+    scheduling_gates: tuple[Gate, ...] = ()
+
+
+class PodCondition(Slim, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class PodStatus(Slim, frozen=True):
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+
+
+class Pod(Slim, frozen=True):
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def title(self) -> str:
+        return f"Pod {self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def is_alive(self) -> bool:
+        """Neither ended nor on its way out."""
+        return self.metadata.deletion_timestamp is None and self.status.phase not in _OVER
+
+    def condition(self, kind: str) -> PodCondition | None:
+        return next((one for one in self.status.conditions if one.type == kind), None)
 
 
 @dataclass(frozen=True, slots=True)

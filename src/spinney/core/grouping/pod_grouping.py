@@ -25,14 +25,12 @@ from spinney.api.labels import (
     USER,
 )
 from spinney.core.grouping.group_shape import GroupShape, Lookups
-from spinney.core.grouping.owner_chain import Owner, OwnerChain
+from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, UserError
 from spinney.core.grouping.owners import grove, ray
 from spinney.core.grouping.owners.registry import effective, shape_of
 from spinney.core.grouping.podgroups import DesiredPodGroup, Skip
-from spinney.core.grouping.queue_and_priority import QueueAndPriority, queue_and_priority_of
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings, QueueAndPriority, queue_and_priority_of
 from spinney.core.grouping.topology import BLOCKS, PLACES, constraint_of, doubts, places, segments_of, templates
-from spinney.core.grouping.user_errors import InvalidFieldError, UserError
 
 _OPT_OUT = frozenset({GROVE_IGNORE, KAI_IGNORE_WORKLOAD_API, KAI_SKIP_PODGROUPER, SKIP_PODGROUPER})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -13,6 +13,8 @@ from spinney.api.changes import Change, Create, Delete, Json, Patch
 from spinney.api.kinds.podgroup import PodGroup, PodGroupSpec
 from spinney.api.labels import KAI_SUBGROUP_NAME, KAI_TOP_OWNER_METADATA, POD_GROUP_NAME
 from spinney.core.expansion.objects import (
+    PODGROUPS,
+    PODS,
     delete,
     difference,
     metadata_patch,
@@ -20,10 +22,8 @@ from spinney.core.expansion.objects import (
     to_builtins,
     with_mirrored_keys,
 )
-from spinney.core.expansion.resource_kinds import PODGROUPS, PODS
 from spinney.core.grouping.group_shape import Lookups
-from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.user_errors import UserError
+from spinney.core.grouping.owner_chain import Pod, UserError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,62 @@
-"""Queue, PriorityClass and preemptibility of a group (K16).
+"""Queue, PriorityClass and preemptibility of a group (K16), what is configured of them, and the default queues.
 
 Settings of a PodGang take precedence over those of the top owner, and those over the pod's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
+from spinney.api.changes import Create, Json, resource_of
+from spinney.api.kinds.queue import Queue
 from spinney.api.labels import (
+    DEFAULT_PARENT_QUEUE,
+    DEFAULT_QUEUE,
     KAI_NODE_POOL,
     KAI_PREEMPTIBILITY,
+    KAI_QUEUE,
     PRIORITY_CLASS_NAME,
     PROJECT,
     RAY_PRIORITY_CLASS_NAME,
+    SCHEDULER_KAI,
 )
 from spinney.core.grouping.group_shape import GroupShape, Lookups
-from spinney.core.grouping.owner_chain import OwnerChain
-from spinney.core.grouping.settings import GrouperSettings
-from spinney.core.grouping.user_errors import InvalidFieldError, label
+from spinney.core.grouping.owner_chain import InvalidFieldError, OwnerChain, label
+
+# The default queues for workloads that name none: created when missing, never changed afterwards (K16).
+
+QUEUES = resource_of(Queue)
+_UNLIMITED = {"quota": -1, "overQuotaWeight": 1, "limit": -1}
+
+
+def missing_queues(has_queue: Callable[[str], bool]) -> tuple[Create, ...]:
+    """The missing default queues, the parent first: a queue without its parent schedules nothing."""
+    wanted = {DEFAULT_PARENT_QUEUE: "", DEFAULT_QUEUE: DEFAULT_PARENT_QUEUE}
+    return tuple(_create_queue(name, parent) for name, parent in wanted.items() if not has_queue(name))
+
+
+def _create_queue(name: str, parent: str) -> Create:
+    spec: Json = {"resources": {resource: dict(_UNLIMITED) for resource in ("gpu", "cpu", "memory")}}
+    if parent:
+        spec["parentQueue"] = parent
+    body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": spec}
+    return Create(QUEUES.at(name), body, may_exist=True)
+
+
+# Settings of the pod-grouper.
+
+
+@dataclass(frozen=True, slots=True)
+class GrouperSettings:
+    """`default_classes`: the PriorityClass of workloads that name none, by owner kind."""
+
+    scheduler_names: frozenset[str] = frozenset({SCHEDULER_KAI})
+    queue_label: str = KAI_QUEUE
+    default_queue: str = DEFAULT_QUEUE
+    default_classes: Mapping[str, str] = field(default_factory=dict)
+    workers: int = 16
+
 
 _CHOICES = ("preemptible", "non-preemptible")
 
@@ -68,12 +107,12 @@ def _priority_class(
     candidates.append(("spec.priorityClassName", chain.pod.spec.priority_class_name, True))
     warnings: list[str] = []
     default = settings.default_classes.get(chain.top.kind, shape.default_class)
-    for field, name, by_pod in candidates:
+    for place, name, by_pod in candidates:
         if not name:
             continue
         if lookups.has_priority_class(name):
             return name, by_pod, tuple(warnings)
-        warnings.append(f"{chain.top}: {field}: PriorityClass '{name}' does not exist")
+        warnings.append(f"{chain.top}: {place}: PriorityClass '{name}' does not exist")
     return default, False, tuple(warnings)
 
 

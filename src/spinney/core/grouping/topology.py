@@ -16,7 +16,7 @@ from spinney.api.labels import (
     KAI_TOPOLOGY_REQUIRED,
 )
 from spinney.core.grouping.group_shape import Lookups
-from spinney.core.grouping.user_errors import InvalidFieldError, annotation
+from spinney.core.grouping.owner_chain import InvalidFieldError, annotation
 
 PLACES = (KAI_TOPOLOGY_REQUIRED, KAI_TOPOLOGY_PREFERRED)
 BLOCKS = (KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED)

@@ -9,10 +9,8 @@ from typing import Any
 
 from spinney.api.changes import EmitEvent, Json, Resource, SetStatus
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.expansion.objects import format_time, to_builtins
-from spinney.core.expansion.resource_kinds import PODGROUPS, PODS
-from spinney.core.grouping.owner_chain import Owner
-from spinney.core.grouping.pods import Pod
+from spinney.core.expansion.objects import PODGROUPS, PODS, format_time, to_builtins
+from spinney.core.grouping.owner_chain import Owner, Pod
 
 WARNING = "PodGrouperWarning"
 SCHEDULED = "PodScheduled"

@@ -15,8 +15,7 @@ from typing import assert_never
 
 from kube_apimachinery.clock import Clock
 from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Patch, Resource, Scale, SetStatus, Target
-from spinney.core.expansion.objects import format_time, short_hash
-from spinney.core.expansion.resource_kinds import EVENTS
+from spinney.core.expansion.objects import EVENTS, format_time, short_hash
 from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, failure, is_remembered, successes
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.event_recorder import EventRecorder

@@ -13,10 +13,10 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import PartialObject
-from spinney.core.expansion.resource_kinds import PODS
+from spinney.core.expansion.objects import PODS
 from spinney.core.grouping.group_shape import Lookups
-from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.owner_chain import Pod
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.informers.cache import Cache

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE
 from spinney.api.meta import PartialObject
-from spinney.core.grouping.default_queues import missing_queues
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings, missing_queues
 from spinney.drive.apply.change_applier import ChangeApplier, path_of
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient

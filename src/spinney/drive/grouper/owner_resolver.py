@@ -18,9 +18,7 @@ from spinney.api.documents import DocumentError, read_json_as
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import PODGANG
 from spinney.api.meta import OwnerReference
-from spinney.core.grouping.owner_chain import Owner, OwnerChain, chain_of, owner_of
-from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.user_errors import InvalidFieldError
+from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, Pod, chain_of, owner_of
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import Forbidden, NotFound, Undecodable
 from spinney.drive.client.paths import ResourcePath

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from kube_apimachinery.clock import Clock
 from spinney.api.changes import Change
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.expansion.resource_kinds import PODS
-from spinney.core.grouping.owner_chain import Owner
-from spinney.core.grouping.pods import Pod
+from spinney.core.expansion.objects import PODS
+from spinney.core.grouping.owner_chain import Owner, Pod
 from spinney.core.grouping.user_feedback import (
     has_user_error,
     owner_event,

@@ -24,11 +24,11 @@ from spinney.api.labels import (
     PODGANG,
 )
 from spinney.api.meta import ObjectMeta, PartialObject
-from spinney.core.expansion import resource_kinds
+from spinney.core.expansion import objects
 from spinney.core.expansion.components.initc_rbac import Access, Role
 from spinney.core.expansion.podclique.pod_state import Pod, has_scheduled
 from spinney.core.expansion.podclique.podclique import Claims
-from spinney.core.expansion.podcliqueset.revisions import Revisions, revisions_of
+from spinney.core.expansion.podcliqueset.set_layout import Revisions, revisions_of
 from spinney.core.expansion.settings import Settings
 from spinney.core.topology_constraints import possible_topologies
 from spinney.drive.apply.change_applier import path_of
@@ -55,9 +55,9 @@ class OperatorCaches:
         self._caches = caches
         self._revisions: dict[str, tuple[int, Revisions]] = {}
         self.reads = Reads()
-        self.sets = self._cache(resource_kinds.PODCLIQUESETS, PodCliqueSet, {"topology": by_topology})
+        self.sets = self._cache(objects.PODCLIQUESETS, PodCliqueSet, {"topology": by_topology})
         self.cliques = self._cache(
-            resource_kinds.PODCLIQUES,
+            objects.PODCLIQUES,
             PodClique,
             {
                 "owner": _owner,
@@ -66,13 +66,13 @@ class OperatorCaches:
                 "base": lambda clique: _labelled(clique.metadata, BASE_PODGANG),
             },
         )
-        self.groups = self._cache(resource_kinds.SCALING_GROUPS, PodCliqueScalingGroup, _BY_OWNER)
-        self.gangs = self._cache(resource_kinds.PODGANGS, PodGang, _BY_OWNER)
-        self.services = self._ours(resource_kinds.SERVICES, Service)
-        self.autoscalers = self._ours(resource_kinds.AUTOSCALERS, HorizontalPodAutoscaler)
-        self.accounts = self._ours(resource_kinds.SERVICE_ACCOUNTS, PartialObject)
-        self.roles = self._ours(resource_kinds.ROLES, Role)
-        self.bindings = self._ours(resource_kinds.ROLE_BINDINGS, PartialObject)
+        self.groups = self._cache(objects.SCALING_GROUPS, PodCliqueScalingGroup, _BY_OWNER)
+        self.gangs = self._cache(objects.PODGANGS, PodGang, _BY_OWNER)
+        self.services = self._ours(objects.SERVICES, Service)
+        self.autoscalers = self._ours(objects.AUTOSCALERS, HorizontalPodAutoscaler)
+        self.accounts = self._ours(objects.SERVICE_ACCOUNTS, PartialObject)
+        self.roles = self._ours(objects.ROLES, Role)
+        self.bindings = self._ours(objects.ROLE_BINDINGS, PartialObject)
         self.accessories: list[RecordedCache[Any]] = [
             self.services,
             self.autoscalers,
@@ -80,17 +80,17 @@ class OperatorCaches:
             self.roles,
             self.bindings,
         ]
-        self.pods = self._ours(resource_kinds.PODS, Pod)
-        self.claims = self._ours(resource_kinds.CLAIMS, PartialObject) if has_claims else None
+        self.pods = self._ours(objects.PODS, Pod)
+        self.claims = self._ours(objects.CLAIMS, PartialObject) if has_claims else None
         self.claim_templates: RecordedCache[Json] | None = None
         if has_claims:
-            self.claim_templates = self._cache(resource_kinds.CLAIM_TEMPLATES, dict)
+            self.claim_templates = self._cache(objects.CLAIM_TEMPLATES, dict)
         self.compute_domains: RecordedCache[PartialObject] | None = None
         if has_compute_domains:
             by_set = {"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
-            self.compute_domains = self._cache(resource_kinds.COMPUTE_DOMAINS, PartialObject, by_set, _OURS)
-        self.topologies = self._cache(resource_kinds.CLUSTERTOPOLOGIES, ClusterTopology)
-        self.nodes = self._cache(resource_kinds.NODES, PartialObject)
+            self.compute_domains = self._cache(objects.COMPUTE_DOMAINS, PartialObject, by_set, _OURS)
+        self.topologies = self._cache(objects.CLUSTERTOPOLOGIES, ClusterTopology)
+        self.nodes = self._cache(objects.NODES, PartialObject)
         watched = {resource for backend in settings.backends.values() for resource in backend.watches}
         self.foreign: dict[Resource, RecordedCache[Json]] = {
             resource: self._cache(resource, dict) for resource in sorted(watched, key=str)

@@ -11,10 +11,10 @@ from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import BASE_PODGANG, PODCLIQUESET_REPLICA_INDEX, PODGANG, TOPOLOGY_NAME
+from spinney.core.expansion.objects import PODCLIQUES
 from spinney.core.expansion.podclique import podclique
 from spinney.core.expansion.podcliqueset.set_layout import Member, index_label, member_of
 from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, resolve_topology
-from spinney.core.expansion.resource_kinds import PODCLIQUES
 from spinney.core.topology_constraints import effective_topology
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key

@@ -8,8 +8,8 @@ from spinney.api.changes import ChangeSet
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion import scaling_group
+from spinney.core.expansion.objects import SCALING_GROUPS
 from spinney.core.expansion.podcliqueset import podcliqueset
-from spinney.core.expansion.resource_kinds import SCALING_GROUPS
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source

@@ -11,9 +11,9 @@ from spinney.api.changes import ChangeSet
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion.components.compute_domains import drop_finalizer
+from spinney.core.expansion.objects import PODCLIQUESETS
 from spinney.core.expansion.podclique.pod_state import Pod, is_gone
 from spinney.core.expansion.podcliqueset import podcliqueset
-from spinney.core.expansion.resource_kinds import PODCLIQUESETS
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source

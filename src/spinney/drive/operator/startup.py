@@ -14,8 +14,7 @@ from spinney.api.changes import Change, Json, Resource
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import FINALIZER_CLUSTERTOPOLOGY
 from spinney.core.expansion.clustertopology import default_topology, is_managed, twins_of
-from spinney.core.expansion.objects import delete, without_finalizer
-from spinney.core.expansion.resource_kinds import (
+from spinney.core.expansion.objects import (
     CLAIMS,
     CLUSTERTOPOLOGIES,
     COMPUTE_DOMAINS,
@@ -23,6 +22,8 @@ from spinney.core.expansion.resource_kinds import (
     PODCLIQUESETS,
     PODGANGS,
     SCALING_GROUPS,
+    delete,
+    without_finalizer,
 )
 from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.change_applier import ChangeApplier, path_of

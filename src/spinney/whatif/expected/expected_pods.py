@@ -15,10 +15,9 @@ import msgspec
 from spinney.api.builtin.pod import Pod as ScheduledPod
 from spinney.api.changes import Json
 from spinney.core.grouping.group_shape import Lookups
-from spinney.core.grouping.owner_chain import chain_of, owner_of
+from spinney.core.grouping.owner_chain import Gate, Pod, PodSpec, PodStatus, chain_of, owner_of
 from spinney.core.grouping.pod_grouping import Answer, group
-from spinney.core.grouping.pods import Gate, Pod, PodSpec, PodStatus
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 
 
 def group_of(

@@ -19,20 +19,20 @@ from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import GATE_PODGANG_PENDING
 from spinney.core.expansion import podgang
 from spinney.core.expansion.components import resource_claims
-from spinney.core.expansion.objects import owner_reference
-from spinney.core.expansion.podclique import desired_podclique, startup_order
+from spinney.core.expansion.objects import PODCLIQUESETS, owner_reference
+from spinney.core.expansion.podclique import desired_pod, desired_podclique
 from spinney.core.expansion.podclique.desired_pod import PodInput, pod
-from spinney.core.expansion.podcliqueset.revisions import Revisions, revisions_of
 from spinney.core.expansion.podcliqueset.set_layout import (
     Gang,
     Member,
+    Revisions,
     gangs_of,
     groups_of,
     pod_count,
+    revisions_of,
     without_empty_members,
 )
 from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, resolve_topology
-from spinney.core.expansion.resource_kinds import PODCLIQUESETS
 from spinney.core.expansion.settings import Settings
 from spinney.core.topology_constraints import effective_topology
 from spinney.whatif.expected.expected_pods import ExpectedPods, Registry
@@ -131,7 +131,7 @@ class _Set:
         clique = msgspec.convert(body, PodClique, strict=False)
         keys = self._resolved_topology.node_keys(self._set, member)
         image, mnnvl = self._settings.init_image, self._settings.mnnvl_enabled
-        parents = startup_order.parents_of(self._set, member)
+        parents = desired_pod.parents_of(self._set, member)
         pod_input = PodInput(self._set, clique, member, self._backend, keys, image, mnnvl, parents)
         for index in range(have, wanted):
             name = f"{generated_names.pod_prefix(member.name)}{index}"

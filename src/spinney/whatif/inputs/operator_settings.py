@@ -15,11 +15,11 @@ from spinney.api.operator_configuration import (
 )
 from spinney.api.operator_configuration import ConfigurationError as InvalidFields
 from spinney.api.roles import Names, users_in
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of
-from spinney.core.expansion.dynamo.settings import DynamoSettings
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
 from spinney.drive.operator.settings_from_config import capabilities_of, third_party_backends
 
 _FOR_ONE_MACHINE = """

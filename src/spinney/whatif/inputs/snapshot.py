@@ -24,7 +24,7 @@ from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.core.grouping.default_queues import missing_queues
+from spinney.core.grouping.queue_and_priority import missing_queues
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound

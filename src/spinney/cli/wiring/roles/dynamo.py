@@ -8,7 +8,7 @@ from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
 from spinney.drive.clock import SystemClock, system_dice
-from spinney.drive.dynamo.dynamo import FIELD_MANAGER, Dynamo
+from spinney.drive.dynamo import FIELD_MANAGER, Dynamo
 from spinney.drive.election.leader_election import Elect
 from spinney.whatif.inputs.operator_settings import dynamo_settings_of
 

@@ -12,7 +12,7 @@ import secrets
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.wiring.roles.leader import Candidate
 from spinney.cli.wiring.roles.registry import RoleConfig
-from spinney.core.grouping.settings import GrouperSettings
+from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient

@@ -30,8 +30,8 @@ from spinney.cli.wiring.roles.webhook_publisher import (
     publish_trust,
     trust_door,
 )
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings, settings_of
 from spinney.drive.apply.door import Door

@@ -1,14 +1,31 @@
-"""What is filled in (2.1). Never a topology or its name: what applies by default is not written down (S2)."""
+"""What is filled in, and the settings that decide it (2.1).
+
+Never a topology or its name: what applies by default is not written down (S2).
+"""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 from kube_apimachinery.admission import Object
+from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.labels import DYNAMO_ENABLE_GROVE, DYNAMO_ORIGIN_VERSION, DYNAMO_WORKLOAD_PROVIDER
 from spinney.core.admission.decoding import items, part
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
+
+# What the rules for deployments go by beside the objects.
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoAdmissionSettings:
+    """`grove`: whether sets can be generated at all; `operator_users` may change replicas that an adapter owns."""
+
+    grove: bool = True
+    default_topology: str = DEFAULT_TOPOLOGY
+    origin_version: str = "1.0.0"
+    operator_users: frozenset[str] = frozenset()
+
 
 GROVE, COMPONENT = "grove", "component"
 SET, CLIQUE, GROUP = "PodCliqueSet", "PodCliqueTemplateSpec", "PodCliqueScalingGroupConfig"

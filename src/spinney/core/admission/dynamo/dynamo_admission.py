@@ -14,13 +14,16 @@ from kube_apimachinery.field_errors import FieldError
 from spinney.api.dynamo_conversion import ALPHA, ConversionError, to_alpha, to_beta
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.core.admission.decoding import items, part, read
-from spinney.core.admission.dynamo.defaults import defaulted
-from spinney.core.admission.dynamo.immutability import change_errors, change_warnings
-from spinney.core.admission.dynamo.settings import DynamoAdmissionSettings
-from spinney.core.admission.dynamo.topology import topology_errors
-from spinney.core.admission.dynamo.validation import content_errors, creation_errors
+from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings, defaulted
+from spinney.core.admission.dynamo.validation import (
+    change_errors,
+    change_warnings,
+    content_errors,
+    creation_errors,
+    topology_errors,
+)
 from spinney.core.admission.findings import Findings
-from spinney.core.expansion.dynamo.pods import ACCOUNTS
+from spinney.core.expansion.dynamo.podcliqueset import ACCOUNTS
 
 _COMPONENT = re.compile(r"^spec\.components\[(\d+)\]")
 _MAIN = re.compile(r"^\.podTemplate\.spec\.containers(\[0\])?(?=\.|$)")

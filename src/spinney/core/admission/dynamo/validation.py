@@ -1,17 +1,116 @@
-"""What a deployment has to fulfil by itself: names that fit, an image, what only one way of rendering can honour."""
+"""What a deployment has to fulfil: names that fit, an image, what can be rendered, its topology, what never changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from kube_apimachinery.admission import Object
+from kube_apimachinery.admission import Lookup, Object, Unreadable
 from kube_apimachinery.field_errors import OMITTED, FieldError, forbidden, invalid, not_supported, required
-from spinney.core.admission.decoding import items, part, text
-from spinney.core.admission.dynamo.defaults import CLIQUE, GROVE, SET, provider_of, target_of
+from spinney.api.domains import DOMAINS, is_domain, is_narrower
+from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.labels import DYNAMO_WORKLOAD_PROVIDER
+from spinney.core.admission.decoding import items, part, read, text
+from spinney.core.admission.dynamo.defaults import CLIQUE, GROVE, SET, DynamoAdmissionSettings, provider_of, target_of
 from spinney.core.admission.pod_fields import amount_errors, type_errors
-from spinney.core.expansion.dynamo import names
+from spinney.core.expansion.dynamo import generated_labels
 from spinney.core.expansion.dynamo.roles import excess_pods, is_group
+from spinney.core.expansion.dynamo.topology import overrides
+
+# What cannot change once a deployment is there (D8, 2.3).
+
+_RECREATE = (
+    "is immutable and cannot be added, removed, or changed after creation; "
+    "delete and recreate the DynamoGraphDeployment to change "
+)
+_ADAPTER = (
+    "cannot be modified directly when scaling adapter is enabled; "
+    "scale or update the related DynamoGraphDeploymentScalingAdapter instead"
+)
+
+
+def change_errors(obj: Object, old: Object, may_scale: bool, is_operator: bool) -> Iterator[FieldError]:
+    """Everything that the change may not change. `may_scale`: also what an adapter owns."""
+    new_spec, old_spec = part(obj, "spec"), part(old, "spec")
+    yield from _provider(obj, old, is_operator)
+    yield from _fixed(new_spec, old_spec, "topologyConstraint", "spec.topologyConstraint", "topology constraints")
+    yield from _members(new_spec, old_spec)
+    before = {one.get("name"): one for one in items(old_spec.get("components"))}
+    for index, component in enumerate(items(new_spec.get("components"))):
+        was = before.get(component.get("name"))
+        if was is not None:
+            yield from _component(component, was, f"spec.components[{index}]", may_scale)
+    now, then = (part(spec, "experimental") for spec in (new_spec, old_spec))
+    path = "spec.experimental.kvTransferPolicy"
+    yield from _fixed(now, then, "kvTransferPolicy", path, "the KV transfer policy")
+    if new_spec.get("backendFramework", "") != old_spec.get("backendFramework", ""):
+        value = new_spec.get("backendFramework", "")
+        yield invalid("spec.backendFramework", value, "is immutable and cannot be changed after creation")
+    yield from _override(new_spec, old_spec, "spec")
+
+
+def change_warnings(obj: Object, old: Object) -> Iterator[str]:
+    if part(obj, "spec").get("backendFramework", "") != part(old, "spec").get("backendFramework", ""):
+        yield "Changing spec.backendFramework may cause unexpected behavior"
+
+
+def _fixed(now: Object, then: Object, key: str, path: str, what: str) -> Iterator[FieldError]:
+    if _given(now.get(key)) != _given(then.get(key)):
+        yield invalid(path, now.get(key), _RECREATE + what)
+
+
+def _given(value: Any) -> Any:
+    return {key: one for key, one in value.items() if one != ""} if isinstance(value, dict) else value
+
+
+def _members(now: Object, then: Object) -> Iterator[FieldError]:
+    new = {str(one.get("name")) for one in items(now.get("components"))}
+    old = {str(one.get("name")) for one in items(then.get("components"))}
+    parts = [
+        f"components {verb}: [{' '.join(sorted(names))}]"
+        for verb, names in (("added", new - old), ("removed", old - new))
+        if names
+    ]
+    if parts:
+        text = "component topology is immutable and cannot be modified after creation: "
+        yield forbidden("spec.components", text + ", ".join(parts))
+
+
+def _provider(obj: Object, old: Object, is_operator: bool) -> Iterator[FieldError]:
+    """Who renders a deployment was decided with its creation; an old one may be told by the operator."""
+    now, then = (part(one, "metadata", "annotations").get(DYNAMO_WORKLOAD_PROVIDER) for one in (obj, old))
+    if now != then and not (then is None and is_operator):
+        yield invalid(f"metadata.annotations[{DYNAMO_WORKLOAD_PROVIDER}]", now, "field is immutable")
+
+
+def _component(now: Object, then: Object, path: str, may_scale: bool) -> Iterator[FieldError]:
+    yield from _fixed(now, then, "topologyConstraint", f"{path}.topologyConstraint", "topology constraints")
+    if bool(now.get("multinode")) != bool(then.get("multinode")):
+        text = "cannot change node topology between single-node and multi-node after creation"
+        yield invalid(f"{path}.multinode", now.get("multinode"), text)
+    grove, grove_then = (part(one, "experimental", "grove") for one in (now, then))
+    if bool(grove.get("forceScalingGroup")) != bool(grove_then.get("forceScalingGroup")):
+        where = f"{path}.experimental.grove.forceScalingGroup"
+        yield invalid(where, bool(grove.get("forceScalingGroup")), "is immutable and cannot be changed after creation")
+    if (now.get("minAvailable") or 1) != (then.get("minAvailable") or 1):
+        yield invalid(f"{path}.minAvailable", now.get("minAvailable"), "minAvailable is immutable after creation")
+    owned = now.get("scalingAdapter") is not None and then.get("scalingAdapter") is not None
+    if owned and not may_scale and now.get("replicas", 1) != then.get("replicas", 1):
+        yield forbidden(f"{path}.replicas", _ADAPTER)
+    yield from _override(now, then, path)
+    for role in ("leader", "worker"):
+        yield from _override(part(now, "multinode", role), part(then, "multinode", role), f"{path}.multinode.{role}")
+
+
+def _override(now: Object, then: Object, path: str) -> Iterator[FieldError]:
+    """May come and go; what it is meant for stays."""
+    new, old = now.get("providerOverride"), then.get("providerOverride")
+    if not isinstance(new, dict) or not isinstance(old, dict):
+        return
+    for key in ("apiVersion", "target"):
+        if new.get(key) != old.get(key):
+            yield invalid(f"{path}.providerOverride.{key}", new.get(key), "field is immutable")
+
 
 ONLY_GROVE = "requires the Grove pathway, but this deployment is not rendered by Grove"
 _OVERRIDE_API = "grove.io/v1alpha1"
@@ -116,18 +215,106 @@ def _override_errors(holder: dict[str, Any], path: str, target: str, under: str 
 def _name_errors(obj: Object) -> Iterator[FieldError]:
     deployment = str(part(obj, "metadata").get("name") or "")
     components = [one for one in items(part(obj, "spec").get("components")) if isinstance(one, dict)]
-    podcliqueset = names.podcliqueset(deployment, components)
+    podcliqueset = generated_labels.podcliqueset(deployment, components)
     for index, component in enumerate(components):
-        length = len(podcliqueset) + names.used_by(component)
-        if length <= names.POD_NAME_LIMIT:
+        length, limit = len(podcliqueset) + generated_labels.used_by(component), generated_labels.POD_NAME_LIMIT
+        if length <= limit:
             continue
         parts = "PCS name + component name"
         if is_group(component):
-            parts = f'PCS name + PCSG name + longest PodClique name "{names.longest_clique(component)}"'
+            parts = f'PCS name + PCSG name + longest PodClique name "{generated_labels.longest_clique(component)}"'
         name = component["name"]
         yield invalid(
             f"spec.components[{index}].name",
             name,
-            f"combined resource name length {length} exceeds the {names.POD_NAME_LIMIT}-character pod-name limit "
+            f"combined resource name length {length} exceeds the {limit}-character pod-name limit "
             f'({parts}); shorten DynamoGraphDeployment name "{deployment}" or component name "{name}"',
         )
+
+
+GRAPH = "spec.topologyConstraint"
+_TWICE = (
+    "cannot be combined with spec.topologyConstraint or components[].topologyConstraint; "
+    "use either the typed topology API or provider-native Grove topology overrides"
+)
+
+
+def places(obj: Object) -> list[tuple[str, str]]:
+    """Paths and domains of everything that is asked for: the deployment first, then its components."""
+    spec = part(obj, "spec")
+    found = [(f"{GRAPH}.packDomain", str(part(spec, "topologyConstraint").get("packDomain") or ""))]
+    for index, component in enumerate(items(spec.get("components"))):
+        domain = part(component, "topologyConstraint").get("packDomain")
+        found.append((f"spec.components[{index}].topologyConstraint.packDomain", str(domain or "")))
+    return [(path, domain) for path, domain in found if domain]
+
+
+def topology_errors(obj: Object, settings: DynamoAdmissionSettings, lookup: Lookup) -> Iterator[FieldError]:
+    """Everything that is wrong, so that one round is enough."""
+    spec, asked = part(obj, "spec"), places(obj)
+    graph = spec.get("topologyConstraint")
+    if not asked and graph is None:
+        return
+    if provider_of(obj) != GROVE:
+        yield forbidden(GRAPH if graph is not None else asked[0][0].rpartition(".")[0], ONLY_GROVE)
+        return
+    yield from _said_twice(obj)
+    if not asked:
+        yield required(f"{GRAPH}.packDomain", "is required when no component topologyConstraint is set")
+    for path, domain in asked:
+        if not is_domain(domain):
+            yield not_supported(path, domain, DOMAINS)
+    yield from _broader(asked)
+    yield from _absent(obj, asked, settings, lookup)
+
+
+def _said_twice(obj: Object) -> Iterator[FieldError]:
+    for path, fragment in overrides({"spec": part(obj, "spec")}):
+        value = part(fragment, "value")
+        inner = part(value, "spec", "template") if path == ("spec", "template") else value
+        if "topologyConstraint" in inner:
+            yield forbidden(f"{_override_path(obj, path)}.value", _TWICE)
+
+
+def _override_path(obj: Object, path: tuple[str, ...]) -> str:
+    if path == ("spec", "template"):
+        return "spec.providerOverride"
+    for index, component in enumerate(items(part(obj, "spec").get("components"))):
+        name = str(component.get("name", "")).lower()
+        for suffix, inner in (("", ""), ("-ldr", ".multinode.leader"), ("-wkr", ".multinode.worker")):
+            if f"{name}{suffix}" == path[1]:
+                return f"spec.components[{index}]{inner}.providerOverride"
+    return "spec.providerOverride"
+
+
+def _broader(asked: list[tuple[str, str]]) -> Iterator[FieldError]:
+    """D3: equal to or narrower than the deployment's."""
+    path, above = asked[0] if asked else ("", "")
+    if not path.startswith(GRAPH) or not is_domain(above):
+        return
+    for where, below in asked[1:]:
+        if is_domain(below) and is_narrower(above, below):
+            text = f'must be equal to or narrower than the deployment-level domain "{above}"'
+            yield invalid(where, below, text)
+
+
+def _absent(
+    obj: Object, asked: list[tuple[str, str]], settings: DynamoAdmissionSettings, lookup: Lookup
+) -> Iterator[FieldError]:
+    """D7: every domain is a level of the topology as it is now; a topology that cannot be read is a refusal."""
+    path = f"{GRAPH}.clusterTopologyName"
+    name = str(part(obj, "spec", "topologyConstraint").get("clusterTopologyName") or settings.default_topology)
+    try:
+        found = lookup(ClusterTopology.GROUP, ClusterTopology.PLURAL, "", name)
+    except Unreadable as error:
+        yield invalid(path, name, f"failed to read ClusterTopology: {error}")
+        return
+    topology = read(found, ClusterTopology) if found is not None else None
+    if not isinstance(topology, ClusterTopology):
+        yield invalid(path, name, "references a ClusterTopology resource that was not found")
+        return
+    levels = [level.domain for level in topology.spec.levels]
+    shown = " ".join(sorted(levels))
+    for where, domain in asked:
+        if is_domain(domain) and domain not in levels:
+            yield invalid(where, domain, f'does not exist in ClusterTopology "{name}"; available domains: [{shown}]')

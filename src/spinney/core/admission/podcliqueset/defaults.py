@@ -12,9 +12,9 @@ from msgspec import structs
 from kube_apimachinery.admission import Lookup, Object
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import TOPOLOGY_NAME
+from spinney.core.admission.clustertopology import has_scheduled_pods
 from spinney.core.admission.decoding import items, part, read, text
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.core.admission.topology_users import has_scheduled_pods
 from spinney.core.topology_constraints import constrained, effective_topology
 
 TERMINATION_DELAY = "4h0m0s"

@@ -31,8 +31,17 @@ from spinney.api.labels import (
 from spinney.api.meta import ObjectMeta
 from spinney.api.reserved_keys import without_reserved
 from spinney.core.expansion.backends import Capabilities, Find, Marks, Twin
-from spinney.core.expansion.objects import difference, entries_patch, owner_reference, patch_object, to_builtins
-from spinney.core.expansion.resource_kinds import CLUSTERTOPOLOGIES, KAI_TOPOLOGIES, PODGANGS, PODGROUPS
+from spinney.core.expansion.objects import (
+    CLUSTERTOPOLOGIES,
+    KAI_TOPOLOGIES,
+    PODGANGS,
+    PODGROUPS,
+    difference,
+    entries_patch,
+    owner_reference,
+    patch_object,
+    to_builtins,
+)
 
 
 @dataclass(frozen=True, slots=True)

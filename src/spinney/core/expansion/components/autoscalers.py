@@ -11,6 +11,10 @@ from spinney.api.kinds.podclique import AutoScaling
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import COMPONENT_AUTOSCALER, POD_TEMPLATE_HASH, PODCLIQUESET_REPLICA_INDEX
 from spinney.core.expansion.objects import (
+    AUTOSCALERS,
+    PODCLIQUES,
+    PODCLIQUESETS,
+    SCALING_GROUPS,
     delete,
     entries_patch,
     managed_labels,
@@ -21,7 +25,6 @@ from spinney.core.expansion.objects import (
     to_builtins,
 )
 from spinney.core.expansion.podcliqueset.set_layout import pod_count, standalone_members
-from spinney.core.expansion.resource_kinds import AUTOSCALERS, PODCLIQUES, PODCLIQUESETS, SCALING_GROUPS
 
 
 def expand(podcliqueset: PodCliqueSet, autoscalers: Sequence[HorizontalPodAutoscaler]) -> list[Change]:

@@ -21,6 +21,8 @@ from spinney.api.labels import (
 )
 from spinney.api.meta import ObjectMeta, PartialObject
 from spinney.core.expansion.objects import (
+    COMPUTE_DOMAINS,
+    PODCLIQUESETS,
     delete,
     entries_patch,
     is_owned_by,
@@ -31,7 +33,6 @@ from spinney.core.expansion.objects import (
     without_finalizer,
 )
 from spinney.core.expansion.podcliqueset.set_layout import Member
-from spinney.core.expansion.resource_kinds import COMPUTE_DOMAINS, PODCLIQUESETS
 
 _NONE = "none"
 _LABEL_LIMIT = 63

@@ -19,9 +19,18 @@ from spinney.api.labels import (
     COMPONENT_POD_TOKEN_SECRET,
 )
 from spinney.api.meta import ObjectMeta, PartialObject, Slim
-from spinney.core.expansion.objects import managed_labels, new_object, owner_reference, patch_object
-from spinney.core.expansion.podclique.startup_order import has_order
-from spinney.core.expansion.resource_kinds import PODCLIQUESETS, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS
+from spinney.core.expansion.objects import (
+    PODCLIQUESETS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    managed_labels,
+    new_object,
+    owner_reference,
+    patch_object,
+)
+from spinney.core.expansion.podclique.desired_pod import has_order
 
 _GROUP = "rbac.authorization.k8s.io"
 _ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"

@@ -14,6 +14,7 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet, ResourceSharing
 from spinney.api.labels import COMPONENT_RESOURCE_CLAIM
 from spinney.api.meta import ObjectMeta, PartialObject
 from spinney.core.expansion.objects import (
+    CLAIMS,
     delete,
     entries_patch,
     managed_labels,
@@ -23,7 +24,6 @@ from spinney.core.expansion.objects import (
     short_hash,
 )
 from spinney.core.expansion.podcliqueset.set_layout import Member
-from spinney.core.expansion.resource_kinds import CLAIMS
 
 FindTemplate = Callable[[str, str], Json | None]
 """The spec of a ResourceClaimTemplate object by namespace and name."""

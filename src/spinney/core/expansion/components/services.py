@@ -16,6 +16,8 @@ from spinney.api.labels import (
     PODCLIQUESET_REPLICA_INDEX,
 )
 from spinney.core.expansion.objects import (
+    PODCLIQUESETS,
+    SERVICES,
     delete,
     difference,
     entries_patch,
@@ -24,7 +26,6 @@ from spinney.core.expansion.objects import (
     owner_reference,
     patch_object,
 )
-from spinney.core.expansion.resource_kinds import PODCLIQUESETS, SERVICES
 
 
 def expand(podcliqueset: PodCliqueSet, services: Sequence[Service]) -> list[Change]:

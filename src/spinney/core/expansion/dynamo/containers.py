@@ -10,8 +10,8 @@ from kube_apimachinery import quantity
 from spinney.api import labels as known
 from spinney.api.changes import Json
 from spinney.core.expansion.dynamo import generated_labels
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
 from spinney.core.expansion.dynamo.roles import is_worker
-from spinney.core.expansion.dynamo.settings import DynamoSettings
 
 MAIN = "main"
 SHARED_MEMORY = "shared-memory"

@@ -9,24 +9,187 @@ from typing import Any
 
 import msgspec
 
-from spinney.api.changes import Change, ChangeSet, Create, Json, Patch, Target, resource_of
+from spinney.api import labels as known
+from spinney.api.changes import Change, ChangeSet, Create, Json, Patch, Resource, Scale, Target, resource_of
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.labels import (
+    DYNAMO_COMPONENT,
     DYNAMO_KAI_QUEUE,
     DYNAMO_LAST_APPLIED_GENERATION,
     DYNAMO_LAST_APPLIED_HASH,
+    DYNAMO_RESTART_AT,
     DYNAMO_WORKLOAD_PROVIDER,
 )
-from spinney.api.meta import ObjectMeta
+from spinney.api.meta import Condition, ObjectMeta
 from spinney.core.expansion.dynamo import generated_labels, topology
-from spinney.core.expansion.dynamo.framework import BadDeployment, Framework, Observed
-from spinney.core.expansion.dynamo.grove import Grove
-from spinney.core.expansion.dynamo.multinode import Mismatch
-from spinney.core.expansion.dynamo.podcliqueset import queue_of
-from spinney.core.expansion.dynamo.roles import excess_pods
-from spinney.core.expansion.dynamo.services import services_of
-from spinney.core.expansion.dynamo.status import FAILED, Failure, ObservedStatus, status_changes, typed_of
-from spinney.core.expansion.objects import difference, owner_reference
+from spinney.core.expansion.dynamo.containers import FRONTEND_PORT, SYSTEM_PORT
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
+from spinney.core.expansion.dynamo.multinode import BadDeployment, ConditionText, Framework, Mismatch, Observed
+from spinney.core.expansion.dynamo.podcliqueset import podcliqueset_of, queue_of, service_account
+from spinney.core.expansion.dynamo.roles import excess_pods, is_group, is_worker, node_count, replicas_of
+from spinney.core.expansion.dynamo.status import (
+    FAILED,
+    Failure,
+    ObservedStatus,
+    Progress,
+    progress_of,
+    status_changes,
+    topology_finding,
+    typed_of,
+)
+from spinney.core.expansion.objects import (
+    CONFIGMAPS,
+    PODCLIQUES,
+    PODCLIQUESETS,
+    ROLE_BINDINGS,
+    ROLES,
+    SCALING_GROUPS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    difference,
+    owner_reference,
+)
+
+# What pods of a deployment need beside them: services, the account with which they find each other, a script.
+
+_WAIT = """\
+import os, socket, time
+
+address = os.environ["LEADER_HOST"], int(os.environ["LEADER_PORT"])
+while True:
+    try:
+        socket.create_connection(address, timeout=5).close()
+        break
+    except OSError as error:
+        print(f"waiting for {address[0]}:{address[1]}: {error}", flush=True)
+        time.sleep(2)
+"""
+_READS = [
+    {"apiGroups": [""], "resources": ["endpoints", "pods"], "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]},
+]
+
+
+def services_of(deployment: Json, settings: DynamoSettings) -> dict[Target, Json]:
+    """Each object without its owner, by its place."""
+    metadata = deployment["metadata"]
+    name, namespace = metadata["name"], metadata["namespace"]
+    discovers = generated_labels.discovery_of(deployment, settings) == "kubernetes"
+    found: dict[Target, Json] = {}
+    if discovers:
+        account = service_account(name)
+        found[SERVICE_ACCOUNTS.at(account, namespace)] = {}
+        found[ROLES.at(account, namespace)] = {"rules": _READS}
+        found[ROLE_BINDINGS.at(account, namespace)] = {
+            "roleRef": {"apiGroup": ROLES.group, "kind": "Role", "name": account},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        }
+    for component in deployment["spec"].get("components", ()):
+        if component.get("type") == "frontend" or discovers:
+            service = generated_labels.service(name, component["name"])
+            found[SERVICES.at(service, namespace)] = {"spec": _service(deployment, component)}
+    if any(is_worker(one) and node_count(one) > 1 for one in deployment["spec"].get("components", ())):
+        script = f"{name}-wait-leader-script"
+        found[CONFIGMAPS.at(script, namespace)] = {"data": {"wait_for_leader.py": _WAIT}}
+    return found
+
+
+def _service(deployment: Json, component: Json) -> Json:
+    port = ("http", FRONTEND_PORT) if component.get("type") == "frontend" else ("system", SYSTEM_PORT)
+    return {
+        "selector": {
+            known.DYNAMO_SELECTOR: generated_labels.component_names(deployment["metadata"]["name"], component["name"])
+        },
+        "ports": [{"name": port[0], "port": port[1], "targetPort": port[0], "protocol": "TCP"}],
+    }
+
+
+# Deployments as PodCliqueSets.
+
+_UNAVAILABLE = "TopologyLevelsUnavailable"
+
+
+class Grove:
+    """One deployment is one replica of a set; a component is a clique of it, or a scaling group."""
+
+    resource: Resource = PODCLIQUESETS
+
+    def name_of(self, deployment: Json) -> str:
+        return generated_labels.podcliqueset(deployment["metadata"]["name"], _components(deployment))
+
+    def render(self, deployment: Json, observed: Observed, restarts: Mapping[str, str]) -> Json:
+        made = podcliqueset_of(deployment, observed.settings, _replicas_in(observed.workload), restarts)
+        topology.respell(made["spec"]["template"], _template(observed.workload))
+        return made
+
+    def scale(self, deployment: Json, observed: Observed) -> list[Change]:
+        """Replicas of what exists change where it is scaled, never in the set."""
+        found: list[Change] = []
+        for component in _components(deployment):
+            name, wanted = generated_labels.child(self.name_of(deployment), component["name"]), replicas_of(component)
+            grouped = is_group(component)
+            behind: PodClique | PodCliqueScalingGroup | None
+            behind = observed.groups.get(name) if grouped else observed.cliques.get(name)
+            if behind is None or behind.spec.replicas == wanted or behind.metadata.deletion_timestamp is not None:
+                continue
+            metadata = behind.metadata
+            target = (SCALING_GROUPS if grouped else PODCLIQUES).of(metadata)
+            found.append(Scale(target, wanted, metadata.uid, metadata.resource_version))
+        return found
+
+    def progress(self, deployment: Json, observed: Observed) -> list[Progress]:
+        name = self.name_of(deployment)
+        return [
+            progress_of(deployment, component, name, observed.cliques, observed.groups)
+            for component in _components(deployment)
+        ]
+
+    def restarted(self, observed: Observed) -> dict[str, str]:
+        marks: dict[str, str] = {}
+        for clique in _template(observed.workload).get("cliques") or ():
+            mark = (clique.get("annotations") or {}).get(DYNAMO_RESTART_AT)
+            if mark:
+                marks[(clique.get("labels") or {}).get(DYNAMO_COMPONENT, "")] = mark
+        return marks
+
+    def is_settled(self, observed: Observed) -> bool:
+        if observed.workload is None:
+            return False
+        metadata, status = observed.workload["metadata"], observed.workload.get("status") or {}
+        progress = status.get("updateProgress")
+        seen = status.get("observedGeneration") == metadata.get("generation")
+        return seen and (progress is None or bool(progress.get("updateEndedAt")))
+
+    def topology(self, observed: Observed) -> ConditionText:
+        live = observed.workload
+        generation = int(live["metadata"].get("generation", 0)) if live is not None else 0
+        return topology_finding(_condition(live), generation)
+
+
+def _components(deployment: Json) -> list[Json]:
+    return list(deployment["spec"].get("components") or ())
+
+
+def _template(live: Json | None) -> Json:
+    found: Json = ((live or {}).get("spec") or {}).get("template") or {}
+    return found
+
+
+def _condition(live: Json | None) -> Condition | None:
+    told = ((live or {}).get("status") or {}).get("conditions") or ()
+    found = next((one for one in told if one.get("type") == _UNAVAILABLE), None)
+    return msgspec.convert(found, Condition) if found is not None else None
+
+
+def _replicas_in(live: Json | None) -> dict[str, int]:
+    """Replicas by clique and group, in the order of the set."""
+    template = _template(live)
+    cliques = {one["name"]: int(one["spec"].get("replicas", 1)) for one in template.get("cliques") or ()}
+    groups = {one["name"]: int(one.get("replicas", 1)) for one in template.get("podCliqueScalingGroups") or ()}
+    return {**cliques, **groups}
+
 
 RESTARTING, COMPLETED = "Restarting", "Completed"
 

@@ -11,13 +11,69 @@ from spinney.api.labels import (
     DYNAMO_RESTART_AT,
     DYNAMO_UPDATE_STRATEGY,
     DYNAMO_VOLCANO_QUEUE,
+    SCHEDULER_KAI,
 )
-from spinney.core.expansion.dynamo import generated_labels, names, topology
-from spinney.core.expansion.dynamo.framework import BadDeployment
-from spinney.core.expansion.dynamo.multinode import starts_after
-from spinney.core.expansion.dynamo.pods import pod_spec, takes_queue
+from spinney.core.expansion.dynamo import containers, generated_labels, multinode, topology
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
+from spinney.core.expansion.dynamo.multinode import BadDeployment, starts_after
 from spinney.core.expansion.dynamo.roles import Role, is_group, min_available_of, replicas_of, roles_of
-from spinney.core.expansion.dynamo.settings import DynamoSettings
+
+# The pod spec of a role: a base, the user's template over it, the main container first (3.7).
+
+_GRACE_S, _PICKER_GRACE_S = 60, 130
+_VOLCANO = "volcano"
+ACCOUNTS = {"planner": "planner-serviceaccount", "epp": "epp-serviceaccount"}
+
+
+def pod_spec(deployment: Json, component: Json, role: Role, settings: DynamoSettings) -> Json:
+    """The pod spec of a clique."""
+    template = ((component.get("podTemplate") or {}).get("spec")) or {}
+    own = {key: value for key, value in template.items() if key not in ("containers", "volumes")}
+    pod = containers.merged(_base(deployment, component, settings), own)
+    pod["containers"] = [
+        containers.main_container(deployment, component, settings),
+        *containers.other_containers(deployment, component, settings),
+    ]
+    volumes = containers.volumes_of(component, list(template.get("volumes") or ()))
+    if volumes:
+        pod["volumes"] = [dict(one) for one in volumes]
+    if chosen := _scheduler(settings):
+        pod.setdefault("schedulerName", chosen)
+    multinode.wire(deployment, component, role, pod, settings)
+    return pod
+
+
+def _scheduler(settings: DynamoSettings) -> str:
+    """The scheduler of pods for which the user named none; empty leaves it to the set."""
+    return SCHEDULER_KAI if settings.kai else _VOLCANO if settings.volcano else ""
+
+
+def takes_queue(component: Json, settings: DynamoSettings) -> bool:
+    """Whether its pods are for the scheduler with queues: the user may have chosen another one."""
+    template = ((component.get("podTemplate") or {}).get("spec")) or {}
+    return settings.kai and (template.get("schedulerName") or SCHEDULER_KAI) == SCHEDULER_KAI
+
+
+def _base(deployment: Json, component: Json, settings: DynamoSettings) -> Json:
+    kind = component.get("type", "")
+    base: Json = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": _PICKER_GRACE_S if kind == "epp" else _GRACE_S,
+    }
+    template = ((component.get("podTemplate") or {}).get("spec")) or {}
+    if template.get("securityContext") is None:
+        base["securityContext"] = {"fsGroup": 1000}
+    if kind in ACCOUNTS:
+        base["serviceAccountName"] = ACCOUNTS[kind]
+    elif generated_labels.discovery_of(deployment, settings) == "kubernetes":
+        base["serviceAccountName"] = service_account(deployment["metadata"]["name"])
+    return base
+
+
+def service_account(deployment: str) -> str:
+    """The account with which components find each other."""
+    return f"{deployment}-k8s-service-discovery"
+
 
 VOLCANO_QUEUE = "scheduling.grove.io/volcano-queue"
 UPDATE_STRATEGIES = ("RollingRecreate", "OnDelete")
@@ -65,7 +121,7 @@ def podcliqueset_of(
         "apiVersion": topology.GROVE_API,
         "kind": "PodCliqueSet",
         "metadata": {
-            "name": names.podcliqueset(metadata["name"], components),
+            "name": generated_labels.podcliqueset(metadata["name"], components),
             "namespace": metadata["namespace"],
             "labels": generated_labels.set_labels(deployment),
             "annotations": {**(spec.get("annotations") or {}), **_volcano_queue(deployment, settings)},

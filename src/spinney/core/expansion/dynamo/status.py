@@ -17,10 +17,9 @@ from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import SCALING_GROUP
 from spinney.api.meta import Condition, condition
-from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, ConditionChange, conditions
-from spinney.core.expansion.dynamo import generated_labels, names
+from spinney.core.expansion.dynamo import generated_labels
 from spinney.core.expansion.dynamo.roles import is_group, replicas_of
-from spinney.core.expansion.objects import status_update
+from spinney.core.expansion.objects import FALSE, TRUE, UNKNOWN, ConditionChange, conditions, status_update
 
 NOT_THERE, CAPACITY, UPDATING, NOT_READY = (
     "some_resources_are_not_ready",
@@ -48,7 +47,7 @@ def progress_of(
     groups: Mapping[str, PodCliqueScalingGroup],
 ) -> Progress:
     """What the object behind a component says of it."""
-    name, behind = component["name"], names.child(podcliqueset, component["name"])
+    name, behind = component["name"], generated_labels.child(podcliqueset, component["name"])
     wanted = replicas_of(component)
     if is_group(component):
         group = groups.get(behind)

@@ -19,6 +19,7 @@ from spinney.api.labels import (
 )
 from spinney.api.reserved_keys import without_reserved
 from spinney.core.expansion.objects import (
+    PODCLIQUES,
     difference,
     managed_labels,
     metadata_patch,
@@ -27,10 +28,8 @@ from spinney.core.expansion.objects import (
     to_builtins,
     with_mirrored_keys,
 )
-from spinney.core.expansion.podclique import startup_order
-from spinney.core.expansion.podcliqueset.revisions import Revisions
-from spinney.core.expansion.podcliqueset.set_layout import Member, pod_count
-from spinney.core.expansion.resource_kinds import PODCLIQUES
+from spinney.core.expansion.podclique import desired_pod
+from spinney.core.expansion.podcliqueset.set_layout import Member, Revisions, pod_count
 
 
 def clique(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, owner: Json) -> Create:
@@ -99,7 +98,7 @@ def _annotations(member: Member) -> dict[str, str]:
 
 
 def _spec(podcliqueset: PodCliqueSet, member: Member) -> Json:
-    parents = startup_order.parents_of(podcliqueset, member)
+    parents = desired_pod.parents_of(podcliqueset, member)
     spec: Json = to_builtins(member.template.spec)
     spec.pop("startsAfter", None)
     spec["minAvailable"] = member.min_available

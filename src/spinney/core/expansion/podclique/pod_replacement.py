@@ -15,8 +15,7 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import POD_INDEX, POD_TEMPLATE_HASH
 from spinney.core.expansion.objects import format_time, to_builtins
 from spinney.core.expansion.podclique.pod_state import Pod, is_ready, is_scheduled, is_terminating
-from spinney.core.expansion.podcliqueset.revisions import Revisions
-from spinney.core.expansion.podcliqueset.set_layout import Member, index_label
+from spinney.core.expansion.podcliqueset.set_layout import Member, Revisions, index_label
 
 ON_DELETE = "OnDelete"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -25,9 +25,21 @@ from spinney.api.labels import (
 )
 from spinney.api.meta import Condition, ObjectMeta, PartialObject, condition
 from spinney.core.expansion.components import initc_rbac, resource_claims
-from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, ConditionChange, conditions
-from spinney.core.expansion.objects import delete, patch_object, status_update, with_finalizer, without_finalizer
-from spinney.core.expansion.podclique import pod_replacement, startup_order
+from spinney.core.expansion.objects import (
+    FALSE,
+    PODCLIQUES,
+    PODS,
+    TRUE,
+    UNKNOWN,
+    ConditionChange,
+    conditions,
+    delete,
+    patch_object,
+    status_update,
+    with_finalizer,
+    without_finalizer,
+)
+from spinney.core.expansion.podclique import desired_pod, pod_replacement
 from spinney.core.expansion.podclique.desired_pod import PodInput, free_indices, pod, taken_indices
 from spinney.core.expansion.podclique.pod_state import (
     Pod,
@@ -38,10 +50,8 @@ from spinney.core.expansion.podclique.pod_state import (
     is_started,
     is_terminating,
 )
-from spinney.core.expansion.podcliqueset.revisions import Revisions
-from spinney.core.expansion.podcliqueset.set_layout import Member
+from spinney.core.expansion.podcliqueset.set_layout import Member, Revisions
 from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology
-from spinney.core.expansion.resource_kinds import PODCLIQUES, PODS
 from spinney.core.expansion.settings import Settings
 
 SCHEDULED = "PodCliqueScheduled"
@@ -133,10 +143,10 @@ def _scale(clique: PodClique, pods: Sequence[Pod], observed: Observed, keys: tup
     return [*([initc_rbac.token(observed.podcliqueset)] if parents else []), *_new_pods(pod_input, indices, observed)]
 
 
-def _parents(observed: Observed) -> tuple[startup_order.Parent, ...]:
+def _parents(observed: Observed) -> tuple[desired_pod.Parent, ...]:
     """The parents that the gang lists, so that pods do not wait for a clique scaled to zero. A gang that does not list
     the member itself yet is not used."""
-    parents = startup_order.parents_of(observed.podcliqueset, observed.member)
+    parents = desired_pod.parents_of(observed.podcliqueset, observed.member)
     counted = {group.name for group in observed.gang.spec.podgroups} if observed.gang is not None else set()
     return tuple(each for each in parents if each.clique in counted or observed.member.name not in counted)
 

@@ -30,8 +30,15 @@ from spinney.core.expansion import gang_termination, podgang
 from spinney.core.expansion.components import autoscalers, compute_domains, resource_claims, services
 from spinney.core.expansion.components import initc_rbac as access
 from spinney.core.expansion.components.initc_rbac import Access
-from spinney.core.expansion.conditions import FALSE, TRUE, ConditionChange, conditions
 from spinney.core.expansion.objects import (
+    FALSE,
+    PODCLIQUES,
+    PODCLIQUESETS,
+    PODGANGS,
+    SCALING_GROUPS,
+    TRUE,
+    ConditionChange,
+    conditions,
     delete,
     difference,
     is_owned_by,
@@ -51,10 +58,10 @@ from spinney.core.expansion.podclique.pod_replacement import is_updating, waits_
 from spinney.core.expansion.podclique.pod_state import Pod, has_scheduled
 from spinney.core.expansion.podclique.podclique import Claims
 from spinney.core.expansion.podcliqueset import rolling_update
-from spinney.core.expansion.podcliqueset.revisions import Revisions
 from spinney.core.expansion.podcliqueset.set_layout import (
     Group,
     Member,
+    Revisions,
     Size,
     gangs_of,
     groups_of,
@@ -68,7 +75,6 @@ from spinney.core.expansion.podcliqueset.topology_resolution import (
     ResolvedTopology,
     resolve_topology,
 )
-from spinney.core.expansion.resource_kinds import PODCLIQUES, PODCLIQUESETS, PODGANGS, SCALING_GROUPS
 from spinney.core.expansion.settings import Settings
 from spinney.core.topology_constraints import constraints_of, effective_topology
 

@@ -11,13 +11,18 @@ from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX
-from spinney.core.expansion.conditions import holds
-from spinney.core.expansion.objects import format_time, to_builtins
+from spinney.core.expansion.objects import format_time, holds, to_builtins
 from spinney.core.expansion.podclique.desired_podclique import has_only_updated_pods, is_current, is_updated
 from spinney.core.expansion.podclique.pod_replacement import waits_for_user
 from spinney.core.expansion.podclique.podclique import BREACHED
-from spinney.core.expansion.podcliqueset.revisions import Revisions
-from spinney.core.expansion.podcliqueset.set_layout import Group, Member, group_members, index_label, standalone_members
+from spinney.core.expansion.podcliqueset.set_layout import (
+    Group,
+    Member,
+    Revisions,
+    group_members,
+    index_label,
+    standalone_members,
+)
 
 
 @dataclass(frozen=True, slots=True)

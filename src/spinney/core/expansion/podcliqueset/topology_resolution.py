@@ -9,7 +9,7 @@ from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import GangTopologyConstraint, PackConstraint
 from spinney.api.kinds.topology_constraint import TopologyConstraint
-from spinney.core.expansion.conditions import FALSE, TRUE, UNKNOWN, ConditionChange
+from spinney.core.expansion.objects import FALSE, TRUE, UNKNOWN, ConditionChange
 from spinney.core.expansion.podcliqueset.set_layout import Member
 from spinney.core.expansion.settings import AutoPreferred, Settings
 from spinney.core.topology_constraints import constraints_of

@@ -14,9 +14,8 @@ from spinney.api.labels import (
     TOPOLOGY_NAME,
 )
 from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, podgroup_name
-from spinney.core.grouping.owner_chain import Owner, OwnerChain, whole
+from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, annotation, label, whole
 from spinney.core.grouping.topology import levels_of
-from spinney.core.grouping.user_errors import InvalidFieldError, annotation, label
 
 T = TypeVar("T")
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 from spinney.api.kinds.podgroup import SubGroup
 from spinney.api.labels import KUBEFLOW_JOB_ROLE, KUBEFLOW_REPLICA_TYPE
 from spinney.core.grouping.group_shape import GroupShape, Lookups, podgroup_name, whole_owner
-from spinney.core.grouping.owner_chain import Owner, OwnerChain, whole
-from spinney.core.grouping.pods import Pod
-from spinney.core.grouping.user_errors import InvalidFieldError, label
+from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, Pod, label, whole
 
 MASTER, WORKER, LAUNCHER = "master", "worker", "launcher"
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from spinney.api.kinds.podgroup import SubGroup
 from spinney.api.labels import KAI_SEGMENT_SIZE, LWS_GROUP_INDEX, LWS_WORKER_INDEX
 from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, podgroup_name
-from spinney.core.grouping.owner_chain import Owner, OwnerChain
+from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, label
 from spinney.core.grouping.topology import segments_said
-from spinney.core.grouping.user_errors import InvalidFieldError, label
 
 LEADER, WORKERS, REPLICA = "leader", "workers", "replica"
 _TEMPLATE = ("spec", "leaderWorkerTemplate")

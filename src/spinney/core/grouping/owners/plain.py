@@ -1,13 +1,35 @@
-"""Kinds without sub-groups: bare pods, Spark, Deployments, ReplicaSets, StatefulSets, Notebooks, and unknown
-kinds.
-"""
+"""Kinds without sub-groups: bare pods, Spark, Deployments, Knative, Notebooks, and kinds that nobody knows."""
 
 from __future__ import annotations
 
-from spinney.api.labels import SPARK_APP
-from spinney.core.grouping.group_shape import BUILD, INFERENCE, GroupShape, Lookups, one_per_pod, whole_owner
-from spinney.core.grouping.owner_chain import OwnerChain
-from spinney.core.grouping.user_errors import InvalidFieldError
+from kube_apimachinery.integers import read_number
+from spinney.api.labels import KNATIVE_MIN_SCALE, SPARK_APP
+from spinney.core.grouping.group_shape import (
+    BUILD,
+    INFERENCE,
+    GroupShape,
+    Lookups,
+    one_per_pod,
+    podgroup_name,
+    whole_owner,
+)
+from spinney.core.grouping.owner_chain import InvalidFieldError, OwnerChain, annotation
+
+# Knative Services: one group for each revision; its minimum is the revision's min-scale annotation.
+
+GROUP = "serving.knative.dev"
+
+
+def knative_service(chain: OwnerChain, lookups: Lookups) -> GroupShape:
+    revision = chain.of_kind(GROUP, "Revision")
+    if revision is None:
+        return one_per_pod(chain, default_class=INFERENCE)
+    stated = revision.annotations.get(KNATIVE_MIN_SCALE, "1")
+    least = read_number(stated)
+    if least is None:
+        raise InvalidFieldError(revision, annotation(KNATIVE_MIN_SCALE), stated, "a whole number of 0 or more")
+    name = podgroup_name(revision.name, revision.uid)
+    return GroupShape(name, revision, max(least, 1), default_class=INFERENCE)
 
 
 def lone_pod(chain: OwnerChain, lookups: Lookups) -> GroupShape:

@@ -6,9 +6,8 @@ from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint, SubGroup
 from spinney.api.labels import RAY_GROUP, RAY_NODE_TYPE
 from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, one_per_pod, podgroup_name
-from spinney.core.grouping.owner_chain import Owner, OwnerChain, whole
+from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, label, whole
 from spinney.core.grouping.topology import constraint_of
-from spinney.core.grouping.user_errors import InvalidFieldError, label
 
 GROUP = "ray.io"
 HEAD = "headgroup"

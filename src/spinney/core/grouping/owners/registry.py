@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from spinney.core.grouping.group_shape import ShapeOf
 from spinney.core.grouping.owner_chain import OwnerChain
-from spinney.core.grouping.owners import grove, job, jobset, knative, kubeflow, leader_worker_set, plain, ray
+from spinney.core.grouping.owners import grove, job, kubeflow, leader_worker_set, plain, ray
 
 SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("", "Pod"): plain.lone_pod,
@@ -17,7 +17,7 @@ SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("egx.nvidia.io", "SPOTRequest"): plain.spot_request,
     ("grove.io", "PodCliqueSet"): grove.shape,
     ("grove.io", "PodGangSet"): grove.shape,
-    ("jobset.x-k8s.io", "JobSet"): jobset.shape,
+    ("jobset.x-k8s.io", "JobSet"): job.jobset_shape,
     ("kubeflow.org", "JAXJob"): kubeflow.jax,
     ("kubeflow.org", "MPIJob"): kubeflow.mpi,
     ("kubeflow.org", "Notebook"): plain.notebook,
@@ -28,7 +28,7 @@ SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("ray.io", "RayCluster"): ray.shape,
     ("ray.io", "RayJob"): ray.shape,
     ("ray.io", "RayService"): ray.shape,
-    ("serving.knative.dev", "Service"): knative.shape,
+    ("serving.knative.dev", "Service"): plain.knative_service,
 }
 """All other kinds form one group with a minimum of one pod."""
 

@@ -1,4 +1,4 @@
-"""PodGroup: a tree of sub-groups, and levels that its topologies have (K3).
+"""The kinds of the scheduler: PodGroups, a tree of sub-groups and levels that their topologies have (K3), and Queues.
 
 What an operator made from a PodGang is only warned of where its topology is not there yet: it follows by itself.
 """
@@ -13,10 +13,28 @@ from kube_apimachinery.field_errors import FieldError, invalid, required
 from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint, SubGroup
+from spinney.api.kinds.queue import Queue
 from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings, choice
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.scheduling.gang.subgroup_tree import DEEPEST
+
+# Queue: a share has to say of what.
+
+
+def check_queue(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup, found: Findings) -> None:
+    queue = read(request.object, Queue)
+    if isinstance(queue, FieldError):
+        found.refuse(queue)
+        return
+    old = read(request.old_object, Queue) if request.operation == "UPDATE" else None
+    if isinstance(old, Queue) and old.spec == queue.spec:
+        return
+    if queue.spec.resources is None:
+        found.refuse(required("spec.resources", "resources must be specified"))
+    if queue.spec.parent_queue == request.name:
+        found.refuse(invalid("spec.parentQueue", request.name, "a queue cannot be its own parent"))
+
 
 _LOOKED_UP = 6
 """Topologies of one PodGroup that are looked at; each takes two reads."""
@@ -24,7 +42,7 @@ _LOOKED_UP = 6
 Constraint = tuple[str, PodGroupTopologyConstraint]
 
 
-def check(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup, found: Findings) -> None:
+def check_podgroup(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup, found: Findings) -> None:
     """What is wrong now and was not before."""
     group = read(request.object, PodGroup)
     if isinstance(group, FieldError):

@@ -1,32 +1,130 @@
-"""The Dynamo role: one controller for DynamoGraphDeployments over its caches, until it is stopped."""
+"""The Dynamo role: its caches, and one controller for DynamoGraphDeployments over its caches, until it is stopped."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from kube_apimachinery.clock import Clock, Dice
-from spinney.api.changes import ChangeSet, EmitEvent, SetStatus
+from spinney.api.changes import ChangeSet, EmitEvent, Json, Resource, SetStatus, Target, resource_of
+from spinney.api.kinds.podclique import PodClique
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podgang import PodGang
+from spinney.api.kinds.queue import Queue
 from spinney.api.labels import APP_PART_OF, DYNAMO_GRAPH_DEPLOYMENT
-from spinney.core.expansion.dynamo.deployment import expand
-from spinney.core.expansion.dynamo.settings import DynamoSettings
-from spinney.core.expansion.resource_kinds import PODCLIQUESETS
-from spinney.drive.apply.change_applier import ChangeApplier
+from spinney.api.meta import ObjectMeta, PartialObject
+from spinney.core.expansion import objects
+from spinney.core.expansion.dynamo import generated_labels
+from spinney.core.expansion.dynamo.deployment import DEPLOYMENTS, expand
+from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
+from spinney.core.expansion.dynamo.multinode import Observed
+from spinney.core.expansion.dynamo.podcliqueset import queue_of
+from spinney.core.expansion.objects import PODCLIQUESETS
+from spinney.drive.apply.change_applier import ChangeApplier, path_of
 from spinney.drive.apply.change_events import Refusal
 from spinney.drive.apply.door import Door
-from spinney.drive.client.api import ApiClient
+from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.client.informers.cache import Change
+from spinney.drive.client.informers.cache import Cache, Change
 from spinney.drive.client.informers.expectations import OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
 from spinney.drive.controller.unreadable_events import UnreadableEvents
-from spinney.drive.dynamo.caches import DynamoCaches, deployment_of
+
+# The caches of the Dynamo controller. It never reads a ClusterTopology (D7).
+
+T = TypeVar("T")
+_ACCESSORIES = (
+    objects.SERVICES,
+    objects.SERVICE_ACCOUNTS,
+    objects.ROLES,
+    objects.ROLE_BINDINGS,
+    objects.CONFIGMAPS,
+)
+_QUEUES = resource_of(Queue)
+
+
+class DynamoCaches:
+    """Caches by kind; children of PodCliqueSets are found by the label that names their set."""
+
+    def __init__(self, caches: SharedCaches, settings: DynamoSettings) -> None:
+        self._settings = settings
+        self.deployments: Cache[Json] = caches.cache(Selection(path_of(DEPLOYMENTS)), dict)
+        self.sets: Cache[Json] = caches.cache(Selection(path_of(objects.PODCLIQUESETS)), dict)
+        self.cliques = _children(caches, objects.PODCLIQUES, PodClique)
+        self.groups = _children(caches, objects.SCALING_GROUPS, PodCliqueScalingGroup)
+        self.gangs = _children(caches, objects.PODGANGS, PodGang)
+        self.queues: Cache[PartialObject] | None = None
+        if settings.kai:
+            self.queues = caches.cache(Selection(path_of(_QUEUES)), PartialObject)
+        self.accessories: dict[Resource, Cache[PartialObject]] = {
+            resource: caches.cache(Selection(path_of(resource), labels=DYNAMO_GRAPH_DEPLOYMENT), PartialObject)
+            for resource in _ACCESSORIES
+        }
+
+    async def wait_synced(self) -> None:
+        for cache in self.all():
+            await cache.wait_synced()
+
+    def all(self) -> list[Cache[Any]]:
+        own: list[Cache[Any]] = [self.deployments, self.sets, self.cliques, self.groups, self.gangs]
+        return [*own, *self.accessories.values(), *([self.queues] if self.queues is not None else [])]
+
+    def observed(self, deployment: Json, now_s: float, refusal: str = "") -> Observed:
+        metadata = deployment["metadata"]
+        namespace, uid = metadata["namespace"], metadata["uid"]
+        name = generated_labels.podcliqueset(metadata["name"], deployment["spec"].get("components", []))
+        live = self.sets.get((namespace, name))
+        if live is not None and not _is_owned(live, uid):
+            live, refusal = None, f"PodCliqueSet {name} is there and does not belong to this deployment"
+        part = f"{namespace}/{name}"
+        queue = queue_of(deployment, self._settings)
+        return Observed(
+            settings=self._settings,
+            now_s=now_s,
+            workload=live,
+            cliques={each.metadata.name: each for each in self.cliques.by("set", part)},
+            groups={each.metadata.name: each for each in self.groups.by("set", part)},
+            gangs=self.gangs.by("set", part),
+            present=self._present(namespace),
+            queue_exists=self.queues is None or ("", queue) in self.queues,
+            refusal=refusal,
+        )
+
+    def _present(self, namespace: str) -> frozenset[Target]:
+        return frozenset(
+            resource.at(key[1], key[0])
+            for resource, cache in self.accessories.items()
+            for key in cache.keys()  # noqa: SIM118 - sorted keys of a cache
+            if key[0] == namespace
+        )
+
+
+def _children(caches: SharedCaches, resource: Resource, kind: type[T]) -> Cache[T]:
+    return caches.cache(Selection(path_of(resource)), kind, indexes={"set": _part_of})
+
+
+def _part_of(thing: Any) -> tuple[str, ...]:
+    metadata: ObjectMeta = thing.metadata
+    found = metadata.labels.get(APP_PART_OF)
+    return (f"{metadata.namespace}/{found}",) if found else ()
+
+
+def _is_owned(live: Json, uid: str) -> bool:
+    return any(one.get("uid") == uid for one in live["metadata"].get("ownerReferences") or ())
+
+
+def deployment_of(live: Json) -> list[Key]:
+    """The key of the DynamoGraphDeployment that owns a PodCliqueSet."""
+    owners = live["metadata"].get("ownerReferences") or ()
+    namespace = live["metadata"]["namespace"]
+    return [(namespace, one["name"]) for one in owners if one.get("kind") == DEPLOYMENTS.kind]
+
 
 FIELD_MANAGER = "dynamo-operator"
 _GATHER_S = 0.05
