@@ -197,7 +197,8 @@ EXPLAINED = {
 def test_openapi_describes_built_in_fields(part: str, schema: str, cluster: Space) -> None:
     found = openapi(cluster, part)["components"]["schemas"][schema]
     assert EXPLAINED[part, schema] <= set(found["properties"])
-    assert all(found["properties"][name].get("description") for name in EXPLAINED[part, schema])
+    if cluster.server.kind == "real":  # built-in kinds have no texts on the embedded server
+        assert all(found["properties"][name].get("description") for name in EXPLAINED[part, schema])
 
 
 def test_openapi_describes_custom_fields(cluster: Space, unique: str) -> None:

@@ -397,15 +397,3 @@ def test_the_system_classes_are_there(space: Space, cluster: Space) -> None:
     assert classes["system-node-critical"] == 2_000_001_000
     spec = space.create("pods", pod("p", {"priorityClassName": "system-node-critical"})).ok(201)["spec"]
     assert spec["priority"] == 2_000_001_000
-
-
-def test_twin_ports_are_warned_of(space: Space) -> None:
-    ports = [{"containerPort": 80, "name": "web"}]
-    containers = [{"name": name, "image": "i:1", "ports": ports} for name in ("a", "b")]
-    reply = space.create("pods", pod("p", {"containers": containers}))
-    assert reply.status == 201
-    assert reply.warnings == [
-        "spec.containers[1].ports[0]: duplicate port definition with spec.containers[0].ports[0]",
-        'spec.containers[1].ports[0]: duplicate port name "web" with spec.containers[0].ports[0], '
-        "services and probes that select ports by name will use spec.containers[0].ports[0]",
-    ]

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from kube_embedded.builtins import descriptions
 from kube_embedded.schema.model import Compiler, Raw, Schema
 
 GoField = tuple[str, str, Any]
@@ -31,26 +30,7 @@ class _Snapshot(msgspec.Struct):
 @cache
 def _snapshot() -> _Snapshot:
     packed = resources.files(__package__).joinpath("openapi.json.gz").read_bytes()
-    snapshot = msgspec.json.decode(gzip.decompress(packed), type=_Snapshot)
-    _describe(snapshot.components)
-    return snapshot
-
-
-def _describe(components: dict[str, Raw]) -> None:
-    """Put our own words where kubectl explain looks for them."""
-    for name, text in descriptions.KINDS.items():
-        component = components[descriptions.PREFIX + name]
-        component["description"] = text
-        _describe_fields(component, descriptions.COMMON)
-    for name, fields in descriptions.FIELDS.items():
-        _describe_fields(components[descriptions.PREFIX + name], fields)
-    _describe_fields(components[descriptions.META + "ObjectMeta"], descriptions.METADATA)
-
-
-def _describe_fields(component: Raw, texts: dict[str, str]) -> None:
-    properties = component["properties"]
-    for name in texts.keys() & properties.keys():
-        properties[name]["description"] = texts[name]
+    return msgspec.json.decode(gzip.decompress(packed), type=_Snapshot)
 
 
 def components() -> dict[str, Raw]:

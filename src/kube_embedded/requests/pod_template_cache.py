@@ -15,7 +15,6 @@ import msgspec
 from kube_apimachinery.admission import AdmissionRequest, Object
 from kube_embedded.base.http import JSON_TYPE, decode_json, encode_json
 from kube_embedded.builtins.decode import node_of
-from kube_embedded.builtins.pod.warnings import POD, is_plain
 from kube_embedded.builtins.scalars import TypeMismatch
 from kube_embedded.requests.bodies import TooDeep, count_keys, media_type
 from kube_embedded.requests.kernel import Call
@@ -23,6 +22,7 @@ from kube_embedded.requests.kernel import Call
 MAX_KEPT = 256
 MAX_SEEN = 4096
 MAX_BODY_BYTES = 16 * 1024
+_POD = "io.k8s.api.core.v1.Pod"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LABEL = rb"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOLE = re.compile(rb'("(?:value": ?"(?=[ !#-\[\]-~]++"\})|(?:hostname|subdomain)": ?"(?=' + _LABEL + rb'")))([^"]++)')
@@ -133,7 +133,7 @@ class PodTemplateCache:
 
 
 def is_pod(call: Call) -> bool:
-    return call.resource.schema_name == POD
+    return call.resource.schema_name == _POD
 
 
 def _is_usual(call: Call, body: bytes) -> bool:
@@ -147,7 +147,7 @@ def _cached_pod(known: CachedTemplate, metadata: Object, contents: list[bytes], 
         metadata = node_of(_META).walk(metadata)
     except (TooDeep, TypeMismatch):
         return None
-    return CachedPod(metadata, _filled(known.stored, contents), known) if is_plain(metadata) else None
+    return CachedPod(metadata, _filled(known.stored, contents), known)
 
 
 def _cut(text: bytes) -> tuple[tuple[bytes, ...], list[bytes]]:
@@ -177,18 +177,13 @@ def _is_free(sent: bytes, stored: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     found = _contents(before)
-    return found == _contents(after) and set(marks) <= set(found) and not _has_twins(after)
+    return found == _contents(after) and set(marks) <= set(found)
 
 
 def _contents(spec: Object) -> list[str | None]:
     """What is where holes may be."""
     values = [one.get("value") for env in _environments(spec) for one in env]
     return [one or None for one in (spec.get("hostname"), spec.get("subdomain"), *values)]
-
-
-def _has_twins(spec: Object) -> bool:
-    """Whether a variable comes again: whether it hides the former, and is warned of, goes by its value."""
-    return any(len({one["name"] for one in env}) < len(env) for env in _environments(spec))
 
 
 def _environments(spec: Object) -> list[list[Object]]:

@@ -17,7 +17,6 @@ from kube_embedded.base.generated_metadata import generated_name, new_uid
 from kube_embedded.base.http import encode_json
 from kube_embedded.base.store import Record
 from kube_embedded.builtins.common.metadata import SUBDOMAIN, validate_metadata, validate_metadata_update
-from kube_embedded.builtins.pod import warnings
 from kube_embedded.requests import field_ownership
 from kube_embedded.requests.admission_request import admission_request
 from kube_embedded.requests.kernel import Call, Kernel
@@ -67,8 +66,6 @@ async def create(kernel: Kernel, call: Call, obj: Object, *, owned: bool = False
         obj["metadata"]["generation"] = 1
     strategy.prepare_create(obj, kernel.context())
     _refuse(call, obj, _creation_errors(call, obj))
-    for text in warnings.on_create(resource.schema_name, obj):
-        call.warn(text)
     if asked:
         await kernel.admission.validate(admission_request(call, "CREATE", obj, None), call.warn)
     _check_free(kernel, call, obj, generated)
@@ -258,9 +255,6 @@ async def _update_once(
         _keep_metadata(new, old)
     _prepare(kernel, call, new, old, subresource)
     _refuse(call, new, _update_errors(call, new, old, subresource))
-    if subresource != "status":
-        for text in warnings.on_update(call.resource.schema_name, new, old):
-            call.warn(text)
     if asked:
         await kernel.admission.validate(admission_request(call, "UPDATE", new, old), call.warn)
         if kernel.record(call.resource, record.namespace, record.name) is not record:

@@ -164,7 +164,6 @@ REPEATS = {
         meta(pod("b"), annotations={"scheduler.alpha.kubernetes.io/critical-pod": ""}),
         meta(pod("c"), annotations={"seccomp.security.alpha.kubernetes.io/pod": "unconfined"}),
     ],
-    "a spec with a warning": [pod(name, nodeSelector={"beta.kubernetes.io/os": "linux"}) for name in "ab"],
     "an unknown field": [pod(name, unknown=1) for name in "ab"],
     "an unknown field of metadata": [pod("a"), meta(pod("b"), unknown=1)],
     "a key twice": [

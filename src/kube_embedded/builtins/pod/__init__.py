@@ -1,1 +1,1 @@
-"""Pods and their specs: defaults, checks, updates, warnings, rows."""
+"""Pods and their specs: defaults, checks, updates, rows."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kube_embedded.base.resource import Resource
-from kube_embedded.builtins import builtin_resources, components_for, descriptions, snapshot
+from kube_embedded.builtins import builtin_resources, components_for, snapshot
 
 HERE = Path(__file__).parent
 DISCOVERY = json.loads((HERE / "discovery.json").read_text())
@@ -69,20 +69,6 @@ def test_the_components_of_a_kind_include_all_that_they_refer_to() -> None:
     assert "io.k8s.api.core.v1.Container" in found
     assert "io.k8s.apimachinery.pkg.api.resource.Quantity" in found
     assert "io.k8s.api.apps.v1.Deployment" not in found
-
-
-def test_every_kind_is_described_in_our_own_words() -> None:
-    components = snapshot.components()
-    served = {one.schema_name for one in RESOURCES if not one.schema_name.startswith("io.k8s.apiextensions")}
-    assert [name for name in sorted(served) if not components[name].get("description")] == []
-
-
-def test_every_described_field_exists() -> None:
-    components = snapshot.components()
-    described = {descriptions.PREFIX + name: texts for name, texts in descriptions.FIELDS.items()}
-    described[descriptions.META + "ObjectMeta"] = descriptions.METADATA
-    missing = {name: texts.keys() - components[name]["properties"].keys() for name, texts in described.items()}
-    assert {name: fields for name, fields in missing.items() if fields} == {}
 
 
 def test_a_kind_is_found_by_group_version_and_kind() -> None:
