@@ -30,7 +30,7 @@ PODS = "/api/v1/namespaces/default/pods"
 _SERVE = """
 import asyncio, uvloop
 from kube_embedded.server.embedded import ServerOptions, build
-from kube_embedded.server.listener import Listen, listening
+from kube_embedded.server.embedded import Listen, listening
 async def main():
     async with listening(build(ServerOptions()), Listen()) as url:
         print(url, flush=True)

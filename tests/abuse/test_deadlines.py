@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kube_embedded.server import connections
-from kube_embedded.server.embedded import ServerOptions, build
-from kube_embedded.server.listener import Listen, listening
+from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 
 POST = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\n"
 WATCH = b"GET /api/v1/configmaps?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n"

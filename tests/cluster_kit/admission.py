@@ -17,8 +17,7 @@ from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
 from kube_apimachinery import tls
 from kube_embedded.base.identity import MASTERS, Identity
-from kube_embedded.server.embedded import ServerOptions, build
-from kube_embedded.server.listener import Listen, listening
+from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 from spinney.api.crds import crd
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import AdmissionSettings

@@ -18,8 +18,7 @@ import structlog
 from cluster_kit.users import USERS
 from kube_embedded.base.identity import MASTERS, AnonymousAccess, Identity
 from kube_embedded.server.api_server import ApiServer
-from kube_embedded.server.embedded import ServerOptions, WallClock, build
-from kube_embedded.server.listener import Listen, listening
+from kube_embedded.server.embedded import Listen, ServerOptions, WallClock, build, listening
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.expectations import OwnWrites

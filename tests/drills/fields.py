@@ -10,7 +10,7 @@ from drills.bug import answer, caught_by, swap
 from kube_embedded.apply import server_side
 from kube_embedded.customresources.strategy import CustomStrategy
 from kube_embedded.patch import json_operations, strategic
-from kube_embedded.requests import normalize, writing
+from kube_embedded.requests import writing
 from kube_embedded.schema.cel import rules
 
 
@@ -52,7 +52,7 @@ def custom_defaults_are_not_set() -> None:
 
 @caught_by("test_custom_objects::test_pruning", "test_custom_objects::test_fields_beside_spec_and_status_are_pruned")
 def unknown_custom_fields_are_kept() -> None:
-    answer(normalize, "prune", [])
+    answer(writing, "prune", [])
 
 
 @caught_by(

@@ -8,8 +8,8 @@ from typing import Any
 
 from drills.bug import answer, caught_by, swap
 from kube_embedded.access.rbac import Authorizer, NoEscalation, Rule
-from kube_embedded.admission import webhook_client, webhook_dispatcher
-from kube_embedded.admission.webhook_dispatcher import WebhookCaller
+from kube_embedded.admission import chain, webhook_client
+from kube_embedded.admission.chain import WebhookCaller
 
 
 @caught_by("test_webhooks::test_a_denial_is_told_with_its_message")
@@ -24,7 +24,7 @@ def _compiled(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
     def changed(original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda configurations, compile_cel: change(original(configurations, compile_cel))
 
-    swap(webhook_dispatcher, "compile_webhooks", changed)
+    swap(chain, "compile_webhooks", changed)
 
 
 @caught_by("test_webhooks::test_a_failing_webhook_fails_the_request[error]", "test_webhooks::test_nobody_listens")

@@ -8,7 +8,7 @@ from typing import Any
 from drills.bug import answer, caught_by, first, swap
 from kube_embedded.builtins.common.rules import Rules
 from kube_embedded.customresources.strategy import CustomStrategy
-from kube_embedded.requests import bodies, field_ownership, writing
+from kube_embedded.requests import bodies, writing
 from kube_embedded.requests.kernel import Call
 from kube_embedded.server import http_parser
 
@@ -123,8 +123,8 @@ def system_metadata_is_taken_from_the_client() -> None:
     "test_apply::test_an_update_conflicts_with_a_later_apply",
 )
 def nobody_is_told_to_manage_a_field() -> None:
-    answer(field_ownership, "created", [])
-    answer(field_ownership, "updated", None)
+    answer(writing, "created", [])
+    answer(writing, "updated", None)
 
 
 @caught_by("test_custom_objects::test_updates_are_validated", "test_pods::test_the_message_says_what_may_be_changed")

@@ -25,8 +25,7 @@ from cluster_kit.space import Space
 from kube_apimachinery import tls
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Verdict
 from kube_embedded.base.identity import AUTHENTICATED, MASTERS, Identity, role_identity
-from kube_embedded.server.embedded import ServerOptions, build
-from kube_embedded.server.listener import Listen, listening
+from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, rbac_objects, user_of, users_in

@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Verdict
 from kube_embedded.base.http import decode_json
 from kube_embedded.base.store import Store
-from kube_embedded.builtins.cluster.services import assign_cluster_ip, assign_node_ports, keep_addresses
+from kube_embedded.builtins.kinds.services import assign_cluster_ip, assign_node_ports, keep_addresses
 
 _UNCHANGED = Verdict()
 

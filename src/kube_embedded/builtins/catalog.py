@@ -8,31 +8,22 @@ from dataclasses import dataclass
 from kube_apimachinery.admission import Object
 from kube_embedded.base.resource import ALL_VERBS, Resource, ScalePaths
 from kube_embedded.builtins import snapshot
-from kube_embedded.builtins.api import rbac, reviews, webhooks
-from kube_embedded.builtins.cluster import (
-    config,
-    devices,
-    endpoints,
-    events,
-    leases,
-    namespaces,
-    nodes,
-    priority_classes,
-    quotas,
-    services,
-    storage,
-)
 from kube_embedded.builtins.common.rules import Rules
-from kube_embedded.builtins.pod import pods
-from kube_embedded.builtins.workload import (
+from kube_embedded.builtins.kinds import (
+    access,
     apps,
     autoscaling,
-    cronjobs,
-    daemonsets,
-    disruption_budgets,
-    jobs,
-    statefulsets,
+    batch,
+    core,
+    devices,
+    events,
+    nodes,
+    pod_policies,
+    services,
+    storage,
+    webhooks,
 )
+from kube_embedded.builtins.pod import pods
 
 Converter = Callable[[Object, str], Object]
 
@@ -61,14 +52,14 @@ class _Entry:
 
 
 _CORE = (
-    _Entry("Binding", reviews.asked("io.k8s.api.core.v1.Binding", namespaced=True), verbs=_ASKED),
-    _Entry("ConfigMap", config.CONFIG_MAPS, ("cm",)),
-    _Entry("Endpoints", endpoints.ENDPOINTS, ("ep",), plural="endpoints"),
+    _Entry("Binding", access.asked("io.k8s.api.core.v1.Binding", namespaced=True), verbs=_ASKED),
+    _Entry("ConfigMap", core.CONFIG_MAPS, ("cm",)),
+    _Entry("Endpoints", services.ENDPOINTS, ("ep",), plural="endpoints"),
     _Entry("Event", events.CORE_EVENTS, ("ev",)),
-    _Entry("LimitRange", quotas.LIMIT_RANGES, ("limits",)),
+    _Entry("LimitRange", core.LIMIT_RANGES, ("limits",)),
     _Entry(
         "Namespace",
-        namespaces.NAMESPACES,
+        core.NAMESPACES,
         ("ns",),
         subresources=("finalize", "status"),
         verbs=_WITHOUT_COLLECTION,
@@ -86,26 +77,26 @@ _CORE = (
         graceful=True,
         returns_deleted=True,
     ),
-    _Entry("PodTemplate", quotas.POD_TEMPLATES, returns_deleted=True),
+    _Entry("PodTemplate", core.POD_TEMPLATES, returns_deleted=True),
     _Entry(
         "ReplicationController",
-        quotas.CONTROLLERS,
+        core.CONTROLLERS,
         ("rc",),
         _ALL,
         subresources=("scale", "status"),
         scale=_REPLICAS,
     ),
-    _Entry("ResourceQuota", quotas.QUOTAS, ("quota",), subresources=("status",), returns_deleted=True),
-    _Entry("Secret", config.SECRETS),
-    _Entry("ServiceAccount", namespaces.SERVICE_ACCOUNTS, ("sa",), subresources=("token",), returns_deleted=True),
+    _Entry("ResourceQuota", core.QUOTAS, ("quota",), subresources=("status",), returns_deleted=True),
+    _Entry("Secret", core.SECRETS),
+    _Entry("ServiceAccount", core.SERVICE_ACCOUNTS, ("sa",), subresources=("token",), returns_deleted=True),
     _Entry("Service", services.SERVICES, ("svc",), _ALL, subresources=("status",), returns_deleted=True),
 )
 _APPS = (
     _Entry("ControllerRevision", apps.CONTROLLER_REVISIONS),
-    _Entry("DaemonSet", daemonsets.DAEMON_SETS, ("ds",), _ALL, ("status",)),
+    _Entry("DaemonSet", apps.DAEMON_SETS, ("ds",), _ALL, ("status",)),
     _Entry("Deployment", apps.DEPLOYMENTS, ("deploy",), _ALL, ("scale", "status"), scale=_REPLICAS),
     _Entry("ReplicaSet", apps.REPLICA_SETS, ("rs",), _ALL, ("scale", "status"), scale=_REPLICAS),
-    _Entry("StatefulSet", statefulsets.STATEFUL_SETS, ("sts",), _ALL, ("scale", "status"), scale=_REPLICAS),
+    _Entry("StatefulSet", apps.STATEFUL_SETS, ("sts",), _ALL, ("scale", "status"), scale=_REPLICAS),
 )
 _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
     ("", "v1", _CORE),
@@ -123,7 +114,7 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
         (
             _Entry(
                 "CustomResourceDefinition",
-                reviews.DEFINITIONS,
+                access.DEFINITIONS,
                 ("crd", "crds"),
                 _EXTENSIONS,
                 ("status",),
@@ -136,15 +127,15 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
         _AUTHN,
         "v1",
         (
-            _Entry("SelfSubjectReview", reviews.asked("io.k8s.api.authentication.v1.SelfSubjectReview"), verbs=_ASKED),
-            _Entry("TokenReview", reviews.asked("io.k8s.api.authentication.v1.TokenReview"), verbs=_ASKED),
+            _Entry("SelfSubjectReview", access.asked("io.k8s.api.authentication.v1.SelfSubjectReview"), verbs=_ASKED),
+            _Entry("TokenReview", access.asked("io.k8s.api.authentication.v1.TokenReview"), verbs=_ASKED),
         ),
     ),
     (
         _AUTHZ,
         "v1",
         tuple(
-            _Entry(kind, reviews.asked(f"io.k8s.api.authorization.v1.{kind}", kind.startswith("Local")), verbs=_ASKED)
+            _Entry(kind, access.asked(f"io.k8s.api.authorization.v1.{kind}", kind.startswith("Local")), verbs=_ASKED)
             for kind in (
                 "LocalSubjectAccessReview",
                 "SelfSubjectAccessReview",
@@ -176,30 +167,26 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
         "batch",
         "v1",
         (
-            _Entry("CronJob", cronjobs.CRON_JOBS, ("cj",), _ALL, ("status",)),
-            _Entry("Job", jobs.JOBS, (), _ALL, ("status",)),
+            _Entry("CronJob", batch.CRON_JOBS, ("cj",), _ALL, ("status",)),
+            _Entry("Job", batch.JOBS, (), _ALL, ("status",)),
         ),
     ),
-    ("coordination.k8s.io", "v1", (_Entry("Lease", leases.LEASES, conditional=True),)),
-    ("discovery.k8s.io", "v1", (_Entry("EndpointSlice", endpoints.ENDPOINT_SLICES),)),
+    ("coordination.k8s.io", "v1", (_Entry("Lease", nodes.LEASES, conditional=True),)),
+    ("discovery.k8s.io", "v1", (_Entry("EndpointSlice", services.ENDPOINT_SLICES),)),
     ("events.k8s.io", "v1", (_Entry("Event", events.NEW_EVENTS, ("ev",)),)),
     (
         "policy",
         "v1",
-        (
-            _Entry(
-                "PodDisruptionBudget", disruption_budgets.BUDGETS, ("pdb",), subresources=("status",), conditional=True
-            ),
-        ),
+        (_Entry("PodDisruptionBudget", pod_policies.BUDGETS, ("pdb",), subresources=("status",), conditional=True),),
     ),
     (
         "rbac.authorization.k8s.io",
         "v1",
         (
-            _Entry("ClusterRoleBinding", rbac.CLUSTER_ROLE_BINDINGS),
-            _Entry("ClusterRole", rbac.CLUSTER_ROLES),
-            _Entry("RoleBinding", rbac.ROLE_BINDINGS),
-            _Entry("Role", rbac.ROLES),
+            _Entry("ClusterRoleBinding", access.CLUSTER_ROLE_BINDINGS),
+            _Entry("ClusterRole", access.CLUSTER_ROLES),
+            _Entry("RoleBinding", access.ROLE_BINDINGS),
+            _Entry("Role", access.ROLES),
         ),
     ),
     (
@@ -215,7 +202,7 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
     (
         "scheduling.k8s.io",
         "v1",
-        (_Entry("PriorityClass", priority_classes.PRIORITY_CLASSES, ("pc",), plural="priorityclasses"),),
+        (_Entry("PriorityClass", pod_policies.PRIORITY_CLASSES, ("pc",), plural="priorityclasses"),),
     ),
     (
         "storage.k8s.io",

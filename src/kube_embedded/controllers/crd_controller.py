@@ -11,10 +11,10 @@ from kube_embedded.base.http import encode_json
 from kube_embedded.base.resource import Converter
 from kube_embedded.base.store import Event, Record
 from kube_embedded.controllers.internal_writer import InternalWriter
-from kube_embedded.customresources.definition_status import CLEANUP, established
-from kube_embedded.customresources.serving import resources
+from kube_embedded.customresources.definition import CLEANUP, established
+from kube_embedded.customresources.strategy import resources
 from kube_embedded.requests.kernel import Kernel
-from kube_embedded.schema.pruning import prune
+from kube_embedded.schema.shaping import prune
 
 DEFINITIONS = "apiextensions.k8s.io/customresourcedefinitions"
 

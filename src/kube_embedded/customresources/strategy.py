@@ -1,27 +1,140 @@
-"""The rules of a custom kind, made from one version of its definition.
+"""From a definition to what the server serves: for each version a resource with its rules, scale and conversion.
 
-Metadata is the server's: it is neither checked nor stamped here.
+Metadata is the server's: it is neither checked nor stamped here, but for the types of its fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, invalid
-from kube_embedded.base.resource import Column, Context
-from kube_embedded.customresources.columns import Table
-from kube_embedded.customresources.jsonpath import BadPath, JsonPath, parse, text_of
-from kube_embedded.customresources.scale import Scale
+from kube_embedded.base.resource import Column, Context, Resource, ScalePaths
+from kube_embedded.builtins import decode
+from kube_embedded.customresources.jsonpath import BadPath, JsonPath, Table, parse, text_of
 from kube_embedded.schema.cel.rules import Rules
-from kube_embedded.schema.defaulting import Defaulter, copied
-from kube_embedded.schema.model import Raw, Schema
-from kube_embedded.schema.objectmeta import has_embedded, validate_embedded
-from kube_embedded.schema.structural import compile_structural
-from kube_embedded.schema.validation.correlation import Correlation, same
-from kube_embedded.schema.validation.listtype import UniqueLists
-from kube_embedded.schema.validation.validate import Validator
+from kube_embedded.schema.model import Raw, Schema, has_embedded, validate_embedded
+from kube_embedded.schema.shaping import Defaulter, compile_structural, copied
+from kube_embedded.schema.validate import Correlation, UniqueLists, Validator, same
+
+_MAX_REPLICAS = 2**31 - 1
+_GO_TYPES: dict[type, str] = {str: "string", bool: "bool", float: "float64", list: "[]interface {}", int: "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The paths as the definition spells them."""
+
+    spec: str
+    status: str
+    selector: str = ""
+
+    @staticmethod
+    def of(definition: Mapping[str, str] | None) -> Scale | None:
+        if definition is None:
+            return None
+        selector = definition.get("labelSelectorPath") or ""
+        return Scale(definition["specReplicasPath"], definition["statusReplicasPath"], selector)
+
+    def paths(self) -> ScalePaths:
+        return ScalePaths(_keys(self.spec), _keys(self.status), _keys(self.selector) if self.selector else None)
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        return _number_errors(obj, self.spec) + self.status_errors(obj)
+
+    def status_errors(self, obj: Object) -> list[FieldError]:
+        errors = _number_errors(obj, self.status)
+        if self.selector:
+            found = _at(obj, self.selector)
+            if found is not None and not isinstance(found, str):
+                errors.append(invalid(self.selector, "", _type_error(self.selector, found, "string")))
+        return errors
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(path.removeprefix(".").split("."))
+
+
+def _at(obj: Any, path: str) -> Any:
+    for key in _keys(path):
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(key)
+    return obj
+
+
+def _number_errors(obj: Object, path: str) -> list[FieldError]:
+    found = _at(obj, path)
+    if found is None:
+        return []
+    if not isinstance(found, int) or isinstance(found, bool):
+        return [invalid(path, 0, _type_error(path, found, "int64"))]
+    if found < 0:
+        return [invalid(path, found, "should be a non-negative integer")]
+    if found > _MAX_REPLICAS:
+        return [invalid(path, found, f"should be less than or equal to {_MAX_REPLICAS}")]
+    return []
+
+
+def _type_error(path: str, found: Any, expected: str) -> str:
+    kind = _GO_TYPES.get(type(found), "map[string]interface {}")
+    return f"{path} accessor error: {found} is of the type {kind}, expected {expected}"
+
+
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_GO_NAMES: dict[type, str] = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+_holds_objects = lru_cache(maxsize=1024)(has_embedded)
+
+
+def metadata_error(obj: Object, schema: Schema, original: Object | None = None) -> str:
+    """The first complaint of the decoder about metadata, or nothing. The object is not changed.
+
+    `original`: a stored object some of whose parts it has; those need no second look.
+    """
+    if complaint := _complaint(_news(obj.get("metadata"), original)):
+        return complaint
+    return next(_embedded(obj, schema, ""), "") if _holds_objects(schema) else ""
+
+
+def _news(metadata: Any, original: Object | None) -> Any:
+    """Metadata without what it has from a stored object."""
+    if original is None or not isinstance(metadata, dict):
+        return metadata
+    known = original["metadata"]
+    return {key: value for key, value in metadata.items() if value is not known.get(key)}
+
+
+def _complaint(metadata: Any) -> str:
+    if metadata is None:
+        return ""
+    if not isinstance(metadata, dict):
+        return f"json: cannot unmarshal {_GO_NAMES.get(type(metadata), 'object')} into Go value of type v1.ObjectMeta"
+    errors = decode.conform(copied(metadata), _OBJECT_META).errors
+    return errors[0] if errors else ""
+
+
+def _embedded(value: Any, schema: Schema, path: str) -> Iterator[str]:
+    if isinstance(value, list) and schema.items is not None:
+        for index, child in enumerate(value):
+            yield from _embedded(child, schema.items, f"{path}[{index}]")
+    if not isinstance(value, dict):
+        return
+    if schema.embedded:
+        for key in ("apiVersion", "kind"):
+            if not isinstance(value.get(key, ""), str):
+                yield str(invalid(f"{path}.{key}", value[key], "must be a string"))
+        if complaint := _complaint(value.get("metadata")):
+            yield str(invalid(f"{path}.metadata", value["metadata"], complaint))
+    for key, child in value.items():
+        if (known := schema.properties.get(key)) is not None:
+            yield from _embedded(child, known, f"{path}.{key}" if path else key)
+        elif schema.additional is not None:
+            yield from _embedded(child, schema.additional, f"{path}[{key}]")
+
 
 _BLOCKING = {
     ErrorType.NOT_SUPPORTED,
@@ -157,3 +270,75 @@ def _selectable_paths(fields: Sequence[Mapping[str, str]]) -> tuple[tuple[str, J
         except BadPath:
             continue
     return tuple(paths)
+
+
+Converter = Callable[[Object, str], Object]
+"""An object and the apiVersion it shall have, to the object in that version. It must not change the one given."""
+
+
+def resources(crd: Mapping[str, Any]) -> list[Resource]:
+    """The served resources of an established definition, in the order of its versions."""
+    spec = crd["spec"]
+    storage = next((version["name"] for version in spec["versions"] if version.get("storage")), "")
+    return [_resource(spec, version, storage) for version in spec["versions"] if version.get("served")]
+
+
+def converter(crd: Mapping[str, Any], converters: Mapping[tuple[str, str], Converter]) -> Converter:
+    """How objects of this definition change their version: by the converter of its group and kind, or by name only."""
+    spec = crd["spec"]
+    return converters.get((spec["group"], spec["names"]["kind"]), rename)
+
+
+def rename(obj: Object, api_version: str) -> Object:
+    """The conversion `None`: the fields stay as they are."""
+    return {**obj, "apiVersion": api_version}
+
+
+def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> Resource:
+    group, names, name = spec["group"], spec["names"], version["name"]
+    subresources = version.get("subresources") or {}
+    scale = Scale.of(subresources.get("scale"))
+    strategy = _strategy(group, names["kind"], version)
+    return Resource(
+        group=group,
+        version=name,
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        namespaced=spec["scope"] == "Namespaced",
+        schema=strategy.schema,
+        strategy=strategy,
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=tuple(key for key in ("status", "scale") if subresources.get(key) is not None),
+        scale=scale.paths() if scale is not None else None,
+        schema_name=_component(group, name, names["kind"]),
+        storage_version=storage,
+        builtin=False,
+        plain_metadata=True,
+        unconditional_update=False,
+        deprecated=_deprecation(spec, version),
+    )
+
+
+def _strategy(group: str, kind: str, version: Mapping[str, Any]) -> CustomStrategy:
+    """Equal definitions have one strategy in a process: to make one compiles the schema and its rules."""
+    return _compiled(json.dumps([group, kind, version]))
+
+
+@lru_cache(maxsize=64)
+def _compiled(content: str) -> CustomStrategy:
+    return CustomStrategy(*json.loads(content))
+
+
+def _component(group: str, version: str, kind: str) -> str:
+    """The name in the OpenAPI document: the group reversed, as Java writes packages."""
+    return ".".join([*reversed(group.split(".")), version, kind])
+
+
+def _deprecation(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
+    if not version.get("deprecated"):
+        return ""
+    given = version.get("deprecationWarning")
+    return given or f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"

@@ -259,7 +259,7 @@ def read_object(call: Call, body: bytes, *, empty: bool = False) -> Object:
         return {}
     media = media_type(call.content_type) or "application/json"
     if media == PROTOBUF:
-        from kube_embedded.protobuf import decode
+        from kube_embedded.requests.protobuf import decode
 
         return decode(body)
     if media not in ("application/json", "application/yaml", "text/json", "*/*"):

@@ -15,9 +15,8 @@ from kube_apimachinery.field_errors import invalid as invalid_value
 from kube_embedded.base.errors import bad_request, conflict, invalid, stale
 from kube_embedded.base.generated_metadata import rfc3339
 from kube_embedded.base.store import Record
-from kube_embedded.customresources.definition_status import terminate
-from kube_embedded.requests.admission_request import admit_deletion
-from kube_embedded.requests.kernel import Call, Kernel
+from kube_embedded.customresources.definition import terminate
+from kube_embedded.requests.kernel import Call, Kernel, admit_deletion
 from kube_embedded.requests.writing import MAX_ATTEMPTS, is_open_namespace
 
 FOREGROUND = "foregroundDeletion"

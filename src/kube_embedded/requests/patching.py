@@ -10,7 +10,7 @@ from kube_embedded.apply import apply as apply_server_side
 from kube_embedded.base.errors import ApiError, bad_request, conflict, invalid, unsupported_media_type
 from kube_embedded.base.http import is_true
 from kube_embedded.patch import json_patch, merge_patch, strategic_merge_patch
-from kube_embedded.requests import field_ownership
+from kube_embedded.requests import writing
 from kube_embedded.requests.bodies import media_type, off_loop_if_long, read_patch
 from kube_embedded.requests.kernel import Call, Kernel
 from kube_embedded.requests.writing import Transform, create, update
@@ -78,7 +78,7 @@ async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> t
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: expected an object")
     resource, target = call.resource, call.target
-    scope = field_ownership.scope(call, subresource)
+    scope = writing.scope(call, subresource)
     force = is_true(call.query.get("force"))
     _check_name(call, config)
 
@@ -96,5 +96,5 @@ async def _apply(kernel: Kernel, call: Call, body: bytes, subresource: str) -> t
             if error.reason != "AlreadyExists":
                 raise  # else somebody made it meanwhile: merge into theirs
     return await update(
-        kernel, call, applied, subresource=subresource, own=field_ownership.applied, retry=True, patched=True
+        kernel, call, applied, subresource=subresource, own=writing.applied, retry=True, patched=True
     ), False

@@ -14,9 +14,8 @@ from kube_embedded.base.errors import expired
 from kube_embedded.base.http import HttpReply, encode_json, is_true
 from kube_embedded.base.store import Event, Expired, Record, Watcher
 from kube_embedded.requests.kernel import Call, Kernel
-from kube_embedded.requests.output_format import Form, metadata_only, negotiate, table
 from kube_embedded.requests.query_parameters import check_watch
-from kube_embedded.requests.reading import Selection, selection
+from kube_embedded.requests.reading import Form, Selection, metadata_only, negotiate, selection, table
 
 BOOKMARK_INTERVAL_S = 60.0
 DEFAULT_TIMEOUT_S = 3600.0

@@ -7,21 +7,163 @@ admission, store. Nothing is stored before the last step; a write that raced wit
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, required
 from kube_apimachinery.field_errors import invalid as invalid_value
+from kube_embedded.apply import Scope, keep_times, scope_of, track_update
+from kube_embedded.apply.ownership import Owned
 from kube_embedded.base.errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, stale
 from kube_embedded.base.generated_metadata import generated_name, new_uid
-from kube_embedded.base.http import encode_json
+from kube_embedded.base.http import decode_json, encode_json
+from kube_embedded.base.resource import Resource
 from kube_embedded.base.store import Record
+from kube_embedded.builtins import decode
 from kube_embedded.builtins.common.metadata import SUBDOMAIN, validate_metadata, validate_metadata_update
-from kube_embedded.requests import field_ownership
-from kube_embedded.requests.admission_request import admission_request
-from kube_embedded.requests.kernel import Call, Kernel
-from kube_embedded.requests.normalize import conform
+from kube_embedded.customresources.strategy import metadata_error
+from kube_embedded.requests.kernel import Call, Kernel, admission_request
 from kube_embedded.requests.pod_template_cache import CachedPod
+from kube_embedded.schema.model import Schema
+from kube_embedded.schema.shaping import prune
+
+# Who owns which fields after a write: the endpoint's scope, and the three ways to own.
+
+Own = Callable[[Kernel, Call, Object, Object, str], None]
+"""Sets managedFields of a new object, given the old one and the subresource."""
+
+_STATUS_KEEPS = {
+    "Pod": ("metadata.deletionTimestamp", "metadata.ownerReferences"),
+    "Deployment": ("metadata.labels",),
+}
+_BY_NAME = frozenset({"labels", "annotations"})
+_UNOWNED = frozenset({"name", "namespace"})
+_scopes: WeakKeyDictionary[Schema, dict[tuple[str, str], Scope]] = WeakKeyDictionary()
+
+
+def scope(call: Call, subresource: str = "") -> Scope:
+    """The scope of an endpoint, made once per schema."""
+    resource = call.resource
+    made = _scopes.setdefault(resource.schema, {})
+    key = (resource.group_version, subresource)
+    found = made.get(key)
+    if found is None:
+        found = made[key] = scope_of(
+            resource.schema,
+            resource.group_version,
+            subresource,
+            ignored=_ignored(resource, subresource),
+            empty=decode.node_of(resource.schema_name).zero() if resource.builtin else {},
+            kind=resource.kind,
+        )
+    return found
+
+
+def _ignored(resource: Resource, subresource: str) -> tuple[str, ...]:
+    """What an endpoint takes from the stored object, whatever a client says."""
+    if subresource != "status":
+        return ("status",) if "status" in resource.subresources else ()
+    if not resource.builtin:
+        return ("metadata", "spec")
+    return ("spec", *_STATUS_KEEPS.get(resource.kind, ()))
+
+
+def created(kernel: Kernel, call: Call, obj: Object) -> list[dict[str, Any]]:
+    return track_update(scope(call), None, obj, call.field_manager, kernel.timestamp())
+
+
+def created_from_template(kernel: Kernel, call: Call, metadata: Object, spec: msgspec.Raw) -> list[dict[str, Any]]:
+    """As `created`, of an object whose fields of the spec are known."""
+    shape = {
+        name: dict.fromkeys(value, "") if name in _BY_NAME else value
+        for name, value in metadata.items()
+        if name not in _UNOWNED
+    }
+    found = scope(call)
+    fields: dict[str, Any] = {**_fields_of_metadata(found, encode_json(shape)), "f:spec": spec}
+    return [Owned(found.owner(call.field_manager), fields, kernel.timestamp()).entry()]
+
+
+@lru_cache(maxsize=256)
+def _fields_of_metadata(found: Scope, shape: bytes) -> dict[str, msgspec.Raw]:
+    """Which of the metadata are owned, by metadata in which only the values that do not matter are missing."""
+    entries = track_update(found, None, {"metadata": decode_json(shape)}, "", "")
+    return {name: msgspec.Raw(encode_json(part)) for entry in entries for name, part in entry["fieldsV1"].items()}
+
+
+def updated(kernel: Kernel, call: Call, new: Object, old: Object, subresource: str) -> None:
+    """The author of a change owns what it changed."""
+    entries = track_update(scope(call, subresource), old, new, call.field_manager, kernel.timestamp())
+    if entries:
+        new["metadata"]["managedFields"] = entries
+    else:
+        new["metadata"].pop("managedFields", None)
+
+
+def applied(kernel: Kernel, call: Call, new: Object, old: Object, subresource: str) -> None:
+    """Server-side apply has written the entries already."""
+
+
+settle_times = keep_times
+"""Call it last, when everything else of the new object is known."""
+
+
+# The body of a write in the shape of its kind, and what did not belong there.
+
+
+def shape(resource: Resource, obj: Object) -> None:
+    """Drop what does not belong and refuse wrong types: for objects that a webhook has changed."""
+    if resource.builtin:
+        findings = decode.conform(obj, resource.schema_name)
+        error = decode.refusal(findings, resource.version, resource.kind, strict=False)
+        if error is not None:
+            raise error
+    else:
+        prune(obj, resource.schema)
+
+
+def conform(call: Call, obj: Object, original: Object | None = None) -> None:
+    """Check types and drop unknown fields; by the wish of the client they are an error, a warning or nothing.
+
+    `original`: a stored object some of whose parts it has.
+    """
+    resource = call.resource
+    mode = call.query.get("fieldValidation") or "Warn"
+    if resource.builtin:
+        findings = decode.conform(obj, resource.schema_name, original)
+        error = decode.refusal(findings, resource.version, resource.kind, strict=mode == "Strict")
+        if error is not None:
+            raise error
+        unknown: tuple[str, ...] | list[str] = findings.unknown
+    else:
+        unknown = prune(obj, resource.schema)
+        complaint = metadata_error(obj, resource.schema, original)
+        if complaint:
+            raise bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {complaint}'
+            )
+        _fill_nulls(obj.get("metadata") or {})
+        if unknown and mode == "Strict":
+            listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+            raise bad_request(
+                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+                f"strict decoding error: {listed}"
+            )
+    if unknown and mode == "Warn":
+        for path in unknown:
+            call.warn(f'unknown field "{path}"')
+
+
+def _fill_nulls(metadata: Object) -> None:
+    """A null in a list is the empty value of its type to Kubernetes; whether that will do is for the rules to say."""
+    for field, empty in (("finalizers", ""), ("ownerReferences", {})):
+        if metadata.get(field):
+            metadata[field] = [empty if one is None else one for one in metadata[field]]
+
 
 MAX_ATTEMPTS = 5
 _SERVER_OWNED = (
@@ -54,7 +196,7 @@ async def create(kernel: Kernel, call: Call, obj: Object, *, owned: bool = False
     entries = obj["metadata"].get("managedFields") if owned else None
     _drop_server_owned(obj["metadata"], owned)
     if entries is None:
-        entries = field_ownership.created(kernel, call, obj)
+        entries = created(kernel, call, obj)
     if entries:
         obj["metadata"]["managedFields"] = entries
     request = admission_request(call, "CREATE", obj, None)
@@ -78,7 +220,7 @@ def create_from_template(kernel: Kernel, call: Call, repeat: CachedPod) -> Recor
     obj: Object = {"apiVersion": resource.group_version, "kind": resource.kind, "metadata": meta}
     check_identity(call, obj)
     _drop_server_owned(meta, owned=False)
-    meta["managedFields"] = field_ownership.created_from_template(kernel, call, meta, repeat.known.owned)
+    meta["managedFields"] = created_from_template(kernel, call, meta, repeat.known.owned)
     generated = _stamp(kernel, call, obj)
     obj["spec"] = repeat.known.spec
     resource.strategy.prepare_create(obj, kernel.context())
@@ -182,7 +324,7 @@ async def update(
     transform: Transform,
     *,
     subresource: str = "",
-    own: field_ownership.Own | None = None,
+    own: Own | None = None,
     retry: bool = False,
     asked: bool = False,
     patched: bool = False,
@@ -204,7 +346,7 @@ async def update(
         _check_versions(call, new, old)
         if not patched:
             conform(call, new)
-        done = await _update_once(kernel, call, record, old, new, subresource, own or field_ownership.updated, asked)
+        done = await _update_once(kernel, call, record, old, new, subresource, own or updated, asked)
         if done is not None:
             return done
         if not retry:
@@ -241,7 +383,7 @@ async def _update_once(
     old: Object,
     new: Object,
     subresource: str,
-    own: field_ownership.Own,
+    own: Own,
     decided: bool,
 ) -> Object | None:
     """The stored object, or None when somebody else wrote in between."""
@@ -270,7 +412,7 @@ def _prepare(kernel: Kernel, call: Call, new: Object, old: Object, subresource: 
         strategy.prepare_update(new, old, kernel.context())
         if strategy.generation_changes(new, old) and "generation" in old["metadata"]:
             new["metadata"]["generation"] = old["metadata"]["generation"] + 1
-    field_ownership.settle_times(old, new)
+    settle_times(old, new)
 
 
 def save_changed(kernel: Kernel, call: Call, new: Object, old: Object) -> Object:

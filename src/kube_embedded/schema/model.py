@@ -1,14 +1,20 @@
 """The compiled schema of a kind: what every walk over an object (prune, default, merge, own) needs at each step.
 
-Built-in kinds and custom resources compile to this one form. A schema is never changed after it was compiled.
+Built-in kinds and custom resources compile to this one form, which is never changed afterwards. The schema of a custom
+resource must have passed the checks of its definition. The schema of `metadata` and of objects embedded in others is
+here too; names and labels of the object itself are checked by the server.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any
+
+from kube_apimachinery import name_validation
+from kube_apimachinery.field_errors import FieldError, invalid, required
 
 Json = Any
 Raw = dict[str, Any]
@@ -159,3 +165,189 @@ def _fill_options(schema: Schema, raw: Raw) -> None:
     if "x-kubernetes-patch-strategy" in raw:
         schema.patch_strategies = frozenset(str(raw["x-kubernetes-patch-strategy"]).split(","))
         schema.patch_merge_key = str(raw.get("x-kubernetes-patch-merge-key", ""))
+
+
+def complete(schema: Schema) -> Schema:
+    """Embedded objects have the metadata of any object; `additionalProperties: true` keeps scalars only."""
+    if schema.additional is ANYTHING:
+        schema.additional = Schema(shape=Shape.OBJECT)
+    for child in (*schema.properties.values(), schema.additional, schema.items):
+        if child is not None:
+            complete(child)
+    if schema.embedded:
+        schema.properties = {**schema.properties, **TYPE_AND_META}
+        schema.shape = Shape.OBJECT
+    return schema
+
+
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+")
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
+
+
+# Paths to fields as definitions write them (`.spec.name`, `.labels['a.b']`), checked against a schema.
+
+
+class BadFieldPath(ValueError):
+    """A path that leads to no field of the schema."""
+
+
+def resolve(path: str, raw: Raw, arrays: bool = True) -> tuple[str, Raw]:
+    """The path as errors show it, and the schema it leads to; raises `BadFieldPath`."""
+    tokens = _TOKEN.findall(path)
+    shown, schema, at = "", raw, 0
+    while at < len(tokens):
+        token = tokens[at]
+        if token == "[":
+            if not arrays:
+                raise BadFieldPath("array notation is not allowed")
+            name = _quoted(_token(tokens, at + 1))
+            if _token(tokens, at + 2) != "]":
+                raise BadFieldPath(f"expected ] but got {tokens[at + 2]}")
+            at += 3
+        elif token == ".":
+            name = _token(tokens, at + 1)
+            at += 2
+        else:
+            raise BadFieldPath(f"expected [ or . but got: {token}")
+        shown, schema = _step(shown, schema, name)
+    return shown, schema
+
+
+def _token(tokens: list[str], at: int) -> str:
+    if at >= len(tokens):
+        raise BadFieldPath("unexpected end of JSON path")
+    return tokens[at]
+
+
+def _quoted(token: str) -> str:
+    if len(token) < 2 or token[0] != "'" or token[-1] != "'":
+        raise BadFieldPath(f"expected single quoted string but got {token}")
+    return re.sub(r"\\(.)", _unescaped, token[1:-1])
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[1] not in _ESCAPES:
+        raise BadFieldPath(f"invalid string literal: invalid escape char {found[0]}")
+    return _ESCAPES[found[1]]
+
+
+def _step(shown: str, schema: Raw, name: str) -> tuple[str, Any]:
+    properties, additional = schema.get("properties"), schema.get("additionalProperties")
+    if properties:
+        if name not in properties:
+            raise BadFieldPath("does not refer to a valid field")
+        return f"{shown}.{name}" if shown else name, properties[name]
+    if isinstance(additional, dict):
+        return f"{shown}[{name}]", additional
+    raise BadFieldPath("does not refer to a valid field")
+
+
+_STRING: Raw = {"type": "string"}
+_TIME: Raw = {"type": "string", "format": "date-time"}
+_STRINGS: Raw = {"type": "object", "additionalProperties": _STRING}
+OBJECT_META_RAW: Raw = {
+    "type": "object",
+    "properties": {
+        "annotations": _STRINGS,
+        "creationTimestamp": {**_TIME, "nullable": True},
+        "deletionGracePeriodSeconds": {"type": "integer", "format": "int64"},
+        "deletionTimestamp": {**_TIME, "nullable": True},
+        "finalizers": {
+            "type": "array",
+            "items": _STRING,
+            "x-kubernetes-list-type": "set",
+            "x-kubernetes-patch-strategy": "merge",
+        },
+        "generateName": _STRING,
+        "generation": {"type": "integer", "format": "int64"},
+        "labels": _STRINGS,
+        "managedFields": {
+            "type": "array",
+            "x-kubernetes-list-type": "atomic",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "apiVersion": _STRING,
+                    "fieldsType": _STRING,
+                    "fieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    "manager": _STRING,
+                    "operation": _STRING,
+                    "subresource": _STRING,
+                    "time": _TIME,
+                },
+            },
+        },
+        "name": _STRING,
+        "namespace": _STRING,
+        "ownerReferences": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["uid"],
+            "x-kubernetes-patch-merge-key": "uid",
+            "x-kubernetes-patch-strategy": "merge",
+            "items": {
+                "type": "object",
+                "x-kubernetes-map-type": "atomic",
+                "required": ["apiVersion", "kind", "name", "uid"],
+                "properties": {
+                    "apiVersion": _STRING,
+                    "blockOwnerDeletion": {"type": "boolean"},
+                    "controller": {"type": "boolean"},
+                    "kind": _STRING,
+                    "name": _STRING,
+                    "uid": _STRING,
+                },
+            },
+        },
+        "resourceVersion": _STRING,
+        "selfLink": _STRING,
+        "uid": _STRING,
+    },
+}
+OBJECT_META: Schema = Compiler().compile(OBJECT_META_RAW)
+STRING: Schema = Compiler().compile(_STRING)
+TYPE_AND_META: Mapping[str, Schema] = {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META}
+
+
+def validate_embedded(obj: Any, schema: Schema, path: str = "") -> list[FieldError]:
+    """Every embedded resource has an apiVersion and a kind."""
+    errors: list[FieldError] = []
+    if isinstance(obj, dict):
+        if schema.embedded:
+            errors += _type_errors(obj, path)
+        for key, child in obj.items():
+            if key in schema.properties:
+                errors += validate_embedded(child, schema.properties[key], f"{path}.{key}" if path else key)
+            elif schema.additional is not None:
+                errors += validate_embedded(child, schema.additional, f"{path}[{key}]")
+    elif isinstance(obj, list) and schema.items is not None:
+        for index, child in enumerate(obj):
+            errors += validate_embedded(child, schema.items, f"{path}[{index}]")
+    return errors
+
+
+def _type_errors(obj: dict[str, Any], path: str) -> list[FieldError]:
+    prefix = f"{path}." if path else ""
+    errors = [required(f"{prefix}{key}") for key in ("apiVersion", "kind") if key not in obj]
+    for key in ("apiVersion", "kind"):
+        value = obj.get(key, "-")
+        if not isinstance(value, str):
+            errors.append(invalid(prefix + key, value, "must be a string"))
+        elif not value:
+            errors.append(invalid(prefix + key, value, "must not be empty"))
+    kind = obj.get("kind")
+    if isinstance(kind, str) and kind and (problems := name_validation.dns_1035_label(kind.lower())):
+        words = "may have mixed case, but should otherwise match: "
+        errors.append(invalid(f"{prefix}kind", kind, words + ",".join(problems)))
+    version = obj.get("apiVersion")
+    if isinstance(version, str) and version.count("/") > 1:
+        errors.append(invalid(f"{prefix}apiVersion", version, f"unexpected GroupVersion string: {version}"))
+    return errors
+
+
+def has_embedded(schema: Schema) -> bool:
+    """Whether objects of this schema hold others; the schema must not recurse."""
+    if schema.embedded:
+        return True
+    children = [*schema.properties.values(), schema.additional, schema.items]
+    return any(has_embedded(child) for child in children if child is not None)

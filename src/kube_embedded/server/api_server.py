@@ -18,10 +18,9 @@ from kube_embedded.access.rbac import GROUP as RBAC_GROUP
 from kube_embedded.access.rbac import Authorizer, NoEscalation
 from kube_embedded.access.tokens import ServiceAccountTokens
 from kube_embedded.admission.builtin_plugins import BuiltinRules
-from kube_embedded.admission.chain import AdmissionChain
+from kube_embedded.admission.chain import AdmissionChain, WebhookCaller
 from kube_embedded.admission.service_addresses import ServiceAddresses
 from kube_embedded.admission.webhook_client import HttpsPost, Post
-from kube_embedded.admission.webhook_dispatcher import WebhookCaller
 from kube_embedded.base.errors import ApiError, internal
 from kube_embedded.base.generated_metadata import new_uid
 from kube_embedded.base.http import HttpReply, HttpRequest, decode_json, error_reply
@@ -33,10 +32,10 @@ from kube_embedded.controllers.crd_controller import CrdController
 from kube_embedded.controllers.garbage_collector import GarbageCollector
 from kube_embedded.controllers.internal_writer import InternalWriter
 from kube_embedded.controllers.namespace_controller import NamespaceController, bootstrap
-from kube_embedded.customresources.definition_strategy import DefinitionStrategy
+from kube_embedded.customresources.definition import DefinitionStrategy
 from kube_embedded.requests.kernel import Kernel, StoreLookup
-from kube_embedded.requests.normalize import shape
 from kube_embedded.requests.pod_template_cache import PodTemplateCache
+from kube_embedded.requests.writing import shape
 from kube_embedded.schema.cel.program import compile as compile_cel
 from kube_embedded.server.routing import Router
 

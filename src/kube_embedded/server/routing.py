@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from kube_apimachinery.admission import AdmissionRequest, Object
@@ -26,23 +27,53 @@ from kube_embedded.base.http import (
 )
 from kube_embedded.base.identity import Authenticator, Identity
 from kube_embedded.base.resource import Resource
-from kube_embedded.discovery.nonresource import NonResourcePaths
-from kube_embedded.requests.admission_request import admit
 from kube_embedded.requests.bodies import check_kind, media_type, of_type, off_loop_if_long, read_object, read_patch
 from kube_embedded.requests.deletion import delete, parse_options
-from kube_embedded.requests.kernel import Call, Kernel
-from kube_embedded.requests.normalize import conform
+from kube_embedded.requests.kernel import Call, Kernel, admit
 from kube_embedded.requests.patching import patch, transformation
 from kube_embedded.requests.pod_template_cache import CachedPod, PodTemplateCache, is_pod
 from kube_embedded.requests.query_parameters import check_write
 from kube_embedded.requests.reading import get, list_objects, object_reply, selection
 from kube_embedded.requests.watching import watch
-from kube_embedded.requests.writing import create, create_from_template, update
-from kube_embedded.server.warning_headers import warning_headers
+from kube_embedded.requests.writing import conform, create, create_from_template, update
+from kube_embedded.server.discovery import NonResourcePaths
 from kube_embedded.subresources.binding import BOUND, bind, bind_fast
 from kube_embedded.subresources.eviction import evict
 from kube_embedded.subresources.review_endpoints import ReviewEndpoints
 from kube_embedded.subresources.scale import scale_of, set_scale
+
+# Warnings as the Warning headers of an answer: each once, and never more than a client can be expected to read.
+
+_TOTAL = 4 * 1024
+_EACH = 256
+
+
+def warning_headers(texts: Iterable[str]) -> list[str]:
+    """The values of the headers, in order.
+
+    All in full where they fit together, else the beginning of each until the room is used up. A text with control
+    characters cannot be a header and is left out.
+    """
+    unique = [text for text in dict.fromkeys(texts) if text and not _has_control(text)]
+    if sum(map(len, unique)) <= _TOTAL:
+        return [_header(text) for text in unique]
+    headers, used = [], 0
+    for text in unique:
+        if used >= _TOTAL:
+            break
+        headers.append(_header(text[:_EACH]))
+        used += min(len(text), _EACH)
+    return headers
+
+
+def _has_control(text: str) -> bool:
+    return any(unicodedata.category(char) == "Cc" for char in text)
+
+
+def _header(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'
+
 
 Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
 

@@ -9,8 +9,7 @@ from kube_apimachinery.field_errors import invalid as invalid_value
 from kube_apimachinery.selectors import from_object
 from kube_embedded.base.errors import bad_request, conflict, internal, invalid, no_such_path, stale
 from kube_embedded.base.resource import ScalePaths
-from kube_embedded.requests.admission_request import admit
-from kube_embedded.requests.kernel import Call, Kernel
+from kube_embedded.requests.kernel import Call, Kernel, admit
 from kube_embedded.requests.writing import update
 
 

@@ -22,12 +22,11 @@ from kube_embedded.base.resource import Context, Resource
 from kube_embedded.builtins.common.metadata import SUBDOMAIN, validate_metadata
 from kube_embedded.builtins.common.rules import Rules
 from kube_embedded.builtins.decode import conform
+from kube_embedded.builtins.kinds import apps, batch
 from kube_embedded.builtins.pod.defaults import default_pod
 from kube_embedded.builtins.pod.spec import check_images, check_pod_spec
-from kube_embedded.builtins.workload import apps, cronjobs, jobs, statefulsets
-from kube_embedded.customresources.metadata import metadata_error
-from kube_embedded.customresources.serving import resources
-from kube_embedded.schema.pruning import prune
+from kube_embedded.customresources.strategy import metadata_error, resources
+from kube_embedded.schema.shaping import prune
 from spinney.api.changes import Json
 from spinney.api.crds import Conversion, crd
 from spinney.api.crds.catalog import DEFINITIONS
@@ -146,11 +145,11 @@ def _create_request(pod: Object) -> AdmissionRequest:
 
 
 _RULES: dict[tuple[str, str], Rules] = {
-    ("batch/v1", "Job"): jobs.JOBS,
-    ("batch/v1", "CronJob"): cronjobs.CRON_JOBS,
+    ("batch/v1", "Job"): batch.JOBS,
+    ("batch/v1", "CronJob"): batch.CRON_JOBS,
     ("apps/v1", "Deployment"): apps.DEPLOYMENTS,
     ("apps/v1", "ReplicaSet"): apps.REPLICA_SETS,
-    ("apps/v1", "StatefulSet"): statefulsets.STATEFUL_SETS,
+    ("apps/v1", "StatefulSet"): apps.STATEFUL_SETS,
 }
 _TEXTS = ("labels", "annotations")
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from kube_embedded.customresources.schema_check import check_schema
 from kube_embedded.schema.cel.rules import Rules
-from kube_embedded.schema.structural import compile_structural
-from kube_embedded.schema.validation.validate import Validator
+from kube_embedded.schema.shaping import compile_structural
+from kube_embedded.schema.validate import Validator
 from spinney.api.crds import Conversion, all_crds, crd
 from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.crds.definition import SchemaError, object_schema

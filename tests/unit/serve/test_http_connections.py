@@ -14,8 +14,8 @@ import pytest
 
 from kube_apimachinery import tls
 from kube_embedded.base.http import HttpReply, HttpRequest
-from kube_embedded.server import connections, http_parser, listener
-from kube_embedded.server.listener import Listen, listening
+from kube_embedded.server import connections, embedded, http_parser
+from kube_embedded.server.embedded import Listen, listening
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handle = Callable[[HttpRequest], Coroutine[Any, Any, HttpReply]]
@@ -453,7 +453,7 @@ async def test_a_stop_ends_watches_and_lets_answers_finish() -> None:
 
 
 async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener, "_GRACE_S", 0.05)
+    monkeypatch.setattr(embedded, "_GRACE_S", 0.05)
     ended: list[str] = []
 
     async def hangs(request: HttpRequest) -> HttpReply:

@@ -5,6 +5,7 @@ It never changes an object: stamping metadata is the server's work.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,12 +14,21 @@ from typing import Any
 from kube_apimachinery import name_validation
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid, required
-from kube_embedded.builtins.common.go_internal_format import GoInternal
 
 ANNOTATIONS_LIMIT = 256 * 1024
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _IMMUTABLE = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+@dataclass(frozen=True, slots=True)
+class GoInternal:
+    """Wraps a value whose keys must be shown in the order given."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return json.dumps(self.value, separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)

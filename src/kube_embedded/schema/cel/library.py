@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from kube_apimachinery import name_validation, quantity
-from kube_embedded.schema.validation import formats, regex
+from kube_embedded.schema import formats
 
 Opaque = dict[str, Any]
 _QUANTITY, _SEMVER, _IP, _CIDR, _URL, _FORMAT = "quantity", "semver", "ip", "cidr", "url", "format"
@@ -178,8 +178,8 @@ def _find(text: str, pattern: str) -> str:
 
 def _pattern(pattern: str) -> re.Pattern[str]:
     try:
-        return regex.python_pattern(pattern)
-    except regex.BadPattern as error:
+        return formats.python_pattern(pattern)
+    except formats.BadPattern as error:
         raise LibraryError(f"Illegal regex: {error}") from None
 
 

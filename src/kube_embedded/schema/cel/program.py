@@ -15,8 +15,7 @@ from typing import Any
 from kube_embedded.schema.cel import ast, library
 from kube_embedded.schema.cel.ast import Node, Tree
 from kube_embedded.schema.cel.type_check import Checker, Mismatch
-from kube_embedded.schema.cel.types import DYN, Type
-from kube_embedded.schema.cel.usage import Use, usage
+from kube_embedded.schema.cel.types import DYN, Type, Use, usage
 
 _EXTENSIONS = "name: kubernetes\nextensions:\n" + "".join(
     f"- name: {name}\n" for name in ("optional", "sets", "lists", "two-var-comprehensions", "strings\n  version: 2")

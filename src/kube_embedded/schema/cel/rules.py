@@ -11,12 +11,9 @@ from typing import Any
 
 from kube_apimachinery.field_errors import OMITTED, ErrorType, FieldError, forbidden, invalid, required
 from kube_embedded.schema.cel.program import CelError, Program, compile_typed
-from kube_embedded.schema.cel.types import Type, declared, optional_of
-from kube_embedded.schema.cel.usage import project
-from kube_embedded.schema.field_path import BadFieldPath, resolve
-from kube_embedded.schema.model import Raw, Schema
-from kube_embedded.schema.validation.correlation import UNRELATED, Correlation, old_item
-from kube_embedded.schema.validation.explain import NOWHERE
+from kube_embedded.schema.cel.types import Type, declared, optional_of, project
+from kube_embedded.schema.model import BadFieldPath, Raw, Schema, resolve
+from kube_embedded.schema.validate import NOWHERE, UNRELATED, Correlation, old_item
 
 _MAX_MESSAGE = 5 * 1024
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kube_apimachinery import duration
+from kube_embedded.schema import formats
 from kube_embedded.schema.cel.ast import Node, Tree
 from kube_embedded.schema.cel.types import (
     BOOL,
@@ -27,7 +28,6 @@ from kube_embedded.schema.cel.types import (
     map_of,
     optional_of,
 )
-from kube_embedded.schema.validation import formats, regex
 
 Signature = tuple[tuple[str, ...], Type]
 
@@ -284,8 +284,8 @@ def _check_literal(name: str, node: Node) -> None:
 
 def _is_pattern(text: str) -> bool:
     try:
-        regex.matcher(text)
-    except regex.BadPattern:
+        formats.matcher(text)
+    except formats.BadPattern:
         return False
     return True
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from kube_apimachinery import tls
 from kube_apimachinery.admission import AdmissionPlugin, Object
 from kube_embedded.base.identity import ADMIN, AUTHENTICATED, MASTERS, AnonymousAccess, Identity, role_identity
-from kube_embedded.server.embedded import ServerOptions, build
-from kube_embedded.server.listener import Listen, listening
+from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 from spinney.api.crds import all_crds
 from spinney.api.dynamo_conversion import convert
 from spinney.api.operator_configuration import OperatorConfiguration

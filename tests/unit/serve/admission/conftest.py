@@ -10,9 +10,8 @@ import pytest
 from aiohttp import web
 
 from kube_apimachinery import tls
-from kube_embedded.admission.chain import AdmissionChain
+from kube_embedded.admission.chain import AdmissionChain, WebhookCaller
 from kube_embedded.admission.webhook_client import HttpsPost
-from kube_embedded.admission.webhook_dispatcher import WebhookCaller
 from unit.serve.admission.hook_kit import LEAF, Hook, MakeChain, compile_expression, lookup
 
 

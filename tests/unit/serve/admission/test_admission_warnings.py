@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kube_embedded.server.warning_headers import warning_headers
+from kube_embedded.server.routing import warning_headers
 
 
 def test_each_warning_is_told_once_in_order() -> None:

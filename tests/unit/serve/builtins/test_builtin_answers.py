@@ -14,8 +14,8 @@ from kube_embedded.base import errors
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.resource import Context, Resource
 from kube_embedded.builtins import builtin_resources, decode
-from kube_embedded.builtins.cluster.services import assign_cluster_ip
 from kube_embedded.builtins.common.printing import seconds
+from kube_embedded.builtins.kinds.services import assign_cluster_ip
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text().splitlines()]
 RESOURCES = {(one.group_version, one.kind): one for one in builtin_resources()}

@@ -9,10 +9,9 @@ import pytest
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.resource import Context
 from kube_embedded.builtins import builtin_converters, builtin_resources, decode
-from kube_embedded.builtins.cluster import events, services
 from kube_embedded.builtins.common.metadata import LABEL, SUBDOMAIN, validate_metadata, validate_metadata_update
 from kube_embedded.builtins.common.printing import human_duration
-from kube_embedded.builtins.workload import autoscaling
+from kube_embedded.builtins.kinds import autoscaling, events, services
 
 KINDS = {(one.group, one.kind): one for one in reversed(builtin_resources())}
 NOW = Context(now_s=1_000_000.0)

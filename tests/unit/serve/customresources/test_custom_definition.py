@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kube_embedded.base.resource import Context
-from kube_embedded.customresources.definition_strategy import DefinitionStrategy
+from kube_embedded.customresources.definition import DefinitionStrategy
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("checked_definitions.json").read_text())
 ACCEPTED = next(row["definition"] for row in RECORDED if row["name"] == "ok")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kube_embedded.customresources.metadata import metadata_error
-from kube_embedded.schema.structural import compile_structural
+from kube_embedded.customresources.strategy import metadata_error
+from kube_embedded.schema.shaping import compile_structural
 
 POD = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = compile_structural(

@@ -12,8 +12,8 @@ import pytest
 from kube_apimachinery.field_errors import FieldError
 from kube_embedded.base.resource import Context, Resource
 from kube_embedded.customresources import resources
-from kube_embedded.customresources.definition_strategy import DefinitionStrategy
-from kube_embedded.schema.pruning import prune
+from kube_embedded.customresources.definition import DefinitionStrategy
+from kube_embedded.schema.shaping import prune
 
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).with_name("played_objects.json").read_text())
 NOW = Context(0)

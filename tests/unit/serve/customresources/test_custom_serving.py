@@ -7,7 +7,7 @@ import pytest
 
 from kube_embedded.base.resource import Context, Resource, ScalePaths
 from kube_embedded.customresources import established, resources
-from kube_embedded.customresources.serving import converter, rename
+from kube_embedded.customresources.strategy import converter, rename
 
 SCHEMA = {
     "type": "object",

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kube_embedded.base.resource import Context
-from kube_embedded.customresources.columns import Table
-from kube_embedded.customresources.jsonpath import BadPath, parse
+from kube_embedded.customresources.jsonpath import BadPath, Table, parse
 
 NOW = Context(1_577_836_800 + 3 * 86400 + 7200)  # three days and two hours into 2020
 OBJECT: dict[str, Any] = {

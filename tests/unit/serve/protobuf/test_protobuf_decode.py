@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kube_embedded.base.errors import ApiError
 from kube_embedded.builtins import snapshot
 from kube_embedded.builtins.decode import conform
-from kube_embedded.protobuf import decode
+from kube_embedded.requests.protobuf import decode
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("bodies.json").read_text())
 BODIES = {name: base64.b64decode(case["body"]) for name, case in RECORDED.items()}

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kube_embedded.schema.defaulting import Defaulter, default
-from kube_embedded.schema.structural import compile_structural
+from kube_embedded.schema.shaping import Defaulter, compile_structural, default
 from unit.serve.schema.schema_kit import STRING
 
 RAW = {

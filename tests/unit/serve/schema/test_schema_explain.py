@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from kube_embedded.schema.defaulting import default
-from kube_embedded.schema.pruning import prune
-from kube_embedded.schema.structural import compile_structural
-from kube_embedded.schema.validation.listtype import UniqueLists
-from kube_embedded.schema.validation.validate import Validator
+from kube_embedded.schema.shaping import compile_structural, default, prune
+from kube_embedded.schema.validate import UniqueLists, Validator
 from unit.serve.schema.schema_kit import INTEGER, STRING, keyed, obj, spec, told
 
 _FORMATS = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube_embedded.schema.validation.formats import effective, string_check
+from kube_embedded.schema.formats import effective, string_check
 
 ROWS = [
     ("date-time", "2020-01-01T00:00:00Z", "2020-01-01T25:00:00Z"),

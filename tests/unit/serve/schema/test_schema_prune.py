@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from kube_embedded.schema.pruning import prune, unknown_fields
-from kube_embedded.schema.structural import compile_structural
+from kube_embedded.schema.shaping import compile_structural, prune, unknown_fields
 from unit.serve.schema.schema_kit import STRING, keyed, obj, spec
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}

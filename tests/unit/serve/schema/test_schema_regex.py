@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube_embedded.schema.validation.regex import BadPattern, matcher, python_pattern
+from kube_embedded.schema.formats import BadPattern, matcher, python_pattern
 
 
 @pytest.mark.parametrize(

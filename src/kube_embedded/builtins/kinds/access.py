@@ -1,4 +1,7 @@
-"""Roles, cluster roles and their bindings."""
+"""Roles and their bindings, kinds that are asked and never kept (reviews, bindings), and CustomResourceDefinitions.
+
+The rules of CustomResourceDefinitions live elsewhere; here they are only shaped and shown.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,34 @@ from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid, required
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_selector, check_subdomain, unsupported
-from kube_embedded.builtins.common.go_internal_format import GoInternal
-from kube_embedded.builtins.common.metadata import PATH_SEGMENT
+from kube_embedded.builtins.common.metadata import PATH_SEGMENT, GoInternal, Naming
 from kube_embedded.builtins.common.printing import AGE, NAME, age
-from kube_embedded.builtins.common.rules import Rules
+from kube_embedded.builtins.common.rules import Rules, spec_changed
+
+_ANY_NAME = Naming(lambda name: (), lambda prefix: ())
+
+
+def _no_row(obj: Object, context: Context) -> list[Any]:
+    return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
+
+
+_COLUMNS = (NAME, Column("Created At", type="date"))
+
+
+def asked(component: str, namespaced: bool = False) -> Rules:
+    """A kind that is only ever posted."""
+    return Rules(component=component, columns=_COLUMNS, cells=_no_row, naming=_ANY_NAME, namespaced=namespaced)
+
+
+DEFINITIONS = Rules(
+    component="io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
+    columns=_COLUMNS,
+    cells=_no_row,
+    namespaced=False,
+    bumps=spec_changed,
+    has_status=True,
+)
+
 
 GROUP = "rbac.authorization.k8s.io"
 _API = "io.k8s.api.rbac.v1."

@@ -1,4 +1,4 @@
-"""Nodes: taints, resources, addresses, and their row."""
+"""Nodes (taints, resources, addresses, their row) and Leases, by which they and leaders show that they live."""
 
 from __future__ import annotations
 
@@ -7,13 +7,45 @@ from typing import Any
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid
 from kube_embedded.base.resource import Column, Context
-from kube_embedded.builtins.common.field_checks import check_key
-from kube_embedded.builtins.common.go_internal_format import GoInternal
-from kube_embedded.builtins.common.metadata import value_complaints
+from kube_embedded.builtins.common.field_checks import NOT_NEGATIVE, check_key
+from kube_embedded.builtins.common.metadata import GoInternal, value_complaints
 from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNKNOWN, age, text
 from kube_embedded.builtins.common.resource_requirements import check_resource_value
 from kube_embedded.builtins.common.rules import Rules
 from kube_embedded.builtins.pod.placement import check_taint_effect
+
+
+def _drop_strategy(lease: Object) -> None:
+    """Coordinated election is not served: its fields are dropped as an API server without it does."""
+    for name in ("strategy", "preferredHolder"):
+        lease["spec"].pop(name, None)
+
+
+def _check_lease(lease: Object) -> list[FieldError]:
+    spec = lease["spec"]
+    errors: list[FieldError] = []
+    duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if duration is not None and duration <= 0:
+        errors.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+    if transitions is not None and transitions < 0:
+        errors.append(invalid("spec.leaseTransitions", transitions, NOT_NEGATIVE))
+    if spec.get("preferredHolder") and not spec.get("strategy"):
+        errors.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
+    return errors
+
+
+def _lease_row(lease: Object, context: Context) -> list[Any]:
+    return [lease["metadata"]["name"], lease["spec"].get("holderIdentity", ""), age(lease, context)]
+
+
+LEASES = Rules(
+    component="io.k8s.api.coordination.v1.Lease",
+    columns=(NAME, Column("Holder"), AGE),
+    cells=_lease_row,
+    defaults=_drop_strategy,
+    check=_check_lease,
+)
+
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE_LABEL = "kubernetes.io/role"

@@ -1,1 +1,0 @@
-"""Kinds that govern the API itself: RBAC, webhook configurations, reviews and definitions."""

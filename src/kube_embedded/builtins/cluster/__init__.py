@@ -1,1 +1,0 @@
-"""Kinds around pods: namespaces, nodes, storage, devices, services, quotas, events and the like."""

@@ -1,0 +1,153 @@
+"""PriorityClasses and PodDisruptionBudgets: what is said about pods elsewhere than in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_apimachinery.admission import Object
+from kube_apimachinery.field_errors import FieldError, forbidden, invalid
+from kube_embedded.base.resource import Column, Context
+from kube_embedded.builtins.common.field_checks import (
+    check_at_most_100_percent,
+    check_int_or_percent,
+    check_not_negative,
+    check_selector,
+    immutable,
+    unsupported,
+)
+from kube_embedded.builtins.common.metadata import GoInternal
+from kube_embedded.builtins.common.printing import AGE, NAME, age
+from kube_embedded.builtins.common.rules import Rules, spec_changed
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_PREFIX = "system-"
+_POLICIES = ("PreemptLowerPriority", "Never")
+
+
+_SYSTEM_VALUES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def _check_class(obj: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
+    if name.startswith(SYSTEM_PREFIX):
+        why = _why_not_system(name, value, obj.get("globalDefault", False))
+        if why:
+            detail = (
+                f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
+            )
+            errors.append(forbidden("metadata.name", detail))
+    elif value > HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        errors.append(forbidden("value", detail))
+    policy = obj.get("preemptionPolicy")
+    if policy is not None and policy not in _POLICIES:
+        errors.append(unsupported("preemptionPolicy", policy, _POLICIES))
+    return errors
+
+
+def _why_not_system(name: str, value: int, global_default: bool) -> str:
+    if name not in _SYSTEM_VALUES:
+        return f"{name} is not a known system priority class"
+    if value != _SYSTEM_VALUES[name]:
+        return f"value of {name} PriorityClass must be {_SYSTEM_VALUES[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if global_default else ""
+
+
+def _check_update(obj: Object, old: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if obj.get("value", 0) != old.get("value", 0):
+        errors.append(forbidden("value", "may not be changed in an update."))
+    return errors + immutable("preemptionPolicy", obj.get("preemptionPolicy"), old.get("preemptionPolicy"))
+
+
+def _class_row(obj: Object, context: Context) -> list[Any]:
+    return [
+        obj["metadata"]["name"],
+        obj.get("value", 0),
+        bool(obj.get("globalDefault")),
+        age(obj, context),
+        obj.get("preemptionPolicy", ""),
+    ]
+
+
+PRIORITY_CLASSES = Rules(
+    component="io.k8s.api.scheduling.v1.PriorityClass",
+    columns=(
+        NAME,
+        Column("Value", type="integer"),
+        Column("Global-Default", type="boolean"),
+        AGE,
+        Column("PreemptionPolicy"),
+    ),
+    cells=_class_row,
+    namespaced=False,
+    defaults=lambda obj: obj.setdefault("preemptionPolicy", "PreemptLowerPriority") and None,
+    check=_check_class,
+    check_update=_check_update,
+    updates_checked=False,
+    bumps=lambda obj, old: False,
+)
+
+
+_UNHEALTHY = ("AlwaysAllow", "IfHealthyBudget")
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+def _check(budget: Object) -> list[FieldError]:
+    spec = budget["spec"]
+    errors: list[FieldError] = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        errors.append(invalid("spec", _internal_spec(spec), "minAvailable and maxUnavailable cannot be both set"))
+    for name in ("minAvailable", "maxUnavailable"):
+        if name in spec:
+            errors += check_int_or_percent(f"spec.{name}", spec[name])
+            errors += check_at_most_100_percent(f"spec.{name}", spec[name])
+    errors += check_selector("spec.selector", spec.get("selector"))
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _UNHEALTHY:
+        errors.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, _UNHEALTHY))
+    return errors
+
+
+def _internal_spec(spec: Object) -> GoInternal:
+    return GoInternal(
+        {
+            "MinAvailable": spec.get("minAvailable"),
+            "Selector": spec.get("selector"),
+            "MaxUnavailable": spec.get("maxUnavailable"),
+            "UnhealthyPodEvictionPolicy": spec.get("unhealthyPodEvictionPolicy"),
+        }
+    )
+
+
+def _check_status(budget: Object, old: Object) -> list[FieldError]:
+    return [error for name in _COUNTS for error in check_not_negative(f"status.{name}", budget["status"].get(name))]
+
+
+def _row(budget: Object, context: Context) -> list[Any]:
+    spec = budget["spec"]
+    return [
+        budget["metadata"]["name"],
+        str(spec.get("minAvailable", "N/A")),
+        str(spec.get("maxUnavailable", "N/A")),
+        (budget.get("status") or {}).get("disruptionsAllowed", 0),
+        age(budget, context),
+    ]
+
+
+BUDGETS = Rules(
+    component="io.k8s.api.policy.v1.PodDisruptionBudget",
+    columns=(
+        NAME,
+        Column("Min Available"),
+        Column("Max Unavailable"),
+        Column("Allowed Disruptions", type="integer"),
+        AGE,
+    ),
+    cells=_row,
+    check=_check,
+    check_status=_check_status,
+    bumps=spec_changed,
+    has_status=True,
+)

@@ -1,1 +1,0 @@
-"""Paths that are no resources: API groups, OpenAPI documents, health and version."""
