@@ -18,6 +18,7 @@ from spinney.api.labels import PLAN
 from spinney.api.roles import NAMESPACE
 from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.plan import Plan, decode
+from spinney.core.scheduling.plan_records import Term
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
@@ -285,8 +286,7 @@ class SchedulerProcess:
             self.dice,
             self.settings,
             record_keys=self.world.record_keys,
-            epoch=self.epoch,
-            elect=asked,
+            leads=asked or Term(epoch=self.epoch),
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(life.scheduler.run(), name="scheduler")

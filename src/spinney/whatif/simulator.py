@@ -15,7 +15,6 @@ from spinney.api.builtin.pod import Pod, PodCondition
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
-from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.actions import (
     Action,
     BindNow,
@@ -32,10 +31,9 @@ from spinney.core.scheduling.cycle.actions import (
     Undecided,
 )
 from spinney.core.scheduling.cycle.cycle import Cycle
-from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
-from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import group_of
-from spinney.core.scheduling.gang.parsed_gang import Context
 from spinney.core.scheduling.plan_records import UnverifiedReader
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED, PodReport, Report, State, encode
 from spinney.core.scheduling.settings import Settings
@@ -122,44 +120,24 @@ class ClusterSimulator:
         latecomers = OptionalCaches(client, writes, system_dice(), unreadable)
         caches = SharedCaches(client, writes, system_dice(), unreadable=unreadable)
         self.views = SchedulerCaches(caches, settings.names, latecomers)
-        self.cluster = Cluster(settings.node_pool)
+        self._clock = _ManualClock(now_s)
+        self._session = Session(settings, self._clock)
+        self.cluster = self._session.cluster
         self.leavers: dict[Key, list[DisplacedPod]] = {}
         self.pipelined: set[Key] = set()
-        self._scheduling_queue = SchedulingQueue()
-        queue_accounting = QueueAccounting()
-        self._clock = _ManualClock(now_s)
+        self._scheduling_queue = self._session.scheduling_queue
         self._reports = _ReportRecorder()
         self._timers: list[tuple[float, Key]] = []
-        self._folding = EventHandlers(
-            self.views,
-            self.cluster,
-            self._scheduling_queue,
-            queue_accounting,
-            settings.names,
-            lambda: None,
-            self._requeue_ungrouped,
-        )
-        self._settings = settings
-        self._cycle = Cycle(
-            self.views,
-            self.cluster,
-            self._scheduling_queue,
-            queue_accounting,
-            self._context,
-            settings,
-            self._clock,
-            UnverifiedReader(),
-            self._requeue_after,
-            self._reports,
-            Metrics(lambda: self.cluster.inventory),
-        )
+        EventHandlers(self._session, self.views, lambda: None, self._requeue_ungrouped)
+        metrics = Metrics(lambda: self.cluster.inventory)
+        self._cycle = Cycle(self._session, self.views, UnverifiedReader(), self._reports, metrics)
 
     @property
     def now_s(self) -> float:
         return self._clock.now()
 
     @property
-    def entries(self) -> list[GangState]:
+    def entries(self) -> list[QueuedGang]:
         """All gangs as the scheduler has parsed them."""
         return list(self._scheduling_queue.entries.values())
 
@@ -209,6 +187,7 @@ class ClusterSimulator:
                     self.views.podgroups.complain(key, error)
                 case _:
                     found.append(step)
+        self._set_timers()
         return found
 
     def _remove_leaving_pods(self) -> bool:
@@ -232,11 +211,15 @@ class ClusterSimulator:
         self._timers = [timer for timer in self._timers if timer[0] > due_s]
         return True
 
+    def _set_timers(self) -> None:
+        for key, after_s in self._session.take_requeues():
+            self._requeue_after(key, after_s)
+
     def _requeue_after(self, key: Key, delay_s: float) -> None:
         self._timers.append((self._clock.passed_s + delay_s, key))
 
     def _requeue_ungrouped(self, key: Key) -> None:
-        self._requeue_after(key, self._settings.incomplete_grace_s)
+        self._requeue_after(key, self._session.settings.incomplete_grace_s)
 
     # Acting
 
@@ -254,6 +237,7 @@ class ClusterSimulator:
             case _:
                 return  # a gang that runs below its minimum is left as it is
         self._cycle.finished(act, TaskResult(TaskStatus.DONE))
+        self._set_timers()
 
     def _assign_nodes(self, plan_task: PlanTask) -> None:
         """Assign the nodes of a plan to its pods, with the annotations of the assignment."""
@@ -291,20 +275,6 @@ class ClusterSimulator:
         if score is not None:
             notes[PLACEMENT_SCORE] = f"{score:.4f}"
         self.put(self.views.podgroups, _noted(group, notes))
-
-    def _context(self) -> Context:
-        inventory, views = self.cluster.inventory, self.views
-        return Context(
-            resources=inventory.resources,
-            priorities=self._folding.priorities,
-            volumes=views.volume_lookups,
-            claim=lambda namespace, name: views.resource_claims.get((namespace, name)),
-            topologies=self.cluster.topologies,
-            short_levels=self._folding.short_levels,
-            has_node=lambda name: inventory.find(name) is not None,
-            is_limited=views.is_limited,
-            unreadable=views.unreadable,
-        )
 
     # Results
 

@@ -94,8 +94,7 @@ class Successor:
             world.dice,
             told.pop("settings", Settings()),
             record_keys=keys,
-            epoch=epoch,
-            lease=lease,
+            leads=Term(lease, epoch),
             **told,
         )
         self.task: asyncio.Task[None] | None = None

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from spinney.core.scheduling.plan_records import Term
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.scheduler.scheduler import Scheduler
 from spinney.sim.event_loop import Sim, run
@@ -76,14 +77,14 @@ async def _two_leaders(sim: Sim, second_epoch: int) -> tuple[list[int], str | No
     async with World(sim.clock, sim.dice, parts) as world:
         await world.apply([*CRDS, TOPOLOGY, *QUEUES, podgroup("a", 2, required=RACK), *pods("a", 2)])
         old = Paused(world.transport("old"))
-        first = Scheduler(old, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, epoch=1)
+        first = Scheduler(old, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, leads=Term(epoch=1))
         second = Scheduler(
             world.transport("new"),
             sim.clock,
             sim.dice,
             Settings(gather_s=60.0),
             record_keys=world.record_keys,
-            epoch=second_epoch,
+            leads=Term(epoch=second_epoch),
         )
         dog = Watchdog.over(world)
         tasks = [asyncio.create_task(first.run())]
@@ -128,7 +129,9 @@ def test_live1_gangs_that_have_their_nodes_are_not_touched_by_a_new_leader() -> 
             assert len(await bound(world)) == 2
             before = world.writes
             keys = world.record_keys
-            fresh = Scheduler(world.transport("new"), sim.clock, sim.dice, Settings(), record_keys=keys, epoch=3)
+            fresh = Scheduler(
+                world.transport("new"), sim.clock, sim.dice, Settings(), record_keys=keys, leads=Term(epoch=3)
+            )
             task = asyncio.create_task(fresh.run())
             await world.settle()
             task.cancel()
@@ -145,7 +148,7 @@ async def _found_by_a_successor(sim: Sim, *, lands_in_time: bool) -> list[str]:
         await world.apply([*CRDS, TOPOLOGY, *QUEUES, *CLASSES, gang("a", 2, "low", required=RACK), *pods("a", 2)])
         old = Paused(world.transport("old"), dies=True)
         first = asyncio.create_task(
-            Scheduler(old, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, epoch=1).run()
+            Scheduler(old, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, leads=Term(epoch=1)).run()
         )
         await old.stopped.wait()
 
@@ -160,7 +163,7 @@ async def _found_by_a_successor(sim: Sim, *, lands_in_time: bool) -> list[str]:
         await world.apply([gang("b", 2, "high", required=RACK), *pods("b", 2)])
         new = LateNews(world.transport("new"), None if lands_in_time else land)
         second = asyncio.create_task(
-            Scheduler(new, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, epoch=2).run()
+            Scheduler(new, sim.clock, sim.dice, Settings(), record_keys=world.record_keys, leads=Term(epoch=2)).run()
         )
         await world.settle(quiet_s=90)
         second.cancel()

@@ -10,7 +10,7 @@ import pytest
 
 from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.affinity.gang_affinity import NO_MATCHING_POD
-from spinney.core.scheduling.cycle.plan_review import PlanReview
+from spinney.core.scheduling.cycle.recorded_plans import PlanReview
 from spinney.core.scheduling.plan import Assignment, Move, Plan
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.write import ANY, Precondition

@@ -268,7 +268,7 @@ def test_a_gang_that_failed_a_thousand_times_is_still_tried() -> None:
         await world.apply([podgroup("a", 2), *pods("a", 2)])
         await asyncio.sleep(5)
         assert world.stack.scheduler is not None
-        world.stack.scheduler.scheduling_queue.entries["default", "a"].failures = 5000
+        world.stack.scheduler.session.scheduling_queue.entries["default", "a"].failures = 5000
         asked = guard.asked
         await asyncio.sleep(100)
         assert guard.asked > asked

@@ -98,7 +98,7 @@ def play(scene: Scene, nodes: str = NODES) -> Watchdog:
             await world.apply([*CRDS, TOPOLOGY, *QUEUES])
             dog, wire, elections = Watchdog.over(world), Wire(world.transport("standby")), Elections(sim)
             keys = world.record_keys
-            standby = Scheduler(wire, sim.clock, sim.dice, Settings(), record_keys=keys, elect=elections.elect)
+            standby = Scheduler(wire, sim.clock, sim.dice, Settings(), record_keys=keys, leads=elections.elect)
             task = asyncio.create_task(standby.run())
             await standby.prepared.wait()
             await scene(world, wire, standby, elections)
@@ -115,7 +115,7 @@ def test_a_scheduler_that_stands_by_keeps_its_views_and_writes_nothing() -> None
         await asyncio.sleep(200)
         assert wire.writes == []
         assert not standby.ready.is_set()
-        assert len(standby.cluster.inventory.resources) > 0
+        assert len(standby.session.cluster.inventory.resources) > 0
         with pytest.raises(LeadershipLost, match="stands by"):
             standby._check_elected()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from spinney.drive.scheduler.execution.write_limiter import CLEANUP_WAIT_S, WriteLimiter
+from spinney.drive.scheduler.execution.api_writer import CLEANUP_WAIT_S, WriteLimiter
 from spinney.sim.event_loop import Sim, run
 
 

@@ -17,6 +17,7 @@ from spinney.core.scheduling.reporting import Event, PodReport, Report, messages
 from spinney.core.scheduling.reporting.report import State
 from spinney.drive.apply.door import Door
 from spinney.drive.client.paths import Key
+from spinney.drive.scheduler.execution.api_writer import ApiWriter
 from spinney.drive.scheduler.status_writer import RateLimits, StatusWriter
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
@@ -47,9 +48,8 @@ class Stage:
     def begin(self) -> StatusWriter:
         """A process that remembers nothing."""
         door = Door(self.world.transport("reports"), self.world.dice, field_manager="kai-scheduler")
-        return StatusWriter(
-            door, self.world.clock, self.groups.get, self.pods.get, _nothing, rate_limits=self.rate_limits
-        )
+        api_writer = ApiWriter(door, self.world.clock, self.world.dice, _nothing)
+        return StatusWriter(api_writer, self.groups.get, self.pods.get, rate_limits=self.rate_limits)
 
     async def look(self) -> None:
         for one in await self.world.list("PodGroup"):

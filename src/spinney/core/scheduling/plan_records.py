@@ -37,8 +37,12 @@ class Term(msgspec.Struct, frozen=True):
     Epochs of two Leases cannot be compared.
     """
 
-    lease: str
-    epoch: int
+    lease: str = ""
+    epoch: int = 0
+
+
+NO_LEASE = Term()
+"""Without leader election, and with no epoch yet."""
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -132,6 +132,9 @@ class SchedulerCaches:
     def pod(self, key: Key) -> Pod | None:
         return self.pods.get(key)
 
+    def resource_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        return self.resource_claims.get((namespace, name))
+
     def pods_of(self, group: Key) -> list[Pod]:
         """This scheduler's pods in the PodGroup, sorted by name."""
         return self.pods.by("group", f"{group[0]}/{group[1]}")

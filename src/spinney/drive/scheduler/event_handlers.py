@@ -14,12 +14,9 @@ from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass,
 from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
-from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.preemption import read_budget
-from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
-from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import group_of
-from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.volumes import claims_of, is_for_one_pod
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.informers.cache import Change
@@ -28,28 +25,22 @@ from spinney.drive.scheduler.caches import SchedulerCaches
 
 
 class EventHandlers:
-    """Subscribes to all caches.
+    """Subscribes to all caches, and folds their changes into a session.
 
     `wake`: called when there may be something to do. `requeue_later`: called for pods without a PodGroup.
     """
 
     def __init__(
         self,
+        session: Session,
         views: SchedulerCaches,
-        cluster: Cluster,
-        scheduling_queue: SchedulingQueue,
-        queue_accounting: QueueAccounting,
-        names: frozenset[str],
         wake: Callable[[], None],
         requeue_later: Callable[[Key], None],
     ) -> None:
-        self.priorities = Priorities()
-        self.short_levels: dict[str, dict[str, str]] = {}
+        self._session = session
         self._views = views
-        self._cluster = cluster
-        self._scheduling_queue = scheduling_queue
-        self._queue_accounting = queue_accounting
-        self._names = names
+        self._cluster = session.cluster
+        self._scheduling_queue = session.scheduling_queue
         self._wake = wake
         self._requeue_later = requeue_later
         self._members: dict[str, Key] = {}  # the PodGroups of this scheduler's pods with a node, by pod uid
@@ -94,7 +85,7 @@ class EventHandlers:
         some = new or old
         if some is not None and (new is None or new.is_over) and self._had_exclusive_claim(some):
             self._lookup(change)
-        if some is None or some.spec.scheduler_name not in self._names:
+        if some is None or some.spec.scheduler_name not in self._session.settings.names:
             return
         self._note_member(some, new)
         entry = self._scheduling_queue.entries.get(group_of(some))
@@ -155,8 +146,8 @@ class EventHandlers:
         name, new = change.key[1], change.new
         self._cluster.put_cluster_topology(name, new)
         short = {level.domain: level.key for level in new.spec.levels} if new is not None else {}
-        if self.short_levels.get(name, {}) != short:
-            self.short_levels[name] = short
+        if self._session.short_levels.get(name, {}) != short:
+            self._session.short_levels[name] = short
             self._scheduling_queue.touch_all()
         self._wake()
 
@@ -168,9 +159,9 @@ class EventHandlers:
 
     def _priority_class(self, change: Change[PriorityClass]) -> None:
         if change.new is not None:
-            self.priorities.put(change.new)
+            self._session.priorities.put(change.new)
         else:
-            self.priorities.remove(change.key[1])
+            self._session.priorities.remove(change.key[1])
         self._scheduling_queue.touch_all()
         self._wake()
 
@@ -189,7 +180,7 @@ class EventHandlers:
 
     def _queue(self, change: Change[Queue]) -> None:
         """For gangs that wait only the spec counts: the status of a queue is written by this scheduler."""
-        self._queue_accounting.put_queue(change.key[1], change.new)
+        self._session.queue_accounting.put_queue(change.key[1], change.new)
         old, new = (each.spec.preempt_min_runtime if each is not None else "" for each in (change.old, change.new))
         if old != new:
             self._cluster.touch()

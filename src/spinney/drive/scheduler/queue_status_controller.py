@@ -9,7 +9,7 @@ node pools or those that only have pods of other schedulers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -18,8 +18,9 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import DEFAULT_QUEUE, KAI_NODE_POOL
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import group_of
-from spinney.core.scheduling.gang.priorities import Priorities, is_preemptible
+from spinney.core.scheduling.gang.priorities import is_preemptible
 from spinney.core.scheduling.queues.status import (
     EMPTY,
     Tally,
@@ -30,12 +31,12 @@ from spinney.core.scheduling.queues.status import (
     statuses,
     tally,
 )
-from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import PODGROUPS, QUEUES, SchedulerCaches
+from spinney.drive.scheduler.execution.api_writer import ApiWriter
 
 STABLE_S = 10.0
 """A gang counts as stable when its usage has not changed for this long; it is written within twice this time."""
@@ -47,23 +48,10 @@ class PodGroupStatusController:
     `confirm_writes` finds out the result of a write whose answer was lost.
     """
 
-    def __init__(
-        self,
-        views: SchedulerCaches,
-        priorities: Priorities,
-        node_pool: str,
-        busy: Callable[[Key], bool],
-        door: Door,
-        confirm_writes: Callable[[], Awaitable[None]],
-        idle: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, session: Session, api_writer: ApiWriter, views: SchedulerCaches) -> None:
+        self._session = session
+        self._api_writer = api_writer
         self._views = views
-        self._priorities = priorities
-        self._node_pool = node_pool
-        self._busy = busy
-        self._door = door
-        self._confirm_writes = confirm_writes
-        self._idle = idle
         self._changed: dict[Key, None] = {}
         self._stable: dict[Key, None] = {}
         self._wake = asyncio.Event()
@@ -82,7 +70,7 @@ class PodGroupStatusController:
             if not self._stable:
                 self._wake.clear()
             for key in stable:
-                await self._idle()
+                await self._api_writer.quiet()
                 if not await self._write_status(key):
                     self.note(key)
 
@@ -96,12 +84,12 @@ class PodGroupStatusController:
             return True
         if group is None or not changed:
             return True
-        if self._busy(key) or not self._views.is_seen(self._views.podgroups, key):
+        if self._is_busy(key) or not self._views.is_seen(self._views.podgroups, key):
             return False
         metadata = group.metadata
         given = Precondition(metadata.uid, metadata.resource_version)
         ref = PODGROUPS.ref(metadata.name, metadata.namespace)
-        match await self._door.status(ref, {"resourcesStatus": changed}, given):
+        match await self._api_writer.door.status(ref, {"resourcesStatus": changed}, given):
             case Written() | Gone():
                 return True
             case Refused(status):
@@ -110,15 +98,22 @@ class PodGroupStatusController:
                 )
                 return True
             case Unknown():
-                await self._confirm_writes()
+                await self._api_writer.confirm_writes()
         return False
+
+    def _is_busy(self, key: Key) -> bool:
+        entry = self._session.scheduling_queue.entries.get(key)
+        return entry is not None and entry.busy
 
     def _is_ours(self, group: PodGroup) -> bool:
         metadata = group.metadata
-        return metadata.deletion_timestamp is None and metadata.labels.get(KAI_NODE_POOL, "") == self._node_pool
+        return (
+            metadata.deletion_timestamp is None
+            and metadata.labels.get(KAI_NODE_POOL, "") == self._session.settings.node_pool
+        )
 
     def _news(self, key: Key, group: PodGroup) -> dict[str, object]:
-        priority = self._priorities.of(group.spec.priority_class_name)
+        priority = self._session.priorities.of(group.spec.priority_class_name)
         preemptible = is_preemptible(group.spec.preemptibility, priority)
         changed = podgroup_status_changes(
             group.status.resources_status, resources_status(resource_usage(self._views.pods_of(key)), preemptible)
@@ -141,21 +136,11 @@ class QueueStatusController:
     """
 
     def __init__(
-        self,
-        views: SchedulerCaches,
-        names: frozenset[str],
-        priorities: Priorities,
-        door: Door,
-        confirm_writes: Callable[[], Awaitable[None]],
-        idle: Callable[[], Awaitable[None]],
-        counted: Callable[[Key], None],
+        self, session: Session, api_writer: ApiWriter, views: SchedulerCaches, counted: Callable[[Key], None]
     ) -> None:
+        self._session = session
+        self._api_writer = api_writer
         self._views = views
-        self._names = names
-        self._priorities = priorities
-        self._door = door
-        self._confirm_writes = confirm_writes
-        self._idle = idle
         self._counted = counted
         self._changed: dict[Key, None] = {}
         self._tallies: dict[Key, tuple[str, Tally]] = {}
@@ -171,7 +156,7 @@ class QueueStatusController:
         while True:
             await self._wake.wait()
             await asyncio.sleep(STATUS_INTERVAL_S)
-            await self._idle()
+            await self._api_writer.quiet()
             self._wake.clear()
             await self._add_up()
             for name, wanted in sorted(statuses(self._views.queues, self._own).items()):
@@ -186,7 +171,7 @@ class QueueStatusController:
         if old is not None and new is not None and _counts_alike(old, new):
             return
         for pod in (old, new):
-            if pod is not None and pod.spec.scheduler_name in self._names:
+            if pod is not None and pod.spec.scheduler_name in self._session.settings.names:
                 self._note(group_of(pod))
 
     def _podgroup(self, change: Change[PodGroup]) -> None:
@@ -227,7 +212,7 @@ class QueueStatusController:
                 del self._own[queue]
         if group is None:
             return
-        priority = self._priorities.of(group.spec.priority_class_name)
+        priority = self._session.priorities.of(group.spec.priority_class_name)
         found = tally(resource_usage(self._views.pods_of(key)), is_preemptible(group.spec.preemptibility, priority))
         if found != EMPTY:
             queue = group.spec.queue or DEFAULT_QUEUE
@@ -244,7 +229,7 @@ class QueueStatusController:
             self._wake.set()
             return
         given = Precondition(metadata.uid, metadata.resource_version)
-        match await self._door.status(QUEUES.ref(metadata.name), changed, given):
+        match await self._api_writer.door.status(QUEUES.ref(metadata.name), changed, given):
             case Written() | Gone():
                 self._refused.pop(metadata.uid, None)
             case Refused(status):
@@ -252,7 +237,7 @@ class QueueStatusController:
                 _log.warning("the status of a queue was refused", queue=metadata.name, reason=status.message)
             case Unknown():
                 self._wake.set()
-                await self._confirm_writes()
+                await self._api_writer.confirm_writes()
             case _:
                 self._wake.set()
 

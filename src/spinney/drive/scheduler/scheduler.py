@@ -12,13 +12,10 @@ import structlog
 
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import SCHEDULER_KAI
-from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.actions import Action, DecidedAgain, TaskResult, TaskStatus, Undecided
 from spinney.core.scheduling.cycle.cycle import Cycle
-from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
-from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
-from spinney.core.scheduling.gang.parsed_gang import Context
-from spinney.core.scheduling.plan_records import PlanRecords, Superseded, Term, next_epoch
+from spinney.core.scheduling.cycle.session import Session
+from spinney.core.scheduling.plan_records import NO_LEASE, PlanRecords, Superseded, Term, next_epoch
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
@@ -34,8 +31,8 @@ from spinney.drive.election.leader_election import Elect, Leadership, Leadership
 from spinney.drive.scheduler.caches import NEEDED, SchedulerCaches
 from spinney.drive.scheduler.event_handlers import EventHandlers
 from spinney.drive.scheduler.execution.action_executor import ActionExecutor
+from spinney.drive.scheduler.execution.api_writer import ApiWriter, WriteConfirmation, WriteLimiter, WriteSlot
 from spinney.drive.scheduler.execution.fencing import fence
-from spinney.drive.scheduler.execution.write_limiter import WriteLimiter, WriteSlot
 from spinney.drive.scheduler.metrics import Metrics
 from spinney.drive.scheduler.queue_status_controller import PodGroupStatusController, QueueStatusController
 
@@ -50,12 +47,12 @@ _log = structlog.get_logger(__name__)
 
 
 class Scheduler:
-    """Start it with `run`. `ready` is set once it makes decisions; `may_write` is called before each write.
+    """Start it with `run`. `ready` is set once it makes decisions.
 
     `record_keys`: the keys for plan records, of which the first signs and all verify; or a function that finds them
-    once it leads. `elect`: awaited when the caches are synced (`prepared`); until it returns the caches are kept up to
-    date and nothing is written. Without it `epoch` is the epoch of its leadership under the Lease with the uid `lease`;
-    0: there can be no other scheduler, and it takes the epoch after the highest one recorded.
+    once it leads. `leads`: its term of leadership; epoch 0: there can be no other scheduler, and it takes the epoch
+    after the highest one recorded. Or the election: awaited when the caches are synced (`prepared`); until it returns
+    the caches are kept up to date and nothing is written.
     """
 
     def __init__(
@@ -66,49 +63,37 @@ class Scheduler:
         settings: Settings,
         *,
         record_keys: Sequence[bytes] | FindKeys,
-        epoch: int = 0,
-        lease: str = "",
-        may_write: Callable[[], None] = lambda: None,
-        elect: Elect | None = None,
+        leads: Term | Elect = NO_LEASE,
     ) -> None:
         self.ready = asyncio.Event()
         self.prepared = asyncio.Event()
-        self._elect = elect
+        self._elect = leads if callable(leads) else None
+        self._term = leads if isinstance(leads, Term) else NO_LEASE
         self._leadership: Leadership | None = None
         self._own_writes = own_writes = OwnWrites()
         self._client = ApiClient(transport, dice)
         self.caches = SharedCaches(self._client, own_writes, dice)
         self.unreadable = self.caches.unreadable
-        asked = may_write if elect is None else self._check_elected
-        self._door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=asked)
+        self._door = Door(
+            transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=self._check_elected
+        )
         self._clock = clock
         self._dice = dice
         self._settings = settings
         self._record_keys = record_keys
-        self._epoch = epoch
-        self._lease = lease
         self._wake = asyncio.Event()
         self._write_slots = WriteLimiter(settings.gangs_at_a_time)
         self._ungrouped_timers: set[Key] = set()
-        self.cluster = Cluster(settings.node_pool)
-        self.scheduling_queue = SchedulingQueue()
-        self._queue_accounting = QueueAccounting()
-        self.metrics = Metrics(lambda: self.cluster.inventory, lambda: self.scheduling_queue.states())
+        self.session = Session(settings, clock)
+        cluster, scheduling_queue = self.session.cluster, self.session.scheduling_queue
+        self.metrics = Metrics(lambda: cluster.inventory, scheduling_queue.states)
 
     async def run(self) -> None:
         """Run until cancelled. Raises `LeadershipLost` when another scheduler has taken over."""
         await until_served(self._client, NEEDED)
         optional_caches = OptionalCaches(self._client, self._own_writes, self._dice, self.unreadable)
         views = SchedulerCaches(self.caches, self._settings.names, optional_caches)
-        folding = EventHandlers(
-            views,
-            self.cluster,
-            self.scheduling_queue,
-            self._queue_accounting,
-            self._settings.names,
-            self._wake.set,
-            self._requeue_ungrouped,
-        )
+        EventHandlers(self.session, views, self._wake.set, self._requeue_ungrouped)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="scheduler-watches")
             await optional_caches.refresh()
@@ -118,41 +103,15 @@ class Scheduler:
             if self._elect is not None:
                 await self._be_elected(self._elect, views)
             records = await self._begin_term(views)
-            work = ActionExecutor(
-                self._door,
-                self._client,
-                views,
-                self.cluster,
-                self._settings,
-                self._clock,
-                self._dice,
-                self.metrics,
-                self._write_slots,
-                self._requeue_unsettled,
-                records,
-            )
-            cycle = Cycle(
-                views,
-                self.cluster,
-                self.scheduling_queue,
-                self._queue_accounting,
-                lambda: self._context(views, folding),
-                self._settings,
-                self._clock,
-                records,
-                self._requeue_after,
-                work.status_writer,
-                self.metrics,
-                self._confirmed_at if self._leadership is not None and self._epoch else None,
-            )
-            if self._epoch:
-                await fence(self._door, work.write_confirmation, views, self._dice, self._epoch)
+            api_writer = self._api_writer(views)
+            work = ActionExecutor(self.session, api_writer, views, self.metrics, records)
+            confirmed_at = self._confirmed_at if self._leadership is not None and self._term.epoch else None
+            cycle = Cycle(self.session, views, records, work.status_writer, self.metrics, confirmed_at)
+            if self._term.epoch:
+                await fence(api_writer, views, self._term.epoch)
             records.inherit([each.metadata for each in views.podgroups])
-            telling = self._door, work.write_confirmation.confirm_writes, self._write_slots.quiet
-            groups = PodGroupStatusController(
-                views, folding.priorities, self._settings.node_pool, self._is_busy, *telling
-            )
-            queues = QueueStatusController(views, self._settings.names, folding.priorities, *telling, groups.note)
+            groups = PodGroupStatusController(self.session, api_writer, views)
+            queues = QueueStatusController(self.session, api_writer, views, groups.note)
             complaints = UnreadableEvents(self.unreadable, self._door, self._clock, SCHEDULER_KAI)
             group.create_task(restart_on_error(work.run, "reports"), name="scheduler-events")
             group.create_task(restart_on_error(queues.run, "queues"), name="scheduler-queues")
@@ -169,23 +128,30 @@ class Scheduler:
             self._leadership = await elect()
         finally:
             forgetting.cancel()
-        self._epoch, self._lease = self._leadership.epoch, self._leadership.lease_uid
-        if self._epoch:
+        self._term = Term(self._leadership.lease_uid, self._leadership.epoch)
+        if self._term.epoch:
             await self.caches.confirm(views.written_by_leaders)
 
     async def _begin_term(self, views: SchedulerCaches) -> PlanRecords:
         """Read the keys and set the epoch of this term of leadership."""
         found = self._record_keys
         keys = await found() if callable(found) else found
-        epoch = self._epoch or next_epoch(keys, [each.metadata for each in views.podgroups])
-        return PlanRecords(keys, Term(self._lease, epoch))
+        epoch = self._term.epoch or next_epoch(keys, [each.metadata for each in views.podgroups])
+        return PlanRecords(keys, Term(self._term.lease, epoch))
+
+    def _api_writer(self, views: SchedulerCaches) -> ApiWriter:
+        caches = (views.pods, views.podgroups, views.claims, views.queues)
+        confirmation = WriteConfirmation(self._client, caches, self._dice, self._requeue_unsettled)
+        return ApiWriter(self._door, self._clock, self._dice, confirmation.confirm_writes, self._write_slots.quiet)
 
     async def _forget_gone(self, views: SchedulerCaches) -> None:
         while True:
             await asyncio.sleep(_FORGET_S)
-            self.scheduling_queue.forget_gone(lambda key: key in views.podgroups or bool(views.pods_of(key)))
+            self.session.scheduling_queue.forget_gone(lambda key: key in views.podgroups or bool(views.pods_of(key)))
 
     def _check_elected(self) -> None:
+        if self._elect is None:
+            return
         if self._leadership is None:
             raise LeadershipLost("a scheduler that stands by does not write")
         self._leadership.check()
@@ -216,8 +182,17 @@ class Scheduler:
     async def _run_cycle(
         self, cycle: Cycle, views: SchedulerCaches, work: ActionExecutor, group: asyncio.TaskGroup
     ) -> None:
+        try:
+            await self._carry_out(cycle, views, work, group)
+        finally:
+            self._set_timers()
+
+    async def _carry_out(
+        self, cycle: Cycle, views: SchedulerCaches, work: ActionExecutor, group: asyncio.TaskGroup
+    ) -> None:
         yielded_s = self._clock.monotonic()
         for number, act in enumerate(cycle.steps(), 1):
+            self._set_timers()
             match act:
                 case None:
                     pass
@@ -247,23 +222,25 @@ class Scheduler:
         finally:
             write_slot.end()
         news = cycle.finished(act, task_result)
+        self._set_timers()
         if news is not None:
             writes, reason = len(task_result.failures), news.event.message
             _log.warning("a write was refused", gang="/".join(act.key), write=news.write, writes=writes, reason=reason)
         self._wake.set()
 
-    def _is_busy(self, key: Key) -> bool:
-        entry = self.scheduling_queue.entries.get(key)
-        return entry is not None and entry.busy
-
     def _requeue_unsettled(self) -> None:
         """The result of an own write is known, possibly without any watch event for it."""
-        self.scheduling_queue.touch_unsettled()
+        self.session.scheduling_queue.touch_unsettled()
         self._wake.set()
+
+    def _set_timers(self) -> None:
+        """Set the timers that the last decisions asked for."""
+        for key, after_s in self.session.take_requeues():
+            self._requeue_after(key, after_s)
 
     def _requeue_after(self, key: Key, delay_s: float) -> None:
         def refresh() -> None:
-            self.scheduling_queue.touch(key)
+            self.session.scheduling_queue.touch(key)
             self._wake.set()
 
         asyncio.get_running_loop().call_later(delay_s, refresh)
@@ -275,17 +252,3 @@ class Scheduler:
             loop = asyncio.get_running_loop()
             loop.call_later(self._settings.incomplete_grace_s, self._ungrouped_timers.discard, key)
             self._requeue_after(key, self._settings.incomplete_grace_s)
-
-    def _context(self, views: SchedulerCaches, folding: EventHandlers) -> Context:
-        inventory = self.cluster.inventory
-        return Context(
-            resources=inventory.resources,
-            priorities=folding.priorities,
-            volumes=views.volume_lookups,
-            claim=lambda namespace, name: views.resource_claims.get((namespace, name)),
-            topologies=self.cluster.topologies,
-            short_levels=folding.short_levels,
-            has_node=lambda name: inventory.find(name) is not None,
-            unreadable=views.unreadable,
-            is_limited=views.is_limited,
-        )

@@ -43,7 +43,7 @@ from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Stale, Unk
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import EVENTS, PODGROUPS, PODS
-from spinney.drive.scheduler.execution.write_limiter import no_wait
+from spinney.drive.scheduler.execution.api_writer import ApiWriter
 
 _MESSAGE_LIMIT = 1024
 
@@ -164,29 +164,22 @@ class _TokenBucket:
 
 
 class StatusWriter:
-    """`put` reports, `note` single events, `run` until cancelled. `groups` and `pods` look up the current objects.
-
-    `confirm_writes` finds out the result of a write whose answer was lost. `idle` is awaited before each event.
-    """
+    """`put` reports, `note` single events, `run` until cancelled. `groups` and `pods` look up the current objects."""
 
     def __init__(
         self,
-        door: Door,
-        clock: Clock,
+        api_writer: ApiWriter,
         groups: Callable[[Key], PodGroup | None],
         pods: Callable[[Key], Pod | None],
-        confirm_writes: Callable[[], Awaitable[None]],
         *,
         node_pool: str = DEFAULT_NODE_POOL,
         rate_limits: RateLimits | None = None,
-        idle: Callable[[], Awaitable[None]] = no_wait,
     ) -> None:
-        self._status_client = StatusClient(door, clock)
-        self._clock = clock
+        self._api_writer = api_writer
+        self._status_client = StatusClient(api_writer.door, api_writer.clock)
+        self._clock = clock = api_writer.clock
         self._groups = groups
         self._pods = pods
-        self._confirm_writes = confirm_writes
-        self._idle = idle
         self._node_pool = node_pool
         self._rate_limits = rate_limits or RateLimits()
         self._bucket = _TokenBucket(clock, self._rate_limits)
@@ -244,7 +237,7 @@ class StatusWriter:
                 if not told:
                     self._try_again(key, report)
             elif self._events:
-                await self._idle()
+                await self._api_writer.quiet()
                 await self._wrote(self._status_client.event, *self._events.popleft())
             else:
                 await self._rest()
@@ -368,7 +361,7 @@ class StatusWriter:
         await self._bucket.step()
         outcome = await write(*given, **told)
         if isinstance(outcome, Unknown):
-            await self._confirm_writes()
+            await self._api_writer.confirm_writes()
         elif isinstance(outcome, Refused):
             _log.warning("a report was refused", reason=outcome.status.message)
         return outcome

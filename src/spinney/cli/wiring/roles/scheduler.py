@@ -83,7 +83,7 @@ class SchedulerRole:
             self._dice,
             self._settings,
             record_keys=self._record_keys,
-            elect=elect_both,
+            leads=elect_both,
         )
         self._unreadable = [self._scheduler.unreadable]
         try:

@@ -6,7 +6,7 @@ starts anew while its scaled gangs still run is placed beside them (G12).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -16,50 +16,41 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Tie
 from spinney.core.scheduling.affinity.gang_affinity import AffinityContext, with_affinity
 from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.grace_periods import MinRuntime
 from spinney.core.scheduling.cycle.preemption import RunningGang
-from spinney.core.scheduling.cycle.queue_accounting import MinRuntime
-from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import PlanEnded, QueuedGang
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, read_gang
 from spinney.core.scheduling.queues.tree import QueueUsage
 
 
 class GangReader:
-    """Reads from all caches; `context` builds the lookups that parsing needs now."""
+    """Parses gangs into the session, for whoever decides them."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        cluster: Cluster,
-        scheduling_queue: SchedulingQueue,
-        session: PlacementSession,
-        min_runtime: MinRuntime,
-        context: Callable[[], Context],
-    ) -> None:
-        self._snapshot = snapshot
-        self._cluster = cluster
-        self._scheduling_queue = scheduling_queue
+    def __init__(self, session: Session, snapshot: Snapshot, min_runtime: MinRuntime) -> None:
         self._session = session
+        self._snapshot = snapshot
         self._min_runtime = min_runtime
-        self._context = context
 
-    def read(self, entry: GangState, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
+    def read(self, entry: QueuedGang, group: PodGroup, pods: Sequence[Pod], context: Context) -> None:
         """Parse a gang and update the state that it and the gangs tied to it depend on."""
         before, reading = entry.reading, read_gang(group, self._members(pods), context)
         entry.reading = reading
-        self._session.put_gang(reading.gang)
-        self._scheduling_queue.set_base(entry, reading.gang.tied_to.gang if reading.gang.tied_to is not None else "")
+        self._session.placement.put_gang(reading.gang)
+        self._session.scheduling_queue.set_base(
+            entry, reading.gang.tied_to.gang if reading.gang.tied_to is not None else ""
+        )
         if before is None or before.gang.running != reading.gang.running:
-            self._scheduling_queue.requeue_tied(entry.name)
-            self._scheduling_queue.requeue_base(entry)
+            self._session.scheduling_queue.requeue_tied(entry.name)
+            self._session.scheduling_queue.requeue_base(entry)
         if before is not None and reading.gang.running and _became_preemptible(before, reading):
-            self._cluster.touch()
+            self._session.cluster.touch()
 
-    def with_affinity(self, entry: GangState) -> ParsedGang:
+    def with_affinity(self, entry: QueuedGang) -> ParsedGang:
         """The gang with its affinity terms resolved against the pods that have a node or a reservation now."""
         assert entry.reading is not None
-        there = self._cluster
+        there = self._session.cluster
         return with_affinity(
             entry.reading,
             AffinityContext(there.affinity_index, there.inventory, there.topologies, self._snapshot.pod),
@@ -67,15 +58,15 @@ class GangReader:
 
     def reread(self, key: Key) -> None:
         """Read a gang whose members were marked as victims or unmarked."""
-        entry, group = self._scheduling_queue.entries.get(key), self._snapshot.podgroup(key)
+        entry, group = self._session.scheduling_queue.entries.get(key), self._snapshot.podgroup(key)
         if entry is not None and entry.reading is not None and group is not None:
-            self.read(entry, group, self._snapshot.pods_of(key), self._context())
-        self._scheduling_queue.touch(key)
+            self.read(entry, group, self._snapshot.pods_of(key), self._session.context(self._snapshot))
+        self._session.scheduling_queue.touch(key)
 
     def running_gang(self, name: str) -> RunningGang | None:
         """A gang by its name, with what victim selection has to know of it."""
         namespace, _, short = name.partition("/")
-        entry = self._scheduling_queue.entries.get((namespace, short))
+        entry = self._session.scheduling_queue.entries.get((namespace, short))
         if entry is None or entry.reading is None:
             return None
         return RunningGang(
@@ -91,10 +82,10 @@ class GangReader:
         The plan that they were selected for may never be recorded, or be dropped; then they stay and bind the others
         (INV3).
         """
-        if not self._cluster.has_victims:
+        if not self._session.cluster.has_victims:
             return False
         return any(
-            self._cluster.is_victim(pod.metadata.uid) and pod.metadata.deletion_timestamp is None
+            self._session.cluster.is_victim(pod.metadata.uid) and pod.metadata.deletion_timestamp is None
             for pod in self._snapshot.pods_of(key)
         )
 
@@ -103,14 +94,14 @@ class GangReader:
         found = []
         for pod in pods:
             entry, held = (
-                self._scheduling_queue.entries.get(group_of(pod)),
-                self._cluster.inventory.pod(pod.metadata.uid),
+                self._session.scheduling_queue.entries.get(group_of(pod)),
+                self._session.cluster.inventory.pod(pod.metadata.uid),
             )
             if entry is not None and entry.reading is not None and held is not None:
                 found.append(QueueUsage(entry.reading.queue, held.request, entry.reading.gang.preemptible))
         return found
 
-    def finish_plan(self, entry: GangState) -> None:
+    def finish_plan(self, entry: QueuedGang) -> None:
         """No plan is left: the gang's members may be victims again, and gangs that were refused meanwhile are retried.
 
         Gangs tied to it are decided again too: a member whose assignment was given up no longer determines their
@@ -118,17 +109,17 @@ class GangReader:
         """
         if not entry.in_flight or entry.reading is None:
             return
-        entry.in_flight = False
-        self._scheduling_queue.requeue_tied(entry.name)
-        self._scheduling_queue.requeue_base(entry)
+        self._session.scheduling_queue.apply(entry, PlanEnded())
+        self._session.scheduling_queue.requeue_tied(entry.name)
+        self._session.scheduling_queue.requeue_base(entry)
         gang = entry.reading.gang
-        if gang.preemptible and gang.running and self._scheduling_queue.outranks(entry.decided, gang.priority):
-            self._cluster.touch()
+        if gang.preemptible and gang.running and self._session.scheduling_queue.outranks(entry.decided, gang.priority):
+            self._session.cluster.touch()
 
     def _members(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        if not self._cluster.has_victims:
+        if not self._session.cluster.has_victims:
             return pods
-        return [pod for pod in pods if not self._cluster.is_victim(pod.metadata.uid)]
+        return [pod for pod in pods if not self._session.cluster.is_victim(pod.metadata.uid)]
 
 
 def _became_preemptible(before: ParsedGang, now: ParsedGang) -> bool:
@@ -137,7 +128,7 @@ def _became_preemptible(before: ParsedGang, now: ParsedGang) -> bool:
     return is_weaker or now.gang.preemptible > before.gang.preemptible or now.queue != before.queue
 
 
-def beside_scaled_gangs(reading: ParsedGang, scaled_gangs: Iterable[GangState], cluster: Cluster) -> ParsedGang:
+def beside_scaled_gangs(reading: ParsedGang, scaled_gangs: Iterable[QueuedGang], cluster: Cluster) -> ParsedGang:
     """The gang tied, for this decision only, to the one of its scaled gangs that has the most running members."""
     gang = reading.gang
     if gang.running or gang.tied_to is not None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.result import Decision, Placement
-from spinney.core.scheduling.cluster import Cluster
-from spinney.core.scheduling.cycle.scheduling_queue import GangState
-from spinney.core.scheduling.cycle.snapshot import Reports
+from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang
+from spinney.core.scheduling.cycle.session import Session
+from spinney.core.scheduling.cycle.snapshot import DecisionMetrics, Reports
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.tree import Refusal
 from spinney.core.scheduling.reporting import ClusterSummary, WriteFailure, failed, report
@@ -18,28 +18,33 @@ _API_VERSION = f"{PodGroup.GROUP}/{PodGroup.VERSION}"
 
 
 class GangReporter:
-    """Reports on the gangs of one node pool; empty: those without a pool."""
+    """Tells reports and metrics what became of the gangs of a session."""
 
-    def __init__(self, reports: Reports, cluster: Cluster, node_pool: str) -> None:
+    def __init__(self, session: Session, reports: Reports, metrics: DecisionMetrics) -> None:
+        self._session = session
         self._reports = reports
-        self._cluster = cluster
-        self._node_pool = node_pool or DEFAULT_NODE_POOL
+        self._metrics = metrics
+        self._node_pool = session.settings.node_pool or DEFAULT_NODE_POOL
 
-    def submit(self, entry: GangState, told: Report) -> None:
-        entry.state = told.state.value
+    def count(self, decision: Decision, took_s: float) -> None:
+        """Count a decision of the engine."""
+        self._metrics.decided(decision.outcome, took_s)
+
+    def submit(self, entry: QueuedGang, told: Report) -> None:
+        entry.reported = told.state.value
         self._reports.put(entry.key, told)
 
-    def forget(self, entry: GangState) -> None:
+    def forget(self, entry: QueuedGang) -> None:
         """Drop pending reports on the gang."""
         self._reports.forget(entry.key)
 
-    def explain(self, entry: GangState, reading: ParsedGang, verdict: Decision | Refusal | None) -> None:
+    def explain(self, entry: QueuedGang, reading: ParsedGang, verdict: Decision | Refusal | None) -> None:
         """Report the outcome of a decision; None: nothing was decided."""
         assert entry.group is not None
         self.submit(entry, report(reading, verdict, entry.group.spec, self._summary()))
 
     def explain_placed(
-        self, entry: GangState, decision: Decision | None, places: list[Placement], denied: str = ""
+        self, entry: QueuedGang, decision: Decision | None, places: list[Placement], denied: str = ""
     ) -> None:
         """Report which pods are placed and which are not; `denied`: why the queue admits no more pods."""
         assert entry.group is not None and entry.reading is not None
@@ -47,15 +52,16 @@ class GangReporter:
         whole = Decision(entry.reading.gang.name, "placed", score=score, placements=tuple(places))
         self.submit(entry, report(entry.reading, whole, entry.group.spec, self._summary(), denied))
 
-    def explain_failures(self, entry: GangState, failures: Sequence[WriteFailure]) -> None:
+    def explain_failures(self, entry: QueuedGang, failures: Sequence[WriteFailure]) -> None:
         """Report writes that the API server refused; such a report stays until a write succeeds."""
         if entry.group is not None and entry.reading is not None:
             self.submit(entry, failed(entry.reading, failures, entry.group.spec, self._summary()))
 
-    def note(self, entry: GangState, event: Event) -> None:
+    def note(self, entry: QueuedGang, event: Event) -> None:
         """Record an event about a PodGroup."""
         if entry.group is not None:
             self._reports.note(_API_VERSION, "PodGroup", entry.group.metadata, event)
 
     def _summary(self) -> ClusterSummary:
-        return ClusterSummary(self._cluster.topologies, len(self._cluster.inventory.slots()), self._node_pool)
+        cluster = self._session.cluster
+        return ClusterSummary(cluster.topologies, len(cluster.inventory.slots()), self._node_pool)

@@ -1,4 +1,4 @@
-"""Grace periods: how long a gang may be incomplete, ungrouped or below its minimum before something is done about it.
+"""Grace periods: how long a gang may be incomplete, ungrouped, stale or too young before something is done about it.
 
 Most incomplete gangs are complete a moment later; each is looked at again when the time is over. A gang that runs below
 its minimum is stale (K14): it is marked, given time to be repaired, and then evicted. The start time is written on the
@@ -8,45 +8,35 @@ terminates them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from math import inf
 
-from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import KAI_STALE_TIMESTAMP, PLAN
+from spinney.api.labels import KAI_LAST_START_TIMESTAMP, KAI_STALE_TIMESTAMP, PLAN
 from spinney.core.expansion.objects import format_time, seconds
 from spinney.core.grouping.user_feedback import SCHEDULED, WARNING
-from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.actions import EvictionTarget, EvictStale, MarkStale
 from spinney.core.scheduling.cycle.preemption import Budgets
-from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Reports, Snapshot
 from spinney.core.scheduling.gang.members import Shortage, age_s, is_owned_by_podgang, shortage
 from spinney.core.scheduling.gang.parsed_gang import is_gathering
 from spinney.core.scheduling.reporting import ungrouped_reports
 from spinney.core.scheduling.reporting.messages import evicted_as_stale, stale
-from spinney.core.scheduling.settings import Settings
 
 _EARLY_S = 0.01
 
 
 class StaleGangs:
-    """`requeue_after` schedules another look at a key after that many seconds."""
+    """Marks gangs that run below their minimum, and evicts what is left of them."""
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        cluster: Cluster,
-        settings: Settings,
-        clock: Clock,
-        requeue_after: Callable[[Key, float], None],
-    ) -> None:
+    def __init__(self, session: Session, snapshot: Snapshot) -> None:
+        self._session = session
         self._snapshot = snapshot
-        self._cluster = cluster
-        self._grace_s = settings.staleness_grace_s
-        self._incomplete_grace_s = min(settings.incomplete_grace_s, settings.staleness_grace_s)
-        self._clock = clock
-        self._requeue_after = requeue_after
+        self._grace_s = session.settings.staleness_grace_s
+        self._incomplete_grace_s = min(session.settings.incomplete_grace_s, session.settings.staleness_grace_s)
         self._short_since: dict[Key, float] = {}
         self._timers: dict[Key, float] = {}
 
@@ -61,13 +51,13 @@ class StaleGangs:
         marked = group.metadata.annotations.get(KAI_STALE_TIMESTAMP, "")
         if self._grace_s < 0 or is_owned_by_podgang(group) or not (runs or marked):
             return None
-        lack = shortage(group, pods, lambda name: self._cluster.inventory.find(name) is not None)
+        lack = shortage(group, pods, lambda name: self._session.cluster.inventory.find(name) is not None)
         if lack is None or is_mistaken:
             self.forget(key)
             return MarkStale(key, group.metadata, "") if marked else None
         if not marked:
             return self._mark(key, group, lack)
-        now_s = self._clock.now()
+        now_s = self._session.clock.now()
         seen_s = self._short_since.setdefault(key, now_s)  # the clock of the process that marked it may have been ahead
         left_s = min(_time(marked, now_s), seen_s) + self._grace_s - now_s
         if left_s > 0:
@@ -81,7 +71,7 @@ class StaleGangs:
 
     def _mark(self, key: Key, group: PodGroup, lack: Shortage) -> MarkStale | None:
         """A shortage that ends within the grace period is not reported."""
-        now_s = self._clock.now()
+        now_s = self._session.clock.now()
         since_s = self._short_since.setdefault(key, now_s)
         left_s = since_s + self._incomplete_grace_s - now_s
         if left_s > 0:
@@ -90,7 +80,7 @@ class StaleGangs:
         return MarkStale(key, group.metadata, format_time(since_s), stale(lack.active, lack.minimum, lack.short))
 
     def _evict_stale(self, key: Key, group: PodGroup, pods: Sequence[Pod], lack: Shortage) -> EvictStale:
-        budgets = Budgets(self._snapshot.budgets, self._cluster.pending_victims)
+        budgets = Budgets(self._snapshot.budgets, self._session.cluster.pending_victims)
         left = [pod for pod in pods if _runs(pod)]
         sub_group, minimum = (lack.short[0][0], lack.short[0][1]) if lack.short else ("", lack.minimum)
         targets = [
@@ -106,11 +96,74 @@ class StaleGangs:
 
     def _wake_in(self, key: Key, left_s: float) -> None:
         """Set one timer per deadline; a timer that fired a little early is set again."""
-        now_s = self._clock.monotonic()
+        now_s = self._session.clock.monotonic()
         set_s, at_s = self._timers.get(key, 0.0), now_s + max(left_s, _EARLY_S)
         if set_s <= now_s + _EARLY_S / 2 or abs(set_s - at_s) > 1.0:
             self._timers[key] = at_s
-            self._requeue_after(key, at_s - now_s)
+            self._session.requeue_after(key, at_s - now_s)
+
+
+class MinRuntime:
+    """During the minimum runtime of its queue (`preemptMinRuntime`) a gang may not be preempted.
+
+    The start of a gang is read from its PodGroup, so that the time continues across restarts. When it is over, gangs
+    that were refused because of it are retried.
+    """
+
+    def __init__(self, session: Session, snapshot: Snapshot) -> None:
+        self._session = session
+        self._snapshot = snapshot
+        self._future_starts: dict[Key, tuple[str, float]] = {}  # start times in the future, and when they were read
+        self._protected: set[Key] = set()  # gangs that would have been victims but for this
+
+    def is_protected(self, entry: QueuedGang) -> bool:
+        """Whether a gang may not be preempted yet; it is looked at again when it may."""
+        left_s = self._left_s(entry)
+        if left_s > 0 and entry.key not in self._protected:
+            self._protected.add(entry.key)
+            self._session.requeue_after(entry.key, left_s)
+        return left_s > 0
+
+    def check(self, entry: QueuedGang) -> None:
+        """A gang was read: its minimum runtime may be over."""
+        if entry.key not in self._protected:
+            return
+        self._protected.discard(entry.key)
+        if entry.reading is not None and not self.is_protected(entry):
+            self._retry_refused(entry.reading.gang.priority)
+
+    def forget(self, key: Key) -> None:
+        """The gang does not exist any more."""
+        self._protected.discard(key)
+        self._future_starts.pop(key, None)
+
+    def _left_s(self, entry: QueuedGang) -> float:
+        queues, reading = self._session.queue_accounting.queues, entry.reading
+        least_s = queues.min_runtime_s(reading.queue) if reading is not None else 0.0
+        if not least_s or entry.group is None:
+            return 0.0
+        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")
+        return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._session.clock.now()
+
+    def _pods_began_s(self, entry: QueuedGang) -> float:
+        """The start of the first running pod: the gang is at least as old, whatever its PodGroup says."""
+        running = [pod for pod in self._snapshot.pods_of(entry.key) if pod.spec.node_name and pod.is_here]
+        times = [_time(pod.status.start_time, 0.0) for pod in running if pod.status.start_time]
+        return min(times, default=inf)
+
+    def _began_s(self, entry: QueuedGang, text: str) -> float:
+        """A start time in the future counts as the time when it was first read, whoever wrote it."""
+        began_s, now_s = _time(text, 0.0), self._session.clock.now()
+        if began_s <= now_s:
+            self._future_starts.pop(entry.key, None)
+            return began_s
+        if self._future_starts.get(entry.key, ("", 0.0))[0] != text:
+            self._future_starts[entry.key] = (text, now_s)
+        return self._future_starts[entry.key][1]
+
+    def _retry_refused(self, priority: int) -> None:
+        if self._session.scheduling_queue.outranks(0, priority):
+            self._session.cluster.touch()
 
 
 def _runs(pod: Pod) -> bool:
@@ -127,60 +180,47 @@ def _time(text: str, otherwise: float) -> float:
 
 _TIMER_SLACK_S = 0.1  # a timer may be early by less
 
-RequeueAfter = Callable[[Key, float], None]
-"""Schedules another look at a key after that many seconds."""
-
 
 class GracePeriod:
     """The grace period of incomplete gangs."""
 
-    def __init__(self, clock: Clock, incomplete_grace_s: float, requeue_after: RequeueAfter) -> None:
-        self._clock = clock
-        self._incomplete_grace_s = incomplete_grace_s
-        self._requeue_after = requeue_after
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    def is_gathering(self, entry: GangState, group: PodGroup, pods: Sequence[Pod]) -> bool:
+    def is_gathering(self, entry: QueuedGang, group: PodGroup, pods: Sequence[Pod]) -> bool:
         """Whether it is too early to parse the gang: most pods of a new gang do not exist yet."""
         if PLAN in group.metadata.annotations or not is_gathering(group.spec, pods):
             return False
         return not self.is_over(entry)
 
-    def is_over(self, entry: GangState) -> bool:
+    def is_over(self, entry: QueuedGang) -> bool:
         """Whether it has been incomplete for longer than the grace period; it is looked at again when that ends."""
-        now, is_new = self._clock.monotonic(), entry.incomplete_since is None
+        now, is_new = self._session.clock.monotonic(), entry.incomplete_since is None
         if entry.incomplete_since is None:
             entry.incomplete_since = now
-        left_s = entry.incomplete_since + self._incomplete_grace_s - now
+        left_s = entry.incomplete_since + self._session.settings.incomplete_grace_s - now
         if left_s > 0 and (is_new or left_s < _TIMER_SLACK_S):
-            self._requeue_after(entry.key, left_s)
+            self._session.requeue_after(entry.key, left_s)
         return left_s <= 0
 
 
 class UngroupedPods:
     """The grace period of pods whose PodGroup does not exist."""
 
-    def __init__(
-        self,
-        scheduling_queue: SchedulingQueue,
-        clock: Clock,
-        incomplete_grace_s: float,
-        requeue_after: RequeueAfter,
-        reports: Reports,
-    ) -> None:
-        self._scheduling_queue = scheduling_queue
-        self._clock = clock
-        self._incomplete_grace_s = incomplete_grace_s
-        self._requeue_after = requeue_after
+    def __init__(self, session: Session, reports: Reports) -> None:
+        self._session = session
         self._reports = reports
 
-    def check(self, entry: GangState, pods: Sequence[Pod]) -> None:
+    def check(self, entry: QueuedGang, pods: Sequence[Pod]) -> None:
         """Report the pods that have waited long enough; an entry without pods is removed."""
         waiting = [pod for pod in pods if _waits(pod) and not _is_explained(pod)]
         if not pods:
-            self._scheduling_queue.forget(entry)
-        told = tuple(pod for pod in waiting if age_s(pod, self._clock.now()) >= self._incomplete_grace_s)
+            self._session.scheduling_queue.forget(entry)
+        told = tuple(
+            pod for pod in waiting if age_s(pod, self._session.clock.now()) >= self._session.settings.incomplete_grace_s
+        )
         if len(told) < len(waiting):
-            self._requeue_after(entry.key, self._incomplete_grace_s)
+            self._session.requeue_after(entry.key, self._session.settings.incomplete_grace_s)
         who = tuple(pod.metadata.uid for pod in told)
         if told and entry.told != who:
             entry.told = who

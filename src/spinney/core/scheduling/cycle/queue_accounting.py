@@ -1,30 +1,24 @@
 """Queue order and quota accounting: which gang comes first, whether its queue admits it, and what each gang uses.
 
-A scaled gang is decided after its base gang (G12), whatever their ages are. During the minimum runtime of its queue
-(`preemptMinRuntime`) a gang may not be preempted; its start is read from its PodGroup, so that the time continues
-across restarts. When it is over, gangs that were refused because of it are retried.
+A scaled gang is decided after its base gang (G12), whatever their ages are.
 """
 
 from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
 
-from kube_apimachinery.clock import Clock
 from spinney.api.kinds.queue import Queue
-from spinney.api.labels import KAI_LAST_START_TIMESTAMP
 from spinney.api.placement.problem import Amounts
 from spinney.api.placement.result import Placement
-from spinney.core.expansion.objects import seconds
 from spinney.core.placement.fair_share import share_out
 from spinney.core.placement.gang.running_gangs import pod_sets
-from spinney.core.scheduling.cluster import BASE, Cluster
-from spinney.core.scheduling.cycle.scheduling_queue import GangState, SchedulingQueue
-from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
+from spinney.core.scheduling.cluster import BASE
+from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang, SchedulingQueue
+from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import QueuePreemption
@@ -52,7 +46,7 @@ class QueueAccounting:
             self._objects.pop(name, None)
             self.queues.remove(name)
 
-    def renew(self, resources: tuple[str, ...], entries: Iterable[GangState]) -> None:
+    def renew(self, resources: tuple[str, ...], entries: Iterable[QueuedGang]) -> None:
         """The set of resources changed: every gang is charged anew when it is read."""
         self._resources = resources
         self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
@@ -61,7 +55,7 @@ class QueueAccounting:
         for entry in entries:
             entry.charge = None
 
-    def charge(self, entry: GangState) -> None:
+    def charge(self, entry: QueuedGang) -> None:
         """Charge the queue for members with a node and for reservations."""
         reading = entry.reading
         charge = _usage(reading, entry.assignments) if reading is not None else None
@@ -105,7 +99,7 @@ class QueueAccounting:
         """The gang with each sufficient subset of children, those that ask least of the queue first."""
         return [replace(reading, gang=gang) for gang in subsets(reading.gang, self._resources)]
 
-    def allows(self, entry: GangState, assignments: Iterable[str], beside: Sequence[QueueUsage] = ()) -> bool:
+    def allows(self, entry: QueuedGang, assignments: Iterable[str], beside: Sequence[QueueUsage] = ()) -> bool:
         """Whether the queue admits a gang with these assignments, by uid, beside victims that still hold capacity."""
         charge = _usage(entry.reading, assignments) if entry.reading is not None else None
         own = [entry.charge] if entry.charge is not None else []
@@ -152,21 +146,20 @@ class QueueAccounting:
             ranks[rank] += times
             self._preemptible[charge.queue] = +ranks
 
-    def sort(self, scheduling_queue: SchedulingQueue, keys: Iterable[Key]) -> list[GangState]:
+    def sort(self, scheduling_queue: SchedulingQueue, keys: Iterable[Key]) -> list[QueuedGang]:
         entries = [scheduling_queue.entries[key] for key in keys]
         return sorted(
             (each for each in entries if each.reading is not None), key=lambda each: self._rank(scheduling_queue, each)
         )
 
-    def _rank(self, scheduling_queue: SchedulingQueue, entry: GangState) -> tuple[Rank, int]:
+    def _rank(self, scheduling_queue: SchedulingQueue, entry: QueuedGang) -> tuple[Rank, int]:
         own = self._own_rank(entry)
-        namespace, _, name = entry.base.partition("/")
-        base = scheduling_queue.entries.get((namespace, name))
+        base = scheduling_queue.base_of(entry)
         if base is None or base.reading is None or base.key not in scheduling_queue.due:
             return own, 0
         return max(own, self._own_rank(base)), 1
 
-    def _own_rank(self, entry: GangState) -> Rank:
+    def _own_rank(self, entry: QueuedGang) -> Rank:
         reading, group = entry.reading, entry.group
         assert reading is not None and group is not None
         return self.queues.order(
@@ -185,81 +178,3 @@ def _total(reading: ParsedGang, paths: Counter[str]) -> Amounts:
     leaves = pod_sets(reading.gang)
     rows = [[amount * times for amount in leaves[path].request] for path, times in paths.items()]
     return tuple(map(sum, zip(*rows, strict=True)))
-
-
-class MinRuntime:
-    """`requeue_after` schedules another look at a key after that many seconds."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        cluster: Cluster,
-        scheduling_queue: SchedulingQueue,
-        queue_accounting: QueueAccounting,
-        clock: Clock,
-        requeue_after: Callable[[Key, float], None],
-    ) -> None:
-        self._snapshot = snapshot
-        self._cluster = cluster
-        self._scheduling_queue = scheduling_queue
-        self._queue_accounting = queue_accounting
-        self._clock = clock
-        self._requeue_after = requeue_after
-        self._future_starts: dict[Key, tuple[str, float]] = {}  # start times in the future, and when they were read
-        self._protected: set[Key] = set()  # gangs that would have been victims but for this
-
-    def is_protected(self, entry: GangState) -> bool:
-        """Whether a gang may not be preempted yet; it is looked at again when it may."""
-        left_s = self._left_s(entry)
-        if left_s > 0 and entry.key not in self._protected:
-            self._protected.add(entry.key)
-            self._requeue_after(entry.key, left_s)
-        return left_s > 0
-
-    def check(self, entry: GangState) -> None:
-        """A gang was read: its minimum runtime may be over."""
-        if entry.key not in self._protected:
-            return
-        self._protected.discard(entry.key)
-        if entry.reading is not None and not self.is_protected(entry):
-            self._retry_refused(entry.reading.gang.priority)
-
-    def forget(self, key: Key) -> None:
-        """The gang does not exist any more."""
-        self._protected.discard(key)
-        self._future_starts.pop(key, None)
-
-    def _left_s(self, entry: GangState) -> float:
-        least_s = self._queue_accounting.queues.min_runtime_s(entry.reading.queue) if entry.reading is not None else 0.0
-        if not least_s or entry.group is None:
-            return 0.0
-        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")
-        return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._clock.now()
-
-    def _pods_began_s(self, entry: GangState) -> float:
-        """The start of the first running pod: the gang is at least as old, whatever its PodGroup says."""
-        running = [pod for pod in self._snapshot.pods_of(entry.key) if pod.spec.node_name and pod.is_here]
-        times = [_time(pod.status.start_time) for pod in running if pod.status.start_time]
-        return min(times, default=inf)
-
-    def _began_s(self, entry: GangState, text: str) -> float:
-        """A start time in the future counts as the time when it was first read, whoever wrote it."""
-        began_s, now_s = _time(text), self._clock.now()
-        if began_s <= now_s:
-            self._future_starts.pop(entry.key, None)
-            return began_s
-        if self._future_starts.get(entry.key, ("", 0.0))[0] != text:
-            self._future_starts[entry.key] = (text, now_s)
-        return self._future_starts[entry.key][1]
-
-    def _retry_refused(self, priority: int) -> None:
-        if self._scheduling_queue.outranks(0, priority):
-            self._cluster.touch()
-
-
-def _time(text: str) -> float:
-    """A time that cannot be parsed counts as long ago."""
-    try:
-        return seconds(text)
-    except ValueError:
-        return 0.0

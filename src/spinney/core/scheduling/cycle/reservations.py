@@ -8,12 +8,11 @@ other gang gets it; it expires if the owner creates none, and it is lost if the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from kube_apimachinery.clock import Clock
 from kube_apimachinery.integers import read_number
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
@@ -21,9 +20,11 @@ from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
 from spinney.api.placement.problem import Group
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.expansion.objects import format_time
-from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
+from spinney.core.scheduling.cluster import ReservedCapacity
 from spinney.core.scheduling.cycle.actions import PlanTask
-from spinney.core.scheduling.cycle.scheduling_queue import GangState
+from spinney.core.scheduling.cycle.gang_reader import GangReader
+from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.members import is_owned_by_podgang, members_noted
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
@@ -49,29 +50,27 @@ class MoveReservation:
 
 
 class MoveReservations:
-    """`requeue_after` schedules another look at a key after that many seconds."""
+    """Capacity for the replacements of moved pods, by gang."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, requeue_after: Callable[[Key, float], None]) -> None:
-        self._cluster = cluster
-        self._clock = clock
-        self._requeue_after = requeue_after
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._kept: dict[Key, dict[str, MoveReservation]] = {}
 
     def keep(self, moves: Iterable[tuple[Pod, str]]) -> None:
         """Reserve for pods about to be moved; skips those that have a reservation already or do not fit."""
         for pod, node in moves:
             key = group_of(pod)
-            reservation = MoveReservation(_successor(pod), node, self._clock.monotonic() + RESERVED_S)
+            reservation = MoveReservation(_successor(pod), node, self._session.clock.monotonic() + RESERVED_S)
             if reservation.uid not in self._kept.get(key, ()):
                 self._take(key, reservation)
-                self._requeue_after(key, RESERVED_S)
+                self._session.requeue_after(key, RESERVED_S)
 
     def open(self, key: Key) -> list[MoveReservation]:
         """Release the reservations of a gang and return those that have not expired."""
         found = self._kept.pop(key, {})
         for reservation in found.values():
-            self._cluster.release(reservation.uid)
-        return [reservation for reservation in found.values() if reservation.until_s > self._clock.monotonic()]
+            self._session.cluster.release(reservation.uid)
+        return [reservation for reservation in found.values() if reservation.until_s > self._session.clock.monotonic()]
 
     def close(self, key: Key, opened: Iterable[MoveReservation], taken: Iterable[str]) -> None:
         """Reserve again what the gang has not taken: one less for each of its pods that got an assignment now."""
@@ -87,7 +86,7 @@ class MoveReservations:
 
     def expire(self, key: Key) -> None:
         """Drop reservations whose replacement did not come in time."""
-        now_s = self._clock.monotonic()
+        now_s = self._session.clock.monotonic()
         for reservation in [
             reservation for reservation in self._kept.get(key, {}).values() if reservation.until_s <= now_s
         ]:
@@ -104,14 +103,14 @@ class MoveReservations:
     def _drop(self, key: Key, uid: str) -> None:
         kept = self._kept.get(key, {})
         if kept.pop(uid, None) is not None:
-            self._cluster.release(uid)
+            self._session.cluster.release(uid)
         if not kept:
             self._kept.pop(key, None)
 
     def _take(self, key: Key, reservation: MoveReservation) -> None:
-        self._cluster.reserve(reservation.pod, reservation.node)
-        if self._cluster.reserved_capacity(reservation.node) is ReservedCapacity.LOST:
-            self._cluster.release(reservation.uid)
+        self._session.cluster.reserve(reservation.pod, reservation.node)
+        if self._session.cluster.reserved_capacity(reservation.node) is ReservedCapacity.LOST:
+            self._session.cluster.release(reservation.uid)
         else:
             self._kept.setdefault(key, {})[reservation.uid] = reservation
 
@@ -122,58 +121,64 @@ def _successor(pod: Pod) -> Pod:
 
 
 class Reservations:
-    """Works on one cluster, for one epoch. `reread`: called with a gang whose members changed."""
+    """Works on one session, for one epoch. `moves`: what is reserved for the replacements of moved pods."""
 
-    def __init__(
-        self, snapshot: Snapshot, cluster: Cluster, epoch: int, clock: Clock, reread: Callable[[Key], None]
-    ) -> None:
+    def __init__(self, session: Session, snapshot: Snapshot, gang_reader: GangReader, epoch: int) -> None:
+        self._session = session
         self._snapshot = snapshot
-        self._clock = clock
-        self._cluster = cluster
+        self._gang_reader = gang_reader
         self._epoch = epoch
-        self._reread = reread
+        self.moves = MoveReservations(session)
 
-    def reserve(self, entry: GangState, places: Iterable[Placement]) -> None:
+    def reserve(self, entry: QueuedGang, places: Iterable[Placement]) -> None:
         assert entry.reading is not None
         for place in places:
             waiting = _waiting_pod(entry.reading, place)
             pod = self._snapshot.pod(waiting.key)
             if pod is not None and pod.metadata.uid == waiting.uid:
-                self._cluster.reserve(pod, place.node, place.zone)
+                self._session.cluster.reserve(pod, place.node, place.zone)
                 entry.assignments[waiting.uid] = place.node
 
-    def release(self, entry: GangState) -> None:
+    def release(self, entry: QueuedGang) -> None:
         """Release the assignments that were not bound; a pod that has its node by now keeps it."""
         for uid in entry.assignments:
-            self._cluster.release(uid)
+            self._session.cluster.release(uid)
         entry.assignments = {}
         self.unmark_victims(entry)
 
-    def unmark_victims(self, entry: GangState) -> None:
+    def unmark_victims(self, entry: QueuedGang) -> None:
         """The gang needs no victims any more."""
-        unmarked = [pod for uid in entry.victims if (pod := self._cluster.running_pod(uid)) is not None]
-        self._cluster.unmark_victims(entry.victims)
+        unmarked = [pod for uid in entry.victims if (pod := self._session.cluster.running_pod(uid)) is not None]
+        self._session.cluster.unmark_victims(entry.victims)
         entry.victims = ()
         for group in {group_of(pod) for pod in unmarked}:
             self._reread(group)
 
-    def reserve_again(self, entry: GangState, plan: Plan, pods: Mapping[str, Pod]) -> None:
+    def _reread(self, key: Key) -> None:
+        """Read a gang whose pods are no longer victims, so that the next decision counts its capacity and usage."""
+        self._gang_reader.reread(key)
+        entry = self._session.scheduling_queue.entries.get(key)
+        if entry is not None:
+            self._session.queue_accounting.charge(entry)
+        self._session.requeue_after(key, 0.0)
+
+    def reserve_again(self, entry: QueuedGang, plan: Plan, pods: Mapping[str, Pod]) -> None:
         """Reserve the assignments of a recorded plan that waits, also after a restart."""
         for assignment in plan.assignments:
-            self._cluster.reserve(pods[assignment.uid], assignment.node, assignment.zone)
+            self._session.cluster.reserve(pods[assignment.uid], assignment.node, assignment.zone)
             entry.assignments[assignment.uid] = assignment.node
 
-    def reserve_recorded(self, entry: GangState, plan: Plan, pods: Sequence[Pod]) -> None:
+    def reserve_recorded(self, entry: QueuedGang, plan: Plan, pods: Sequence[Pod]) -> None:
         """Reserve the assignments of a recorded plan whose pods have no node yet, whatever becomes of the plan."""
         there = {pod.metadata.uid: pod for pod in pods if _waits(pod)}
         for assignment in plan.assignments:
             if assignment.uid in there:
-                self._cluster.reserve(there[assignment.uid], assignment.node, assignment.zone)
+                self._session.cluster.reserve(there[assignment.uid], assignment.node, assignment.zone)
                 entry.assignments[assignment.uid] = assignment.node
 
     def plan_task(
         self,
-        entry: GangState,
+        entry: QueuedGang,
         decision: Decision,
         places: Sequence[Placement],
         victims: tuple[str, ...] = (),
@@ -204,7 +209,7 @@ class Reservations:
 
     def resume(
         self,
-        entry: GangState,
+        entry: QueuedGang,
         group: PodGroup,
         plan: Plan,
         pods: Sequence[Pod],
@@ -221,18 +226,18 @@ class Reservations:
         """
         there = {pod.metadata.uid: pod for pod in pods}
         for uid in [uid for uid in entry.assignments if all(uid != assignment.uid for assignment in plan.assignments)]:
-            self._cluster.release(uid)
+            self._session.cluster.release(uid)
             del entry.assignments[uid]
         free = [
             assignment for assignment in plan.assignments if assignment.uid in there and _waits(there[assignment.uid])
         ]
         for assignment in free:
-            self._cluster.reserve(there[assignment.uid], assignment.node, assignment.zone)
+            self._session.cluster.reserve(there[assignment.uid], assignment.node, assignment.zone)
             entry.assignments[assignment.uid] = assignment.node
         bad = {
             assignment.uid
             for assignment in free
-            if give_up or assignment.uid in refused or not self._cluster.is_sound(assignment.node)
+            if give_up or assignment.uid in refused or not self._session.cluster.is_sound(assignment.node)
         }
         if bad and not any(
             assignment.uid in there and there[assignment.uid].spec.node_name for assignment in plan.assignments
@@ -243,7 +248,7 @@ class Reservations:
 
     def _notes(self, key: Key, group: PodGroup, reading: ParsedGang, coming: Mapping[str, Key]) -> dict[str, str]:
         """The start time and the most members so far; the latter not where the operator of PodGangs ends the gang."""
-        notes = {} if reading.gang.running else {KAI_LAST_START_TIMESTAMP: format_time(self._clock.now())}
+        notes = {} if reading.gang.running else {KAI_LAST_START_TIMESTAMP: format_time(self._session.clock.now())}
         if not is_owned_by_podgang(group):
             notes[MEMBERS] = members_noted(group, self._snapshot.pods_of(key), coming)
         return notes
@@ -251,13 +256,19 @@ class Reservations:
     def _ranks(self, key: Key, reading: ParsedGang, assignments: list[tuple[str, str]]) -> dict[str, int]:
         """New pods get ranks that the running members do not have."""
         if not reading.gang.running:
-            return ranks(self._cluster.inventory, _topology(reading.gang.root), assignments, blocks=reading.blocks)
+            return ranks(
+                self._session.cluster.inventory, _topology(reading.gang.root), assignments, blocks=reading.blocks
+            )
         seated = {uid for uid, _ in assignments}
         standing = [pod for pod in self._snapshot.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
         kept = {pod.metadata.uid: rank for pod in standing if (rank := read_number(_rank(pod))) is not None}
         known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
         return ranks(
-            self._cluster.inventory, _topology(reading.gang.root), [*known, *assignments], kept, blocks=reading.blocks
+            self._session.cluster.inventory,
+            _topology(reading.gang.root),
+            [*known, *assignments],
+            kept,
+            blocks=reading.blocks,
         )
 
 

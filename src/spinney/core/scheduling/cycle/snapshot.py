@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from spinney.api.builtin.claims import ResourceClaim
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.reporting.report import Event, PodReport, Report
+from spinney.core.scheduling.volumes import Volumes
 
 Key = tuple[str, str]
 """(namespace, name) of a PodGroup or a pod."""
@@ -35,6 +37,19 @@ class Snapshot(Protocol):
 
     def is_fresh(self, group: Key) -> bool:
         """Whether it shows our last writes to a PodGroup and its pods."""
+        ...
+
+    @property
+    def volume_lookups(self) -> Volumes: ...
+
+    def resource_claim(self, namespace: str, name: str) -> ResourceClaim | None: ...
+
+    def unreadable(self, namespace: str, name: str) -> str:
+        """What of a gang cannot be decoded, as a sentence; "" if nothing."""
+        ...
+
+    def is_limited(self, namespace: str, priority_class: str) -> bool:
+        """Whether a quota of the namespace limits pods of the priority class."""
         ...
 
 

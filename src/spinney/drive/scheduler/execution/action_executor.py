@@ -5,15 +5,13 @@ Never decides: it does, reports or gives up what the action says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 
 import structlog
 
-from kube_apimachinery.clock import Clock, Dice
 from spinney.api.labels import KAI_STALE_TIMESTAMP
 from spinney.api.meta import ObjectMeta
-from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.actions import (
     Action,
     BindNow,
@@ -30,18 +28,16 @@ from spinney.core.scheduling.cycle.actions import (
     TaskResult,
     TaskStatus,
 )
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.plan_records import UNLAWFUL, PlanRecords, RejectedRecord
 from spinney.core.scheduling.reporting.messages import EVICTOR_ACTION, record_rejected, scheduled
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, Event
-from spinney.core.scheduling.settings import Settings
-from spinney.drive.apply.door import Door
-from spinney.drive.client.api import ApiClient
 from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
+from spinney.drive.scheduler.execution.api_writer import ApiWriter, WriteSlot
 from spinney.drive.scheduler.execution.binder import Binder
 from spinney.drive.scheduler.execution.evictor import EvictionStatus, Evictor
 from spinney.drive.scheduler.execution.plan_executor import PlanExecutor
 from spinney.drive.scheduler.execution.volume_binder import VolumeBinder
-from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation, WriteLimiter, WriteSlot
 from spinney.drive.scheduler.metrics import Metrics
 from spinney.drive.scheduler.status_writer import StatusWriter
 
@@ -53,41 +49,20 @@ class ActionExecutor:
 
     def __init__(
         self,
-        door: Door,
-        client: ApiClient,
+        session: Session,
+        api_writer: ApiWriter,
         views: SchedulerCaches,
-        cluster: Cluster,
-        settings: Settings,
-        clock: Clock,
-        dice: Dice,
         metrics: Metrics,
-        write_slots: WriteLimiter,
-        settled: Callable[[], None],
         records: PlanRecords,
     ) -> None:
-        def node_exists(node: str) -> bool:
-            return cluster.inventory.find(node) is not None
-
-        caches = (views.pods, views.podgroups, views.claims, views.queues)
-        self.write_confirmation = write_confirmation = WriteConfirmation(client, caches, dice, settled)
-        binder = Binder(door, write_confirmation, views.pods, node_exists, clock, dice, metrics, settings)
         self._views = views
         self._metrics = metrics
-        self._pool = settings.node_pool or DEFAULT_NODE_POOL
-        self.status_writer = StatusWriter(
-            door,
-            clock,
-            views.podgroups.get,
-            views.pods.get,
-            write_confirmation.confirm_writes,
-            node_pool=self._pool,
-            idle=write_slots.quiet,
-        )
-        self._evictor = Evictor(door, write_confirmation, clock, self._note_eviction)
-        volume_binder = VolumeBinder(door, write_confirmation, views, cluster)
-        self._plan_executor = PlanExecutor(
-            door, write_confirmation, views, volume_binder, binder, self._evictor, records
-        )
+        self._pool = session.settings.node_pool or DEFAULT_NODE_POOL
+        self.status_writer = StatusWriter(api_writer, views.podgroups.get, views.pods.get, node_pool=self._pool)
+        self._evictor = Evictor(api_writer, self._note_eviction)
+        binder = Binder(session, api_writer, views.pods, metrics)
+        volume_binder = VolumeBinder(api_writer, views, session.cluster)
+        self._plan_executor = PlanExecutor(api_writer, views, volume_binder, binder, self._evictor, records)
 
     async def run(self) -> None:
         """Write status and events in the background, until cancelled."""

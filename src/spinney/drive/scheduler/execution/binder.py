@@ -8,19 +8,18 @@ the record is removed only after that.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import assert_never
 
-from kube_apimachinery.clock import Clock, Dice
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import DOMAIN, NUMA_ZONE, RANK, RELEASED, SEGMENT
+from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.gang.members import age_s
 from spinney.core.scheduling.plan import Assignment, Plan
 from spinney.core.scheduling.reporting import WriteFailure
 from spinney.core.scheduling.reporting.messages import failed_binding, failed_release
-from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import (
     Deleted,
@@ -40,7 +39,7 @@ from spinney.drive.client.errors import Status, TransportError, words
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import PODS
-from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
+from spinney.drive.scheduler.execution.api_writer import ApiWriter
 from spinney.drive.scheduler.metrics import Metrics
 
 
@@ -104,28 +103,15 @@ _Tried = tuple[BindResult, Status | None]
 
 
 class Binder:
-    """`node_exists` says whether a node still exists."""
+    """Binds the pods of a session's gangs. `pods`: as the caches show them."""
 
-    def __init__(
-        self,
-        door: Door,
-        write_confirmation: WriteConfirmation,
-        pods: Cache[Pod],
-        node_exists: Callable[[str], bool],
-        clock: Clock,
-        dice: Dice,
-        metrics: Metrics,
-        settings: Settings,
-    ) -> None:
-        self._door = door
-        self._write_confirmation = write_confirmation
+    def __init__(self, session: Session, api_writer: ApiWriter, pods: Cache[Pod], metrics: Metrics) -> None:
+        self._session = session
+        self._api_writer = api_writer
         self._pods = pods
-        self._node_exists = node_exists
-        self._clock = clock
-        self._dice = dice
         self._metrics = metrics
-        self._labels_first = settings.labels_before_bind
-        self._slots = asyncio.Semaphore(settings.binds_at_a_time)
+        self._labels_first = session.settings.labels_before_bind
+        self._slots = asyncio.Semaphore(session.settings.binds_at_a_time)
 
     async def bind_all(self, plan: Plan, keys: Mapping[str, Key]) -> BindResults:
         """Bind all assignments. `keys` are the pods that exist, by uid."""
@@ -153,7 +139,7 @@ class Binder:
 
     async def _would_refuse(self, key: Key, assignment: Assignment, plan: Plan) -> Status | None:
         async with self._slots:
-            outcome = await self._door.bind(
+            outcome = await self._api_writer.door.bind(
                 PODS.ref(key[1], key[0]),
                 assignment.node,
                 Precondition(assignment.uid),
@@ -172,31 +158,31 @@ class Binder:
             if settled is not None:
                 return settled, None
             assert pod is not None
-            if not self._node_exists(assignment.node):
+            if self._session.cluster.inventory.find(assignment.node) is None:
                 return BindResult.REFUSED, None
             async with self._slots:
                 bind_result, said = await self._try(key, pod, assignment, plan)
             if bind_result is not BindResult.RETRY:
                 return bind_result, said
-            await asyncio.sleep(_BACKOFF.delay_s(attempt, self._dice))
+            await asyncio.sleep(_BACKOFF.delay_s(attempt, self._api_writer.dice))
         return BindResult.RETRY, said
 
     async def _try(self, key: Key, pod: Pod, assignment: Assignment, plan: Plan) -> _Tried:
         given = Precondition(assignment.uid, pod.metadata.resource_version)
         ref, labels = PODS.ref(key[1], key[0]), hint_labels(assignment)
-        began_s = self._clock.monotonic()
+        door, began_s = self._api_writer.door, self._session.clock.monotonic()
         if self._labels_first and not labels.items() <= pod.metadata.labels.items():
-            outcome = await self._door.merge_patch(ref, {"metadata": {"labels": labels}}, given)
+            outcome = await door.merge_patch(ref, {"metadata": {"labels": labels}}, given)
             if isinstance(outcome, Written):
                 given = Precondition(assignment.uid, outcome.version)
-                outcome = await self._door.bind(ref, assignment.node, given, annotations=hints(assignment, plan))
+                outcome = await self._api_writer.door.bind(
+                    ref, assignment.node, given, annotations=hints(assignment, plan)
+                )
         else:
-            outcome = await self._door.bind(
-                ref, assignment.node, given, annotations=hints(assignment, plan), labels=labels
-            )
+            outcome = await door.bind(ref, assignment.node, given, annotations=hints(assignment, plan), labels=labels)
         match outcome:
             case Written():
-                self._metrics.bound(age_s(pod, self._clock.now()), self._clock.monotonic() - began_s)
+                self._metrics.bound(age_s(pod, self._session.clock.now()), self._session.clock.monotonic() - began_s)
                 return BindResult.BOUND, None
             case Gone() | Deleted():
                 return BindResult.NOT_NEEDED, None
@@ -207,7 +193,7 @@ class Binder:
             case RetryLater(reason):
                 return BindResult.RETRY, _answer(reason)
             case Unknown(reason):
-                await self._write_confirmation.confirm_writes()
+                await self._api_writer.confirm_writes()
                 return BindResult.RETRY, _answer(reason)
             case _:
                 assert_never(outcome)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kube_apimachinery.clock import Clock
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.meta import ObjectMeta
@@ -20,12 +19,11 @@ from spinney.core.scheduling.cycle.actions import EvictionTarget
 from spinney.core.scheduling.reporting import WriteFailure
 from spinney.core.scheduling.reporting.messages import failed_eviction
 from spinney.core.scheduling.reporting.report import Event
-from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, Outcome, Refused, RetryLater, Stale, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.errors import Status, words
 from spinney.drive.scheduler.caches import PODS
-from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
+from spinney.drive.scheduler.execution.api_writer import ApiWriter
 
 DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"
@@ -55,12 +53,8 @@ class EvictionResult:
 class Evictor:
     """Evicts pods through the eviction API."""
 
-    def __init__(
-        self, door: Door, write_confirmation: WriteConfirmation, clock: Clock, record_event: RecordEvent
-    ) -> None:
-        self._door = door
-        self._write_confirmation = write_confirmation
-        self._clock = clock
+    def __init__(self, api_writer: ApiWriter, record_event: RecordEvent) -> None:
+        self._api_writer = api_writer
         self._record_event = record_event
         self._slots = asyncio.Semaphore(_AT_A_TIME)
 
@@ -74,7 +68,7 @@ class Evictor:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._evict(target)) for target in targets if not target.guarded]
             found.extend(task.result() for task in tasks)
-        await self._write_confirmation.confirm_writes()
+        await self._api_writer.confirm_writes()
         return _combined(found)
 
     async def _evict(self, target: EvictionTarget) -> EvictionResult:
@@ -83,7 +77,7 @@ class Evictor:
             if metadata.deletion_timestamp is None:
                 await self._mark(target)
             ref = PODS.ref(metadata.name, metadata.namespace)
-            found = _read(target, await self._door.evict(ref, Precondition(metadata.uid)))
+            found = _read(target, await self._api_writer.door.evict(ref, Precondition(metadata.uid)))
         if found.answer is EvictionStatus.GOING:
             self._record_event("v1", "Pod", metadata, target.event)
             if target.group is not None:
@@ -101,11 +95,11 @@ class Evictor:
             "status": "True",
             "reason": BY_SCHEDULER,
             "message": target.event.message,
-            "lastTransitionTime": format_time(self._clock.now()),
+            "lastTransitionTime": format_time(self._api_writer.clock.now()),
         }
         body: Json = {"apiVersion": "v1", "kind": "Pod", "status": {"conditions": [condition]}}
         ref = PODS.ref(pod.metadata.name, pod.metadata.namespace)
-        await self._door.apply(ref, body, Precondition(pod.metadata.uid), subresource="status")
+        await self._api_writer.door.apply(ref, body, Precondition(pod.metadata.uid), subresource="status")
 
 
 def _all_go(found: Iterable[EvictionResult]) -> bool:

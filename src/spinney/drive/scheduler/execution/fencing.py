@@ -8,30 +8,26 @@ from __future__ import annotations
 
 import asyncio
 
-from kube_apimachinery.clock import Dice
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import FENCED
-from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import RetryLater, Stale, Unknown
 from spinney.drive.apply.write import Precondition
 from spinney.drive.backoff import Backoff
 from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
-from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
+from spinney.drive.scheduler.execution.api_writer import ApiWriter
 
 _AT_A_TIME = 64
 _BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
 
 
-async def fence(
-    door: Door, write_confirmation: WriteConfirmation, views: SchedulerCaches, dice: Dice, epoch: int
-) -> None:
+async def fence(api_writer: ApiWriter, views: SchedulerCaches, epoch: int) -> None:
     """Return once no plan of an older epoch can be recorded any more. The caches were listed in this epoch."""
     slots = asyncio.Semaphore(_AT_A_TIME)
     async with asyncio.TaskGroup() as tasks:
         for group in list(views.podgroups):
             if _may_be_planned(views.pods_of((group.metadata.namespace, group.metadata.name))):
-                tasks.create_task(_touch(door, write_confirmation, views, dice, slots, group, epoch))
+                tasks.create_task(_touch(api_writer, views, slots, group, epoch))
 
 
 def _may_be_planned(pods: list[Pod]) -> bool:
@@ -40,13 +36,7 @@ def _may_be_planned(pods: list[Pod]) -> bool:
 
 
 async def _touch(
-    door: Door,
-    write_confirmation: WriteConfirmation,
-    views: SchedulerCaches,
-    dice: Dice,
-    slots: asyncio.Semaphore,
-    group: PodGroup,
-    epoch: int,
+    api_writer: ApiWriter, views: SchedulerCaches, slots: asyncio.Semaphore, group: PodGroup, epoch: int
 ) -> None:
     """A PodGroup that already has a newer version needs no patch once that version is seen: it may carry a plan."""
     metadata, attempt = group.metadata, 0
@@ -54,20 +44,20 @@ async def _touch(
     given = Precondition(metadata.uid, metadata.resource_version)
     while True:
         async with slots:
-            outcome = await door.merge_patch(PODGROUPS.ref(metadata.name, metadata.namespace), patch, given)
+            outcome = await api_writer.door.merge_patch(PODGROUPS.ref(metadata.name, metadata.namespace), patch, given)
         match outcome:
             case Stale():
                 views.podgroups.expectations.unsure((metadata.namespace, metadata.name))
-                await write_confirmation.confirm_writes()
+                await api_writer.confirm_writes()
                 if not _is_as_listed(views, group):
                     return
             case Unknown():
-                await write_confirmation.confirm_writes()
+                await api_writer.confirm_writes()
             case RetryLater():
                 pass
             case _:
                 return
-        await asyncio.sleep(_BACKOFF.delay_s(attempt, dice))
+        await asyncio.sleep(_BACKOFF.delay_s(attempt, api_writer.dice))
         attempt += 1
 
 

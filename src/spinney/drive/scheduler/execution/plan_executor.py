@@ -23,10 +23,10 @@ from spinney.drive.apply.write import Precondition
 from spinney.drive.client.errors import words
 from spinney.drive.client.informers.identity import version_number
 from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
+from spinney.drive.scheduler.execution.api_writer import ApiWriter, YieldSlot, no_wait
 from spinney.drive.scheduler.execution.binder import Binder, BindResult, UnreserveResult, unreserve_all
 from spinney.drive.scheduler.execution.evictor import EvictionStatus, Evictor
 from spinney.drive.scheduler.execution.volume_binder import VolumeBinder, VolumeBindingResult
-from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation, YieldSlot, no_wait
 
 
 async def write_plan(
@@ -75,17 +75,15 @@ class PlanExecutor:
 
     def __init__(
         self,
-        door: Door,
-        write_confirmation: WriteConfirmation,
+        api_writer: ApiWriter,
         views: SchedulerCaches,
         volume_binder: VolumeBinder,
         binder: Binder,
         evictor: Evictor,
         records: PlanRecords,
     ) -> None:
-        self._door = door
+        self._api_writer = api_writer
         self._records = records
-        self._write_confirmation = write_confirmation
         self._views = views
         self._volume_binder = volume_binder
         self._binder = binder
@@ -96,10 +94,16 @@ class PlanExecutor:
         refused = await self._probe(plan_task)
         if refused:
             return TaskResult(TaskStatus.FAILED, failures=refused)
-        outcome = await write_plan(self._door, plan_task.group, plan_task.plan, plan_task.notes, self._records)
+        outcome = await write_plan(
+            self._api_writer.door, plan_task.group, plan_task.plan, plan_task.notes, self._records
+        )
         if isinstance(outcome, Written):
             return await self._act(plan_task, outcome.version, yield_slot)
         return await self._ended(outcome, plan_task.group)
+
+    async def _record(self, plan_task: PlanTask) -> Outcome:
+        door, notes = self._api_writer.door, plan_task.notes
+        return await write_plan(door, plan_task.group, plan_task.plan, notes, self._records)
 
     async def _probe(self, plan_task: PlanTask) -> tuple[WriteFailure, ...]:
         """Binds that the API server still refuses, by dry run: then nothing is written and no pod is evicted."""
@@ -107,14 +111,16 @@ class PlanExecutor:
 
     async def mark(self, group: ObjectMeta, name: str, value: str) -> TaskStatus:
         """Write an annotation on a PodGroup."""
-        return (await self._ended(await mark(self._door, group, name, value), group)).task_status
+        return (await self._ended(await mark(self._api_writer.door, group, name, value), group)).task_status
 
     async def nominate(self, plan_task: PlanTask, targets: Sequence[EvictionTarget]) -> TaskResult:
         """Record a new plan that has to wait, then evict its victims."""
         refused = await self._probe(plan_task)
         if refused:
             return TaskResult(TaskStatus.FAILED, failures=refused)
-        outcome = await write_plan(self._door, plan_task.group, plan_task.plan, plan_task.notes, self._records)
+        outcome = await write_plan(
+            self._api_writer.door, plan_task.group, plan_task.plan, plan_task.notes, self._records
+        )
         if isinstance(outcome, Written):
             return await self._evict_and_wait(plan_task, targets, outcome.version)
         return await self._ended(outcome, plan_task.group)
@@ -139,11 +145,13 @@ class PlanExecutor:
 
     async def discard(self, group: ObjectMeta, pods: Sequence[Pod]) -> TaskResult:
         """Remove a record that is not a valid plan. `pods`: those that its writer may be about to bind."""
-        unreserved = await unreserve_all(self._door, pods, group.resource_version, {})
+        unreserved = await unreserve_all(self._api_writer.door, pods, group.resource_version, {})
         if not unreserved.done:
-            await self._write_confirmation.confirm_writes()
+            await self._api_writer.confirm_writes()
             return TaskResult(TaskStatus.LATER, failures=unreserved.failures)
-        return await self._ended(await remove_plan(self._door, group, group.resource_version, self._records), group)
+        return await self._ended(
+            await remove_plan(self._api_writer.door, group, group.resource_version, self._records), group
+        )
 
     async def _act(self, plan_task: PlanTask, version: str, yield_slot: YieldSlot = no_wait) -> TaskResult:
         if self._lost_pods_before_binding(plan_task):
@@ -169,7 +177,7 @@ class PlanExecutor:
         await yield_slot()
         newest = self._newest(plan_task.group, version, plan_task.plan)
         has_moved = bool(plan_task.plan.moves)
-        outcome = await remove_plan(self._door, plan_task.group, newest, self._records, has_moved=has_moved)
+        outcome = await remove_plan(self._api_writer.door, plan_task.group, newest, self._records, has_moved=has_moved)
         ended = await self._ended(outcome, plan_task.group)
         task_status = TaskStatus.FAILED if failures and ended.task_status is TaskStatus.DONE else ended.task_status
         return TaskResult(task_status, bound, failures + ended.failures)
@@ -189,13 +197,13 @@ class PlanExecutor:
         unreserved = UnreserveResult(False)
         if await self._volume_binder.undo(plan_task.plan, pods):
             unreserved = await unreserve_all(
-                self._door,
+                self._api_writer.door,
                 pods,
                 version,
                 {assignment.uid: assignment.node for assignment in plan_task.plan.assignments},
             )
         if not unreserved.done:
-            await self._write_confirmation.confirm_writes()
+            await self._api_writer.confirm_writes()
         return unreserved
 
     def _seen(self, plan_task: PlanTask, uid: str) -> Pod | None:
@@ -231,7 +239,7 @@ class PlanExecutor:
             case Written():
                 return TaskResult(TaskStatus.DONE)
             case Unknown():
-                await self._write_confirmation.confirm_writes()
+                await self._api_writer.confirm_writes()
                 return TaskResult(TaskStatus.CONFLICT)
             case RetryLater():
                 return TaskResult(TaskStatus.LATER)

@@ -15,11 +15,10 @@ from spinney.api.labels import PVC_SELECTED_NODE
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.plan import Assignment, Plan
 from spinney.core.scheduling.volumes import SelectedNode, bind_volumes, claims_of, has_claims, unselected
-from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Gone, Outcome, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.scheduler.caches import CLAIMS, SchedulerCaches
-from spinney.drive.scheduler.execution.write_limiter import WriteConfirmation
+from spinney.drive.scheduler.execution.api_writer import ApiWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +33,8 @@ class VolumeBindingResult:
 class VolumeBinder:
     """Works on the claims of one cluster."""
 
-    def __init__(
-        self, door: Door, write_confirmation: WriteConfirmation, views: SchedulerCaches, cluster: Cluster
-    ) -> None:
-        self._door = door
-        self._write_confirmation = write_confirmation
+    def __init__(self, api_writer: ApiWriter, views: SchedulerCaches, cluster: Cluster) -> None:
+        self._api_writer = api_writer
         self._views = views
         self._cluster = cluster
         self._marked: dict[str, str] = {}  # the node that we selected for a claim, by uid
@@ -85,7 +81,7 @@ class VolumeBinder:
             tasks = [group.create_task(self._mark(mark)) for mark in marks]
         outcomes = [task.result() for task in tasks]
         if any(isinstance(outcome, Unknown) for outcome in outcomes):
-            await self._write_confirmation.confirm_writes()
+            await self._api_writer.confirm_writes()
         return all(isinstance(outcome, (Written, Gone)) for outcome in outcomes)
 
     async def _mark(self, mark: SelectedNode) -> Outcome:
@@ -93,7 +89,7 @@ class VolumeBinder:
         self._marked.pop(metadata.uid, None)
         patch = {"metadata": {"annotations": {PVC_SELECTED_NODE: mark.node}}}
         given = Precondition(metadata.uid, metadata.resource_version)
-        outcome = await self._door.merge_patch(CLAIMS.ref(metadata.name, metadata.namespace), patch, given)
+        outcome = await self._api_writer.door.merge_patch(CLAIMS.ref(metadata.name, metadata.namespace), patch, given)
         if isinstance(outcome, Written) and mark.node is not None:
             self._marked[metadata.uid] = mark.node
         return outcome

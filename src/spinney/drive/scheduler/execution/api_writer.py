@@ -1,7 +1,7 @@
-"""The pace and the certainty of writes: how many gangs at a time, what waits for idle times, and unknown results.
+"""How the scheduler writes: through one door, at a pace, and never on with a result unknown.
 
-Binds go first; cleanup and status writes wait for idle times, at most for a while. Nothing that depends on a write
-whose result is unknown continues before it is known.
+Binds go first, for a number of gangs at a time; cleanup and status writes wait for idle times, at most for a while.
+Nothing that depends on a write whose result is unknown continues before it is known.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from kube_apimachinery.clock import Dice
+from kube_apimachinery.clock import Clock, Dice
+from spinney.drive.apply.door import Door
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -114,3 +116,18 @@ class WriteSlot:
 
 async def no_wait() -> None:
     """Return at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiWriter:
+    """The way to the API server.
+
+    `confirm_writes` waits until the caches show the results of everything written so far. `quiet` waits for a moment in
+    which nothing more urgent is written.
+    """
+
+    door: Door
+    clock: Clock
+    dice: Dice
+    confirm_writes: Callable[[], Awaitable[None]]
+    quiet: Callable[[], Awaitable[None]] = no_wait
