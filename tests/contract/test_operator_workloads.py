@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cluster_kit.servers import SERVERS
+from cluster_kit.space import Space
 from contract.operator_stages import BLOCK, ZONE, staged
 from stack_kit.stage import Stage, is_ready
 from unit.operator.operator_world import clique, condition, group, podcliqueset
@@ -327,3 +328,29 @@ def test_g1_a_deleted_set_leaves_nothing_behind(stage: Stage) -> None:
         return True
 
     stage.eventually(nothing, "all that was part of it is gone")
+
+
+def test_g1_an_ordered_set_starts_where_only_restricted_pods_with_limits_may(stage: Stage) -> None:
+    """Its pods, as the operator made them, pass Pod Security `restricted` and a quota by limits."""
+    harmless = {
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    limits = {"limits": {"cpu": "1", "memory": "1Gi"}}
+    container = {"name": "c", "image": "i", "securityContext": harmless, "resources": limits}
+    cliques = [clique("a", podSpec={"containers": [container]}), clique("b", podSpec={"containers": [container]})]
+    stage.create(podcliqueset("strict", cliques, cliqueStartupType="CliqueStartupTypeInOrder")).ok(201)
+    (waiting,) = [pod for pod in stage.ready_pods("strict", 2) if pod["spec"].get("initContainers")]
+    strict = {"name": "strict", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    Space(stage.server, "").create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": strict}).ok(201)
+    space = Space(stage.server, "strict")
+    hard = {"limits.cpu": "8", "limits.memory": "8Gi", "requests.cpu": "8", "requests.memory": "8Gi"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+    space.create("resourcequotas", quota).ok(201)
+    used = dict.fromkeys(hard, "0")
+    space.patch("resourcequotas", "q", {"status": {"hard": hard, "used": used}}, sub="status").ok(200)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "copy"}, "spec": waiting["spec"]}
+    pod["spec"].pop("nodeName")
+    space.create("pods", pod, dryRun="All").ok(201)

@@ -103,6 +103,23 @@ def test_g1_the_init_container_has_an_account_that_may_only_read_pods() -> None:
     in_world(scenario)
 
 
+def test_g1_the_init_container_keeps_a_guaranteed_pod_guaranteed_and_a_root_pod_starting() -> None:
+    """Equal requests and limits; and a user of its own where the pod's is root, which the kubelet would refuse."""
+    as_root = {"containers": [{"name": "main", "image": "serve"}], "securityContext": {"runAsUser": 0}}
+    cliques = [clique("a"), clique("b"), clique("c", podSpec=as_root)]
+
+    async def scenario(world: World) -> None:
+        await world.apply(podcliqueset("d", cliques, cliqueStartupType="CliqueStartupTypeInOrder"))
+        await world.settle()
+        plain, root = [(await _pod(world, name))["spec"]["initContainers"][-1] for name in ("d-0-b", "d-0-c")]
+        assert plain["resources"]["requests"] == plain["resources"]["limits"]
+        assert set(plain["resources"]["limits"]) == {"cpu", "memory"}
+        assert "runAsUser" not in plain["securityContext"]
+        assert root["securityContext"]["runAsUser"] > 0
+
+    in_world(scenario)
+
+
 def test_g1_sets_without_order_need_no_account() -> None:
     async def scenario(world: World) -> None:
         await world.apply(podcliqueset("d", [clique("a"), clique("b")]))

@@ -46,6 +46,8 @@ _IN_ORDER = "CliqueStartupTypeInOrder"
 _EXPLICIT = "CliqueStartupTypeExplicit"
 _POD_INFO = "grove-pod-info"
 _TOKEN = "grove-initc-token"
+_INIT_CPU, _INIT_MEMORY = "200m", "128Mi"
+_INIT_USER = 65532
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -71,17 +73,37 @@ def parents_of(podcliqueset: PodCliqueSet, member: Member) -> tuple[Parent, ...]
     )
 
 
-def init_container(image: str, parents: tuple[Parent, ...]) -> Json:
-    """Waits until every parent has enough Ready pods in this gang."""
+def init_container(image: str, parents: tuple[Parent, ...], pod_security: Json) -> Json:
+    """Waits until every parent has enough Ready pods in this gang.
+
+    It passes the `restricted` Pod Security Standard, and states requests and limits for quotas by limits. They are
+    equal, so that a Guaranteed pod stays Guaranteed.
+    """
+    few = {"cpu": _INIT_CPU, "memory": _INIT_MEMORY}
     return {
         "name": INIT_CONTAINER,
         "image": image,
         "command": ["spinney", "initc"],
         "args": [f"--podcliques={parent.clique}:{parent.at_least}" for parent in parents],
+        "resources": {"requests": few, "limits": dict(few)},
+        "securityContext": _restricted(pod_security),
         "volumeMounts": [
             {"name": _POD_INFO, "mountPath": POD_INFO_PATH, "readOnly": True},
             {"name": _TOKEN, "mountPath": _TOKEN_PATH, "readOnly": True},
         ],
+    }
+
+
+def _restricted(pod_security: Json) -> Json:
+    """A pod that runs as root gives this container another user; otherwise it has that of the pod or of the image."""
+    is_root = pod_security.get("runAsUser") == 0
+    return {
+        "runAsNonRoot": True,
+        **({"runAsUser": _INIT_USER} if is_root else {}),
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
     }
 
 
@@ -197,7 +219,8 @@ def _spec(pod_input: PodInput, index: int) -> Json:
         spec["priorityClassName"] = ranked
     initial = _with_environment(template.get("initContainers") or (), environment, claims, linked)
     if pod_input.parents:
-        initial.append(init_container(pod_input.init_image, pod_input.parents))
+        security = template.get("securityContext") or {}
+        initial.append(init_container(pod_input.init_image, pod_input.parents, security))
         spec["volumes"] = [*(template.get("volumes") or ()), *volumes(name)]
     if initial:
         spec["initContainers"] = initial
