@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 from browser.hosting import hosted
 from browser.visiting import Visit
 from spinney.api.labels import EXPLANATION
-from spinney.serve.dashboard.data_sources import ClusterEvent, Key, PlanRefused, Questions, TopologyUse
+from spinney.core.view.topology_usage import TopologyUse
+from spinney.serve.dashboard.data_sources import ClusterEvent, Key, PlanRefused, Questions
 from unit.dashboard.world import BLOCK, RACK, World
 
 EVIL = "\"'><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}</textarea>"

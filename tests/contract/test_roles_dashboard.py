@@ -17,8 +17,8 @@ from cluster_kit.space import Space
 from contract.dynamo_stages import component, deployment
 from contract.role_stages import DEADLINE_S, NODES, attended, configured
 from spinney.api.roles import ROLES
-from spinney.cli.wiring.dashboard import dashboard
-from spinney.cli.wiring.dashboard_options import DashboardOptions
+from spinney.cli.wiring.roles.dashboard import dashboard
+from spinney.cli.wiring.roles.registry import DashboardOptions
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.clock import SystemClock

@@ -15,7 +15,7 @@ from contract.dynamo_stages import component, deployment
 from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured, take_the_lease_away
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import DYNAMO_LEASE
-from spinney.cli.wiring.roles.dynamo import DynamoRole
+from spinney.cli.wiring.roles.controllers import dynamo_role
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.config.loader import connect, find_connection
@@ -34,7 +34,7 @@ async def at_work(server: Server, dynamo: Path, record: Record) -> AsyncIterator
     """The Dynamo part by itself."""
     connection = find_connection(SystemClock(), kubeconfig=dynamo)
     transport, lease = (LosesAnswers(RecordingTransport(connect(connection), record)) for _ in range(2))
-    role = DynamoRole(RoleConfig(CONFIGURATION, connection), transport, lease)
+    role = dynamo_role(RoleConfig(CONFIGURATION, connection), transport, lease)
     parts = Parts(NODES, operator=settings_of(CONFIGURATION), scheduler=Settings())
     async with attended(server, parts, role.run()):
         yield

@@ -19,7 +19,7 @@ from cluster_kit.space import Space
 from contract.role_stages import ELECTION, configured, take_the_lease_away
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import OPERATOR_LEASE
-from spinney.cli.wiring.roles.operator import OperatorRole
+from spinney.cli.wiring.roles.controllers import ControllerRole, operator_role
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.clock import SystemClock
@@ -31,7 +31,7 @@ from unit.operator.operator_world import clique, podcliqueset
 Json = dict[str, Any]
 ROLE = "spinney-operator"
 CONFIGURATION = configured(**ELECTION)
-Start = Callable[[], OperatorRole]
+Start = Callable[[], ControllerRole]
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -43,7 +43,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 class Runs:
     """One operator of a test, and what became of it."""
 
-    def __init__(self, role: OperatorRole) -> None:
+    def __init__(self, role: ControllerRole) -> None:
         self.role = role
         self.failure: BaseException | None = None
 
@@ -77,7 +77,7 @@ def start(server: Server, tmp_path: Path, record: Record) -> Iterator[Callable[[
             connection = find_connection(SystemClock(), kubeconfig=kubeconfig_of_role(server, "operator", tmp_path))
             transport = RecordingTransport(connect(connection), record)
             lease = RecordingTransport(connect(connection), record)
-            runs = Runs(OperatorRole(RoleConfig(CONFIGURATION, connection), transport, lease))
+            runs = Runs(operator_role(RoleConfig(CONFIGURATION, connection), transport, lease))
             held.enter_context(running(runs.held()))
             return runs
 

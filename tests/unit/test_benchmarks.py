@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from spinney.cli.bench import SUITES
+from spinney.cli.commands.bench import SUITES
 
 
 @pytest.mark.parametrize("suite", SUITES)

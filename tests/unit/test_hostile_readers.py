@@ -24,8 +24,8 @@ from spinney.api.dynamo_conversion.preserved_fields import NOTHING, take
 from spinney.api.labels import KAI_TOP_OWNER_METADATA
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
 from spinney.cli.main import cli
-from spinney.cli.wiring.dashboard import answering
-from spinney.cli.wiring.stack_options import StackOptions
+from spinney.cli.wiring.api_servers import StackOptions
+from spinney.cli.wiring.roles.dashboard import answering
 from spinney.core.scheduling import plan as recorded_plan
 from spinney.core.scheduling.reporting.report import decode as decode_report
 from spinney.drive.client.config.exec_plugin import Plugin, _read

@@ -16,8 +16,7 @@ import urllib3
 import yaml
 
 from cluster_kit.server import eventually
-from spinney.cli.demonstration.cluster import manifests
-from spinney.cli.demonstration.script import STEPS
+from spinney.cli.demonstration import STEPS, manifests
 from stack_kit.spinney import SPINNEY
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -145,15 +144,15 @@ def test_b1_somebody_elses_kubeconfig_is_not_overwritten(directory: Path) -> Non
 @pytest.mark.parametrize(
     ("planted", "words"),
     [
-        ("script._CHAT = 9", "PodCliqueSet chat does not run: 8 of 9 pods run"),
-        ("script.GB_BLOCK = 'kubernetes.io/hostname'", "the pods of assistant should share one kubernetes.io/hostname"),
-        ("script.RACK = 'kubernetes.io/hostname'", "should share one kubernetes.io/hostname and are in h100-b0-r0-h"),
+        ("demo._CHAT = 9", "PodCliqueSet chat does not run: 8 of 9 pods run"),
+        ("demo.GB_BLOCK = 'kubernetes.io/hostname'", "the pods of assistant should share one kubernetes.io/hostname"),
+        ("demo.RACK = 'kubernetes.io/hostname'", "should share one kubernetes.io/hostname and are in h100-b0-r0-h"),
     ],
 )
 def test_b1_what_is_not_as_it_should_be_is_one_sentence_and_status_1(directory: Path, planted: str, words: str) -> None:
-    code = "import sys; from pathlib import Path; from spinney.cli.demonstration import cluster, script; "
-    code += f"from spinney.cli.demonstration.runner import run; cluster.TIMEOUT_S = 5; {planted}; "
-    code += "sys.exit(run(keep=False, kubeconfig=Path('unused')))"
+    code = "import sys; from pathlib import Path; from spinney.cli import demonstration as demo; "
+    code += f"demo.TIMEOUT_S = 5; {planted}; "
+    code += "sys.exit(demo.run(keep=False, kubeconfig=Path('unused')))"
     done = subprocess.run([sys.executable, "-c", code], cwd=directory, capture_output=True, text=True, timeout=280)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

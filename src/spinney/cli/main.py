@@ -43,7 +43,7 @@ _COMMANDS = {
     "run": ("spinney.cli.commands.run", "run", "Run a role against a cluster."),
     "manifests": ("spinney.cli.commands.manifests", "manifests", "Print the manifests that a cluster needs."),
     "initc": ("spinney.cli.commands.initc", "initc", "Wait for parent cliques; runs inside pods."),
-    "bench": ("spinney.cli.bench", "bench", "Run the benchmarks and print their figures."),
+    "bench": ("spinney.cli.commands.bench", "bench", "Run the benchmarks and print their figures."),
 }
 
 

@@ -17,10 +17,12 @@ from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.documents import INVENTORY
 from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.cli.options import query_cluster
+from spinney.core.view.topology_usage import TopologyUse, topology_uses
 from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.errors import Forbidden, NotFound
+from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
 from spinney.drive.client.informers.unreadable import Complaint
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.scheduler.caches import CLUSTER_TOPOLOGIES, NODES, PODGROUPS, PODS, TOPOLOGIES
@@ -28,6 +30,7 @@ from spinney.whatif.inputs.manifests import Manifest, ManifestError, read_manife
 from spinney.whatif.inputs.nodes import load_nodes, parse_nodes
 
 T = TypeVar("T")
+_SETS = ResourcePath(PodCliqueSet.GROUP, PodCliqueSet.VERSION, PodCliqueSet.PLURAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,15 @@ async def read_cluster(client: ApiClient, written: TopologyInputs, needs: Needs)
     found = await _read(client, written, needs)
     told = {"/".join(filter(None, one.thing.key)): str(one) for one in met if one.resource not in (NODES, PODS)}
     return replace(found, unreadable=told)
+
+
+async def read_usage(client: ApiClient) -> list[TopologyUse]:
+    try:
+        listing = await client.list(Selection(_SETS))
+    except NotFound:
+        name = f"{PodCliqueSet.PLURAL}.{PodCliqueSet.GROUP}"
+        raise ConfigError(f"the cluster does not serve {name}: apply `spinney manifests crds` first") from None
+    return topology_uses(listing.items)
 
 
 async def _read(client: ApiClient, written: TopologyInputs, needs: Needs) -> TopologyInputs:

@@ -148,20 +148,19 @@ class Dynamo:
         self.ready = asyncio.Event()
         own_writes = OwnWrites()
         self._client = ApiClient(transport, dice)
-        self._caches = SharedCaches(self._client, own_writes, dice)
+        self.caches = SharedCaches(self._client, own_writes, dice)
         self._clock, self._dice, self._settings = clock, dice, settings
         door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
         self._change_applier = ChangeApplier(door, clock, FIELD_MANAGER)
-        self.unreadable = self._caches.unreadable
-        self._complaints = UnreadableEvents(self.unreadable, door, clock, FIELD_MANAGER)
+        self._complaints = UnreadableEvents(self.caches.unreadable, door, clock, FIELD_MANAGER)
         self._refused: dict[Key, str] = {}
 
     async def run(self) -> None:
         """Run until cancelled."""
-        self._views = DynamoCaches(self._caches, self._settings)
+        self._views = DynamoCaches(self.caches, self._settings)
         controller = self._controller()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._caches.run(), name="dynamo-watches")
+            group.create_task(self.caches.run(), name="dynamo-watches")
             group.create_task(controller.run(), name="dynamo-controller")
             group.create_task(self._complaints.run(), name="dynamo-complaints")
             await self._views.wait_synced()

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from spinney.api.placement.problem import Consolidate
 from spinney.cli.commands import consolidate as command
 from spinney.cli.main import cli
-from spinney.cli.render.consolidation import shown
+from spinney.cli.render.plan import survey_shown
 from spinney.drive.client.api import ApiClient
 from spinney.sim.world import World
 from spinney.whatif.consolidation import Survey, read_objects, request_moves, survey
@@ -68,7 +68,7 @@ def test_k10_without_anybody_who_waits_the_pods_that_run_are_the_measure() -> No
 def test_the_table_is_as_it_was() -> None:
     found = surveyed()
     name = found.offers[0].moves[0].pod
-    assert shown(found).replace(name, "default/one-xxxxx") == (
+    assert survey_shown(found).replace(name, "default/one-xxxxx") == (
         """\
 GANG          PRIORITY   PODS   MOVES   LOSS
 default/big   20         2      1       0.00

@@ -8,7 +8,7 @@ import time
 
 import urllib3
 
-from spinney.cli.wiring.roles.health import measured, probed
+from spinney.cli.wiring.roles.runner import measured, probed
 from spinney.drive.election.lease_thread import loop_thread
 
 DEADLINE_S = 60.0

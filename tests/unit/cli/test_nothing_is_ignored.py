@@ -23,10 +23,9 @@ from spinney.api.operator_configuration.model import Part
 from spinney.api.roles import rbac_objects
 from spinney.cli.commands.run import run as run_group
 from spinney.cli.commands.up import up
-from spinney.cli.wiring.dashboard_options import DashboardOptions
+from spinney.cli.wiring.api_servers import StackOptions
 from spinney.cli.wiring.install_manifests import deployment_objects, webhook_objects
-from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
-from spinney.cli.wiring.stack_options import StackOptions
+from spinney.cli.wiring.roles.registry import DashboardOptions, RoleConfig, WebhookOptions
 from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.credentials import Fixed, Grant
 from spinney.drive.client.http.rate_limit import RateLimitedTransport
@@ -37,18 +36,18 @@ from spinney.whatif.inputs.operator_settings import names_of
 SOURCE = Path(str(importlib.util.find_spec("spinney").submodule_search_locations[0]))  # type: ignore[union-attr,index]
 
 HONOURED = {
-    "apiVersion": "api/operator_configuration/validation.py",
-    "kind": "api/operator_configuration/validation.py",
+    "apiVersion": "api/operator_configuration/loader.py",
+    "kind": "api/operator_configuration/loader.py",
     "runtimeClientConnection.qps": "api/operator_configuration/model.py",
     "runtimeClientConnection.burst": "api/operator_configuration/model.py",
-    "runtimeClientConnection.contentType": "api/operator_configuration/validation.py",
-    "runtimeClientConnection.acceptContentTypes": "api/operator_configuration/validation.py",
+    "runtimeClientConnection.contentType": "api/operator_configuration/loader.py",
+    "runtimeClientConnection.acceptContentTypes": "api/operator_configuration/loader.py",
     "leaderElection.enabled": "cli/wiring/roles/leader.py",
     "leaderElection.leaseDuration": "api/operator_configuration/model.py",
     "leaderElection.renewDeadline": "api/operator_configuration/model.py",
     "leaderElection.retryPeriod": "api/operator_configuration/model.py",
-    "leaderElection.resourceLock": "api/operator_configuration/validation.py",
-    "leaderElection.resourceName": "cli/wiring/roles/operator.py",
+    "leaderElection.resourceLock": "api/operator_configuration/loader.py",
+    "leaderElection.resourceName": "cli/wiring/roles/controllers.py",
     "leaderElection.resourceNamespace": "cli/wiring/roles/leader.py",
     "server.webhooks.bindAddress": "cli/wiring/roles/webhook.py",
     "server.webhooks.port": "cli/wiring/roles/webhook.py",
@@ -59,7 +58,7 @@ HONOURED = {
     "server.healthProbes.port": "cli/wiring/roles/runner.py",
     "server.metrics.bindAddress": "cli/wiring/roles/runner.py",
     "server.metrics.port": "cli/wiring/roles/runner.py",
-    "debugging.enableProfiling": "api/operator_configuration/validation.py",
+    "debugging.enableProfiling": "api/operator_configuration/loader.py",
     "controllers.podCliqueSet.concurrentSyncs": "drive/operator/settings_from_config.py",
     "controllers.podClique.concurrentSyncs": "drive/operator/settings_from_config.py",
     "controllers.podCliqueScalingGroup.concurrentSyncs": "drive/operator/settings_from_config.py",
@@ -149,7 +148,7 @@ def test_every_option_of_a_command_is_used_by_it(name: str, command: click.Comma
 
 LOGGING = """
 import logging, sys, structlog
-from spinney.cli.wiring.logs import log_to_stderr
+from spinney.cli.wiring.process import log_to_stderr
 log_to_stderr(logging.INFO, sys.argv[1])
 structlog.get_logger("a").info("hello", gang="default/a")
 logging.getLogger("b").info("below us")

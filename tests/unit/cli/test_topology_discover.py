@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from spinney.cli.main import cli
 from spinney.cli.options import Screen
-from spinney.cli.render.topology_discovery import shown
+from spinney.cli.render.topology_report import proposals_shown
 from spinney.core.view.discovery import discover
 from unit.cli.topology_golden import EXAMPLES, check, run
 from unit.view.clusters import RACK, hall, labelled, lingjun
@@ -48,13 +48,13 @@ def test_b2_comments_say_what_was_left_out_offered_and_forgotten() -> None:
         for at in range(12)
     ]
     nodes.append(labelled("forgotten", zones))
-    text = shown(discover(nodes), Screen())
+    text = proposals_shown(discover(nodes), Screen())
     check("discover-reasons.txt", text)
     assert [one["kind"] for one in yaml.safe_load_all(text)] == ["ClusterTopology"]
 
 
 def test_b2_the_lingjun_topology() -> None:
-    check("discover-lingjun.txt", shown(discover(lingjun()), Screen()))
+    check("discover-lingjun.txt", proposals_shown(discover(lingjun()), Screen()))
 
 
 def test_b2_for_programs_there_is_the_manifest() -> None:
@@ -87,12 +87,12 @@ def test_b2_nothing_to_propose_is_status_1_and_says_why() -> None:
 
 def test_labels_cannot_break_out_of_a_comment() -> None:
     nodes = [labelled(f"n\n{at}", {RACK: f"r{at // 2}", "example.com/x\ny": f"{at // 2}"}) for at in range(4)]
-    [document] = yaml.safe_load_all(shown(discover(nodes), Screen()))
+    [document] = yaml.safe_load_all(proposals_shown(discover(nodes), Screen()))
     assert document["kind"] == "ClusterTopology"
 
 
 def test_a_sound_hall_has_no_reasons() -> None:
-    lines = shown(discover(hall()), Screen()).splitlines()
+    lines = proposals_shown(discover(hall()), Screen()).splitlines()
     assert [line for line in lines if line.startswith("#")] == [
         "# From the labels of 8 nodes (b0-r0-h0, b0-r0-h1 .. b1-r1-h1)."
     ]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from spinney.cli.options import Screen
-from spinney.cli.render.topology_lint import shown
+from spinney.cli.render.topology_report import problems_shown
 from spinney.cli.topology_sources import Needs, Sources, find
 from spinney.core.view.lint import lint
 from spinney.whatif.inputs.manifests import ManifestError
@@ -81,7 +81,7 @@ def test_b2_long_keys_do_not_widen_the_table() -> None:
     key = f"a-very-long-prefix.of-a-vendor.example.com/{'rack' * 5}"
     nodes = [labelled(f"n{at}", {key: f"r{at // 2}"}) for at in range(4)]
     found = lint(nodes, [cluster_topology("t", datacenter=key, host="kubernetes.io/hostname")], None)
-    assert max(map(len, shown(found, (), Screen()).splitlines())) <= 80
+    assert max(map(len, problems_shown(found, (), Screen()).splitlines())) <= 80
 
 
 WRONG: dict[str, tuple[str, str]] = {

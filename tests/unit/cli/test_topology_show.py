@@ -14,8 +14,7 @@ import yaml
 from msgspec.structs import replace
 
 from spinney.cli.options import Screen
-from spinney.cli.render.topology_rows import MOST_ROWS, RowSelection, rows_of
-from spinney.cli.render.topology_tree import shown
+from spinney.cli.render.topology_tree import MOST_ROWS, RowSelection, rows_of, shown
 from spinney.core.view.topology_index import view_of
 from spinney.core.view.tree import View
 from unit.cli.topology_cluster import busy

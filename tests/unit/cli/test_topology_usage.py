@@ -11,8 +11,10 @@ from click.testing import CliRunner
 
 from spinney.cli.commands import topology as command
 from spinney.cli.main import cli
-from spinney.cli.render.topology_usage import Use, read_usage, table, uses
+from spinney.cli.render.topology_report import usage_table
+from spinney.cli.topology_sources import read_usage
 from spinney.core.expansion.settings import Settings
+from spinney.core.view.topology_usage import TopologyUse, topology_uses
 from spinney.drive.client.errors import ConfigError
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.world import World
@@ -20,15 +22,15 @@ from unit.operator.operator_world import clique, group, in_world, podcliqueset
 from unit.operator.topologies import LEVELS, packed, restarted, settings, topology
 
 USES = [
-    Use("gb200", "a/one", True),
-    Use("grove-topology (default)", "b/two", False, "no topologyConstraint"),
+    TopologyUse("gb200", "a/one", True),
+    TopologyUse("grove-topology (default)", "b/two", False, "no topologyConstraint"),
 ]
 
 
-def listed(*manifests: dict[str, Any], then: Settings | None = None) -> list[Use]:
+def listed(*manifests: dict[str, Any], then: Settings | None = None) -> list[TopologyUse]:
     """What a world with these objects answers when the operator has seen them, and been restarted with `then`."""
 
-    async def scenario(world: World) -> list[Use]:
+    async def scenario(world: World) -> list[TopologyUse]:
         await world.apply(list(manifests))
         await world.settle()
         if then is not None:
@@ -42,14 +44,14 @@ def test_s2_a_set_is_listed_with_the_topology_it_names_or_with_the_default() -> 
     named = podcliqueset("n", [clique("a")], clusterTopologyName="gb200", topologyConstraint=packed("rack"))
     other = podcliqueset("i", [clique("a")], topologyConstraint=packed("rack"))
     assert listed(topology("gb200", LEVELS), named, other) == [
-        Use("gb200", "default/n", True),
-        Use("grove-topology (default)", "default/i", True),
+        TopologyUse("gb200", "default/n", True),
+        TopologyUse("grove-topology (default)", "default/i", True),
     ]
 
 
 def test_s2_topology_does_not_apply_to_a_set_without_any_constraint() -> None:
     assert listed(podcliqueset("f", [clique("a")])) == [
-        Use("grove-topology (default)", "default/f", False, "no topologyConstraint")
+        TopologyUse("grove-topology (default)", "default/f", False, "no topologyConstraint")
     ]
 
 
@@ -67,8 +69,8 @@ def test_s2_a_missing_topology_and_a_missing_level_are_told() -> None:
     torn = podcliqueset("torn", [clique("a")], clusterTopologyName="thin", topologyConstraint=packed("rack"))
     thin = topology("thin", {"zone": LEVELS["zone"]})
     assert listed(thin, lost, torn) == [
-        Use("gone", "default/lost", False, 'ClusterTopology "gone" not found'),
-        Use("thin", "default/torn", True, "Unavailable topology domains: [rack]"),
+        TopologyUse("gone", "default/lost", False, 'ClusterTopology "gone" not found'),
+        TopologyUse("thin", "default/torn", True, "Unavailable topology domains: [rack]"),
     ]
 
 
@@ -92,7 +94,7 @@ def test_rows_are_sorted_byte_by_byte_by_topology_and_set() -> None:
 def test_a_set_that_cannot_be_read_is_listed_all_the_same() -> None:
     template = {"clusterTopologyName": "gb200", "cliques": "none"}
     odd = {"metadata": {"namespace": "a", "name": "odd"}, "spec": {"template": template}}
-    (found,) = uses([odd])
+    (found,) = topology_uses([odd])
     assert (found.topology, found.podcliqueset, found.applies) == ("gb200", "a/odd", False)
     assert found.why.startswith("cannot be read: spec.template.cliques: ")
 
@@ -107,16 +109,16 @@ def test_a_cluster_without_our_kinds_is_told_what_to_apply() -> None:
 
 
 def test_the_table_has_a_column_for_whether_topology_applies() -> None:
-    assert table(USES, headers=True).splitlines() == [
+    assert usage_table(USES, headers=True).splitlines() == [
         "TOPOLOGY                   PODCLIQUESET   APPLIES",
         "gb200                      a/one          yes",
         "grove-topology (default)   b/two          no: no topologyConstraint",
     ]
-    assert table([], headers=False) == ""
+    assert usage_table([], headers=False) == ""
 
 
 def test_a_name_cannot_command_the_terminal() -> None:
-    assert "\x1b" not in table([Use("\x1b[2J", "a/b", True)], headers=False)
+    assert "\x1b" not in usage_table([TopologyUse("\x1b[2J", "a/b", True)], headers=False)
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spinney.cli.wiring.dashboard_options import DashboardOptions, address_of
+from spinney.cli.wiring.roles.registry import DashboardOptions, address_of
 from spinney.serve.dashboard.data_sources import Questions
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.server import serving

@@ -10,7 +10,8 @@ from spinney.api.labels import EXPLANATION, PLAN, PLAN_SIGNATURE
 from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.core.view.explanation import GangExplanation, Place
 from spinney.core.view.plan_result import DisplacedPod, GangResult, PlanResult, WorkloadResult
-from spinney.serve.dashboard.data_sources import PlanRefused, Questions, TopologyUse
+from spinney.core.view.topology_usage import TopologyUse
+from spinney.serve.dashboard.data_sources import PlanRefused, Questions
 from spinney.serve.dashboard.page_handlers import MOST_BYTES
 from unit.dashboard.site import site
 from unit.dashboard.world import RACK, World, hall

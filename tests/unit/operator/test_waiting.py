@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from spinney.cli.wiring.initc_wait import missing, parent_of
+from spinney.cli.commands.initc import missing, parent_of
 from spinney.core.expansion.podclique.desired_pod import Parent
 from spinney.core.expansion.podclique.pod_state import Pod
 

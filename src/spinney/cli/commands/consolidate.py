@@ -88,8 +88,8 @@ async def _survey_cluster(kubeconfig: Path | None, gang: str, limits: Consolidat
 
 def _print(found: Survey, output: str) -> None:
     if output == "table":
-        from spinney.cli.render.consolidation import shown
+        from spinney.cli.render.plan import survey_shown
 
-        click.echo(shown(found), nl=False)
+        click.echo(survey_shown(found), nl=False)
         return
     print_structured(found.to_json(), output)

@@ -39,6 +39,6 @@ def demo(keep: bool, kubeconfig: Path) -> None:
     set, a DynamoGraphDeployment, an annotated Job, a gang that cannot fit, and a scale-out; topology trees close it.
     """
     click.echo("Starting an API server, 40 nodes, operator and scheduler in this process")
-    from spinney.cli.demonstration.runner import run
+    from spinney.cli.demonstration import run
 
     raise SystemExit(run(keep=keep, kubeconfig=kubeconfig))

@@ -124,9 +124,9 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 def _rendered(result: Result, output: str) -> bytes:
     if output == "table":
-        from spinney.cli.render.placement import table
+        from spinney.cli.render.plan import placement_table
 
-        return table(result).encode()
+        return placement_table(result).encode()
     if output == "json":
         return msgspec.json.format(_json(result), indent=2) + b"\n"
     import yaml

@@ -148,15 +148,19 @@ def replay(
 
 
 def _run(scene: ReplayInputs, settings: Sequence[Setting]) -> list[Figures]:
-    from spinney.cli.render.progress import progress
     from spinney.sim.replay.figures import figures
     from spinney.sim.replay.simulation import replay as run
 
     found = []
     try:
-        with progress([setting.name for setting in settings], 2 * len(scene.schedule.arrivals)) as tellers:
-            for setting, tell in zip(settings, tellers, strict=True):
-                found.append(figures(scene, run(scene, setting, tell)))
+        for setting in settings:
+            with click.progressbar(
+                length=2 * len(scene.schedule.arrivals),
+                label=setting.name,
+                file=sys.stderr,
+                hidden=not sys.stderr.isatty(),
+            ) as bar:
+                found.append(figures(scene, run(scene, setting, bar.update)))
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
     return found

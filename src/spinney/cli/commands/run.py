@@ -210,7 +210,7 @@ Examples:
 )
 def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_file: Path | None) -> None:
     """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Only looks."""
-    from spinney.cli.wiring.dashboard_options import DashboardOptions, address_of
+    from spinney.cli.wiring.roles.registry import DashboardOptions, address_of
     from spinney.cli.wiring.roles.runner import run_roles
     from spinney.whatif.inputs.operator_settings import ConfigurationError
 
@@ -228,10 +228,10 @@ def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_
 @webhook_options
 def everything(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
     """Run every role in one process."""
-    from spinney.cli.wiring.roles.registry import MODULES
+    from spinney.cli.wiring.roles.registry import MAKERS
     from spinney.cli.wiring.roles.runner import run_roles
 
-    raise SystemExit(run_roles(list(MODULES), kubeconfig, config, _webhook(told)))
+    raise SystemExit(run_roles(list(MAKERS), kubeconfig, config, _webhook(told)))
 
 
 def _webhook(told: dict[str, Any]) -> Any:

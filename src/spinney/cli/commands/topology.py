@@ -76,11 +76,12 @@ Exit status: 0, or 2 when the cluster cannot be read. Needed: to list podcliques
 @click.option("--no-headers", is_flag=True, help="Only the rows of the table.")
 def usage(kubeconfig: Path | None, output: str, no_headers: bool) -> None:
     """List which PodCliqueSets use which ClusterTopology."""
-    from spinney.cli.render.topology_usage import read_usage, table
+    from spinney.cli.render.topology_report import usage_table
+    from spinney.cli.topology_sources import read_usage
 
     found = query_cluster("topology usage", kubeconfig, read_usage)
     if output == "table":
-        click.echo(table(found, headers=not no_headers), nl=False)
+        click.echo(usage_table(found, headers=not no_headers), nl=False)
     else:
         print_structured([one.to_json() for one in found], output)
 
@@ -126,8 +127,7 @@ def show(
 
     Where there are many hosts they are folded, and runs of equal domains are summed up.
     """
-    from spinney.cli.render.topology_rows import RowSelection
-    from spinney.cli.render.topology_tree import shown
+    from spinney.cli.render.topology_tree import RowSelection, shown
     from spinney.core.view.topology_index import view_of
     from spinney.core.view.tree import gang_json, tree_json
 
@@ -171,14 +171,14 @@ clustertopologies; with topologies.kai.scheduler drift is looked for, too.
 @output_option
 def lint(nodes_file: Path | None, manifests: tuple[Path, ...], kubeconfig: Path | None, output: str) -> None:
     """Find what is wrong with topologies and the labels of nodes, and say what to do."""
-    from spinney.cli.render.topology_lint import shown
+    from spinney.cli.render.topology_report import problems_shown
     from spinney.core.view.lint import lint as look
 
     found = _found("topology lint", nodes_file, manifests, kubeconfig)
     told = look(found.nodes, found.cluster_topologies, found.topologies)
     if output == "table":
         here = screen()
-        click.echo(shown(told, found.notes, here), nl=False, color=here.color)
+        click.echo(problems_shown(told, found.notes, here), nl=False, color=here.color)
     else:
         print_structured(told.to_json(), output)
     if not told.is_clean:
@@ -213,7 +213,7 @@ or a file cannot be read. Needed: to list nodes.
 def discover(nodes_file: Path | None, kubeconfig: Path | None, name: str, output: str) -> None:
     """Propose ClusterTopologies from the labels that nodes carry, as YAML to apply."""
     from kube_apimachinery.name_validation import dns_subdomain
-    from spinney.cli.render.topology_discovery import shown
+    from spinney.cli.render.topology_report import proposals_shown
     from spinney.core.view.discovery import discover as look
 
     if name and (wrong := dns_subdomain(name)):
@@ -221,7 +221,7 @@ def discover(nodes_file: Path | None, kubeconfig: Path | None, name: str, output
     found = _found("topology discover", nodes_file, (), kubeconfig, topologies=False)
     told = look(found.nodes, found.cluster_topologies, name)
     if output == "yaml":
-        click.echo(shown(told, screen()), nl=False)
+        click.echo(proposals_shown(told, screen()), nl=False)
     else:
         print_structured(told.to_json(), output)
     if not told.proposals:

@@ -83,8 +83,8 @@ def up(
     Prints a line that starts with "ready" when everything is up. Ctrl-C stops it cleanly. Beside the pages, under
     /metrics, are the figures of the scheduler.
     """
+    from spinney.cli.wiring.api_servers import StackOptions
     from spinney.cli.wiring.stack import run
-    from spinney.cli.wiring.stack_options import StackOptions
 
     options = StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port)
     raise SystemExit(run(options))

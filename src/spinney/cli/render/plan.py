@@ -1,19 +1,109 @@
-"""A forecast for people, fitted to their terminal.
+"""Results of the engine for people, fitted to their terminal: plans, placements, and surveys of moves.
 
 Names come from manifests and servers: a terminal must not obey them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from spinney.api.placement.result import Decision, Domain, Result
 from spinney.cli.options import Screen
-from spinney.cli.render.columns import plain
+from spinney.cli.render.columns import columns, plain
 from spinney.cli.render.explanation import GangHeading, gang_lines, wrapped
-from spinney.core.placement.explain.reasons import many
+from spinney.core.placement.explain.reasons import amounts, many
 from spinney.core.view.plan_result import Copies, DisplacedPod, GangResult, PlanResult, WorkloadResult
+
+if TYPE_CHECKING:
+    from spinney.whatif.consolidation import ConsolidationOffer, LargestGang, Survey
+
+_OFFERS = ("GANG", "PRIORITY", "PODS", "MOVES", "LOSS")
+_MOVES = ("POD", "OF GANG", "FROM", "TO")
+_REACHES = ("TOPOLOGY", "LEVEL", "NOW", "AFTER", "MOVES", "LOSS")
+
+
+def survey_shown(found: Survey) -> str:
+    """What would fit after moves, what would not, and how large a gang each level takes."""
+    parts = [_offers(found)]
+    parts += [_moves(offer) for offer in found.offers]
+    if found.stuck:
+        parts.append("".join(f"{plain(gang)} would not fit: {plain(reason)}\n" for gang, reason in found.stuck))
+    if found.reaches:
+        parts.append(_reaches(found))
+    return "\n".join(parts)
+
+
+def _offers(found: Survey) -> str:
+    if not found.offers:
+        return f"No gang that waits would fit after {many(found.limits.max_moves, 'move')} or fewer.\n"
+    return columns([_OFFERS, *(_offer(offer) for offer in found.offers)])
+
+
+def _offer(offer: ConsolidationOffer) -> tuple[str, ...]:
+    return (plain(offer.gang), str(offer.priority), str(offer.pods), str(len(offer.moves)), f"{offer.loss:.2f}")
+
+
+def _moves(offer: ConsolidationOffer) -> str:
+    rows = [(plain(each.pod), plain(each.gang), plain(each.source), plain(each.target)) for each in offer.moves]
+    return f"For {plain(offer.gang)}:\n{columns([_MOVES, *rows])}"
+
+
+def _reaches(found: Survey) -> str:
+    head = f"Largest gang of pods that ask for {_asking(found.asking)}:\n"
+    return head + columns([_REACHES, *(_reach(reach) for reach in found.reaches)])
+
+
+def _reach(reach: LargestGang) -> tuple[str, ...]:
+    where = (plain(reach.topology), plain(reach.level))
+    return (*where, str(reach.now), str(reach.after), str(len(reach.moves)), f"{reach.loss:.2f}")
+
+
+def _asking(asked: Mapping[str, int]) -> str:
+    """Devices say enough; without any, everything does."""
+    devices = {name: amount for name, amount in asked.items() if "/" in name}
+    return amounts(devices or asked)
+
+
+_HEAD = ("GANG", "OUTCOME", "SCORE", "PODS", "DOMAINS", "REASON")
+_MOST_DOMAINS = 3
+
+
+def placement_table(result: Result) -> str:
+    return columns([_HEAD, *(_row(one) for one in result.gangs)])
+
+
+def _row(one: Decision) -> tuple[str, ...]:
+    return (
+        plain(one.name),
+        one.outcome,
+        "-" if one.score is None else f"{one.score:.2f}",
+        str(len(one.placements)),
+        _domains(one.domains) or "-",
+        plain(_reason(one)) or "-",
+    )
+
+
+def _domains(domains: tuple[Domain, ...]) -> str:
+    shown = [plain("/".join(one.path) if not one.group else f"{one.group}={'/'.join(one.path)}") for one in domains]
+    more = len(shown) - _MOST_DOMAINS
+    return ", ".join(shown[:_MOST_DOMAINS]) + (f", {more} more" if more > 0 else "")
+
+
+def _reason(one: Decision) -> str:
+    notes = [one.explanation.reason] if one.explanation else []
+    if one.waits:
+        notes.append("waits for pods that have to go first")
+    if one.victims:
+        notes.append(f"evicts {len(one.victims)}")
+    if one.moves:
+        notes.append(f"moves {len(one.moves)}")
+    if not one.proved:
+        notes.append("the budget ended before the best place was certain")
+    return "; ".join(notes)
+
 
 _MOST_GANGS = 12
 _MOST_LEAVERS = 8

@@ -1,12 +1,14 @@
-"""The two API servers that a stack can stand on: the embedded one, and a real control plane.
+"""The API servers of `spinney up`: the embedded one and a real control plane; and its options, checked first.
 
-Neither is reachable from elsewhere without TLS and a token.
+Neither is reachable from elsewhere without TLS and a token. Beside a real one our webhook runs: started with it,
+registered with it, and gone with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
@@ -16,27 +18,34 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kube_apimachinery import tls
 from kube_apimachinery.admission import AdmissionPlugin, Object
 from kube_embedded.base.identity import ADMIN, AUTHENTICATED, MASTERS, AnonymousAccess, Identity, role_identity
 from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 from spinney.api.crds import all_crds
+from spinney.api.documents import DocumentError, read_bounded, read_document
 from spinney.api.dynamo_conversion import convert
+from spinney.api.kinds.dynamographdeployment_v1alpha1 import DynamoGraphDeploymentV1Alpha1 as ALPHA
+from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.priority_classes import priority_classes
 from spinney.api.roles import NAMESPACE, ROLES, rbac_objects, user_of
 from spinney.cli.wiring.addresses import certificate_hosts, reachable_host
-from spinney.cli.wiring.local_webhook import running_webhook
-from spinney.cli.wiring.stack_options import StackOptions
+from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
+from spinney.cli.wiring.roles.webhook import WebhookRole
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.api import ApiClient
+from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.credentials import Fixed, Grant
 from spinney.drive.client.config.loader import connect, find_connection
 from spinney.drive.client.http.transport import Transport
+from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.scheduler.caches import PRIORITY_CLASSES
+from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
 from spinney.sim.kubernetes.assets import Assets, StartFailed
 from spinney.sim.kubernetes.control_plane import (
     DEFAULT_CONTROLLERS,
@@ -47,6 +56,118 @@ from spinney.sim.kubernetes.control_plane import (
 )
 from spinney.sim.transport import InProcessTransport
 from spinney.whatif.inputs.manifests import apply_all, manifests_of
+from spinney.whatif.inputs.operator_settings import ConfigurationError
+
+OURS = ("spinney", "spinney-real")
+"""Names of the clusters in kubeconfigs that we write."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackOptions:
+    nodes_file: Path | None
+    kubeconfig: Path
+    host: str
+    port: int
+    data_dir: Path | None
+    real: bool
+    manifests: tuple[Path, ...]
+    config: Path | None = None
+    dashboard_port: int | None = None
+
+    def check(self) -> None:
+        if self.real and self.host not in ("127.0.0.1", "localhost"):
+            raise ConfigurationError(f"--real listens on loopback only, found --host {self.host}")
+        _check_kubeconfig(self.kubeconfig)
+
+
+def _check_kubeconfig(path: Path) -> None:
+    """It can be written, and nothing of somebody else's is lost by it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "rb") as file:
+            content = read_bounded(file)
+    except DocumentError:
+        raise _somebody_elses(path) from None
+    except OSError as error:
+        raise ConfigurationError(f"--kubeconfig {path}: cannot be written: {error.strerror}") from error
+    if content.strip() and not _is_ours(content):
+        raise _somebody_elses(path)
+
+
+def _somebody_elses(path: Path) -> ConfigurationError:
+    return ConfigurationError(f"--kubeconfig {path}: holds something else and would be overwritten; name another file")
+
+
+def _is_ours(content: bytes) -> bool:
+    with contextlib.suppress(DocumentError, KeyError, TypeError):
+        return all(cluster["name"] in OURS for cluster in read_document(content)["clusters"])
+    return False
+
+
+@contextlib.contextmanager
+def only_user_of(data_dir: Path | None) -> Iterator[None]:
+    """Hold the data directory, so that no second stack writes into it."""
+    if data_dir is None:
+        yield
+        return
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        lock = open(data_dir / "lock", "w")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise ConfigurationError(f"--data-dir {data_dir}: cannot be used: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(f"--data-dir {data_dir}: another process is using it") from None
+        yield
+
+
+_SETS = ResourcePath(PodCliqueSet.GROUP, PodCliqueSet.VERSION, PodCliqueSet.PLURAL)
+_ASKED_WITHIN_S = 30.0
+_POLL_S = 0.02
+_GRAPHS = ResourcePath(ALPHA.GROUP, ALPHA.VERSION, ALPHA.PLURAL)
+_ANYTHING: dict[str, Any] = {
+    "apiVersion": f"{PodCliqueSet.GROUP}/{PodCliqueSet.VERSION}",
+    "kind": PodCliqueSet.KIND,
+    "spec": {"template": {"cliques": [{"name": "a", "spec": {"podSpec": {"containers": [{"name": "c"}]}}}]}},
+}
+
+_ANY_GRAPH: dict[str, Any] = {
+    "apiVersion": f"{ALPHA.GROUP}/{ALPHA.VERSION}",
+    "kind": ALPHA.KIND,
+    "spec": {"services": {"a": {"extraPodSpec": {"mainContainer": {"image": "i"}}}}},
+}
+
+
+@contextlib.asynccontextmanager
+async def running_webhook(
+    configuration: OperatorConfiguration, connection: Connection, admin: Transport, webhook: Transport
+) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """The webhook runs while the block does; gives what waits until the API server asks it about everything."""
+    told = RoleConfig(configuration, connection, WebhookOptions(bind_address="127.0.0.1", port=0))
+    role = WebhookRole(told, webhook, registrar=admin)
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(role.run(), name="webhook")
+        try:
+            yield lambda: _asked(role, admin)
+        finally:
+            serving.cancel()
+
+
+async def _asked(role: WebhookRole, admin: Transport) -> None:
+    """An API server takes a moment to notice a configuration: it is asked, without effect, until it asks us."""
+    door = Door(admin, system_dice(), field_manager="spinney-up")
+    deadline = asyncio.get_running_loop().time() + _ASKED_WITHIN_S
+    while not role.has_answered(MUTATE, VALIDATE, CONVERT):
+        if asyncio.get_running_loop().time() > deadline:
+            raise StartFailed(f"kube-apiserver does not ask the webhook: {role.trouble() or 'no call has come'}")
+        if not role.trouble():
+            await door.create(_SETS.ref("probe", "default"), _ANYTHING, dry_run=True)
+            await door.create(_GRAPHS.ref("probe", "default"), _ANY_GRAPH, dry_run=True)
+        await asyncio.sleep(_POLL_S)
+
 
 CONVERTERS = {("nvidia.com", "DynamoGraphDeployment"): convert}
 """Kinds whose versions the embedded server converts in process, whatever their definition says of conversion."""

@@ -15,8 +15,7 @@ import yaml
 from spinney.api.labels import CONFIGURATION_HASH, ENV_INIT_CONTAINER_IMAGE
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import users_in
-from spinney.cli.wiring.dashboard_options import DEFAULT_PORT
-from spinney.cli.wiring.roles.registry import MODULES
+from spinney.cli.wiring.roles.registry import DEFAULT_PORT, MAKERS
 from spinney.core.admission.settings import settings_of
 from spinney.serve.webhook.configurations import Address, webhook_configurations
 from spinney.serve.webhook.policies import admission_policies
@@ -113,7 +112,7 @@ def deployment_objects(
         "data": {CONFIG_FILE: text},
     }
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return [config, *(_deployment(role, namespace, image, digest, configuration) for role in sorted(MODULES))]
+    return [config, *(_deployment(role, namespace, image, digest, configuration) for role in sorted(MAKERS))]
 
 
 def _deployment(role: str, namespace: str, image: str, digest: str, configuration: OperatorConfiguration) -> Object:

@@ -1,45 +1,98 @@
-"""What `spinney up` wires together: an API server (embedded or real), simulated nodes, and the manifests given."""
+"""What `spinney up` wires together: an API server, simulated nodes, our roles, and the manifests given."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import resource
+import secrets
 import signal
 import sys
 import time
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import click
 import structlog
 
+from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.cli.wiring.api_servers import ApiServer, embedded, real
-from spinney.cli.wiring.dashboard import dashboard
-from spinney.cli.wiring.dashboard_options import DashboardOptions
-from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal, until_stopped
-from spinney.cli.wiring.local_roles import running_roles
-from spinney.cli.wiring.logs import LEVELS, log_to_stderr
-from spinney.cli.wiring.stack_options import StackOptions, only_user_of
+from spinney.api.roles import NAMESPACE
+from spinney.cli.wiring.api_servers import ApiServer, StackOptions, embedded, only_user_of, real
+from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.roles.dashboard import dashboard
+from spinney.cli.wiring.roles.registry import DashboardOptions
+from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.clock import system_dice
+from spinney.drive.clock import SystemClock, system_dice
+from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.operator.startup import StartupFailed
+from spinney.drive.scheduler.execution.signing_keys import find_record_keys
+from spinney.drive.scheduler.scheduler import FIELD_MANAGER
 from spinney.sim.controllers.manager import ALL
 from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed, find_or_build_assets
+from spinney.sim.stack import Parts, Stack
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, read_manifests
 from spinney.whatif.inputs.nodes import NodesError, load_nodes
 from spinney.whatif.inputs.operator_settings import (
     ConfigurationError,
     admission_of,
     dynamo_admission_of,
+    dynamo_settings_of,
     given_in,
     read_configuration,
 )
+
+_CHECK_INTERVAL_S = 0.5
+
+
+@asynccontextmanager
+async def running_roles(
+    api: ApiServer,
+    nodes: Sequence[dict[str, Any]],
+    configuration: OperatorConfiguration,
+    controllers: Sequence[str] = ALL,
+) -> AsyncIterator[Stack]:
+    """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
+    roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
+    parts = Parts(
+        nodes=nodes,
+        controllers=controllers,
+        operator=settings_of(configuration),
+        scheduler=SchedulerSettings(names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
+        record_keys=await _record_keys(roles["scheduler"]),
+        dynamo=dynamo_settings_of(configuration),
+    )
+    stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(stack.run(), name="stack"),
+            group.create_task(_watch_over(api), name="server"),
+        ]
+        for ready in (stack.registered, stack.operating, stack.scheduling, stack.deploying):
+            await ready.wait()
+        yield stack
+        for task in tasks:
+            task.cancel()
+
+
+async def _record_keys(transport: Transport) -> tuple[bytes, ...]:
+    """As a scheduler in a cluster finds them; kept with everything else that the server has."""
+    dice = system_dice()
+    door = Door(transport, dice, field_manager=FIELD_MANAGER)
+    return await find_record_keys(ApiClient(transport, dice), door, NAMESPACE, dice, secrets.token_bytes)
+
+
+async def _watch_over(api: ApiServer) -> None:
+    while (ended := api.ended()) is None:  # noqa: ASYNC110 - a process tells nobody that it ended
+        await asyncio.sleep(_CHECK_INTERVAL_S)
+    raise StartFailed(f"{ended} ended by itself")
+
 
 OK, USAGE, START_FAILED = 0, 2, 3
 _THEIRS = (ConfigurationError, OperatorConfigurationError, NodesError, ManifestError)

@@ -14,6 +14,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.view.plan_result import PlanResult
+from spinney.core.view.topology_usage import TopologyUse
 
 Json = dict[str, Any]
 Key = tuple[str, str]
@@ -71,16 +72,6 @@ class ClusterEvent:
     about: str
     message: str
     count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyUse:
-    """A set, the topology it refers to, and whether topology applies to it."""
-
-    topology: str
-    podcliqueset: str
-    applies: bool
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import NOWHERE, Tree
 from spinney.core.view.explanation import Levels
 from spinney.core.view.lint import Problem
+from spinney.core.view.topology_usage import TopologyUse
 from spinney.core.view.tree import CPU, is_accelerator
 from spinney.core.view.tree import Tree as ViewTree
 from spinney.serve.dashboard.boxes import RenderCache, Unit, unit_of
-from spinney.serve.dashboard.data_sources import TopologyUse
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.rows import Row, urgency
 

@@ -1,14 +1,19 @@
-"""The roles that `spinney run` knows, and what each of them is given. Another role is another line of the table."""
+"""The roles that `spinney run` knows, and what each of them is given. Another role is another line of the table.
+
+What is wrong with an option is said before anything starts.
+"""
 
 from __future__ import annotations
 
 import importlib
+import ipaddress
+import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from kube_apimachinery.loopback import is_loopback
 from spinney.api.operator_configuration import OperatorConfiguration
-from spinney.cli.wiring.dashboard_options import DashboardOptions
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.connection import Connection
 from spinney.drive.client.config.loader import connect
@@ -16,15 +21,69 @@ from spinney.drive.client.http.rate_limit import RateLimitedTransport
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock
 from spinney.drive.election.lease_thread import Heartbeat
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 
-MODULES = {
-    "webhook": "spinney.cli.wiring.roles.webhook",
-    "operator": "spinney.cli.wiring.roles.operator",
-    "scheduler": "spinney.cli.wiring.roles.scheduler",
-    "dynamo": "spinney.cli.wiring.roles.dynamo",
-    "dashboard": "spinney.cli.wiring.roles.dashboard",
+SHORTEST_TOKEN = 16
+DEFAULT_PORT = 8088
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardOptions:
+    """Where the pages are served. `port` None: the usual one, or a free one where that is taken.
+
+    `token_file`: its content is asked for; without it a token is asked for anywhere but on loopback.
+    """
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    token_file: Path | None = None
+
+    def token(self) -> str:
+        """Empty on loopback, unless a file is named; generated where there is none."""
+        if self.token_file is not None:
+            return _read_token(self.token_file)
+        return "" if is_loopback(self.host) else secrets.token_urlsafe(24)
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """HOST:PORT, [HOST]:PORT of IPv6, or :PORT, which is loopback."""
+    host, colon, port = text.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    known = not bare or bare == "localhost" or _is_address(bare)
+    if not colon or not port.isdecimal() or int(port) > 65535 or not known or (":" in bare and bare == host):
+        raise ConfigurationError(f"--address {text}: HOST:PORT is expected, HOST being an IP address or localhost")
+    return bare or "127.0.0.1", int(port)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_token(path: Path) -> str:
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigurationError(f"--token-file {path}: cannot be read: {reason}") from None
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+        raise ConfigurationError(
+            f"--token-file {path}: a token has at least {SHORTEST_TOKEN} printable characters, found {len(token)}"
+        )
+    return token
+
+
+MAKERS = {
+    "webhook": "spinney.cli.wiring.roles.webhook:create",
+    "operator": "spinney.cli.wiring.roles.controllers:create_operator",
+    "scheduler": "spinney.cli.wiring.roles.scheduler:create",
+    "dynamo": "spinney.cli.wiring.roles.controllers:create_dynamo",
+    "dashboard": "spinney.cli.wiring.roles.dashboard:create",
 }
-"""In the order in which `spinney run all` starts them. Each module has `create(told) -> Role`."""
+"""In the order in which `spinney run all` starts them. Each is a function from what the role is given to the role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,5 +146,7 @@ class HasMetrics(Protocol):
 
 
 def create(name: str, role_config: RoleConfig) -> Role:
-    role: Role = importlib.import_module(MODULES[name]).create(role_config)
+    """The role of that name; its module is imported only now."""
+    module, _, maker = MAKERS[name].partition(":")
+    role: Role = getattr(importlib.import_module(module), maker)(role_config)
     return role

@@ -1,10 +1,15 @@
-"""Roles in the foreground: configuration and connection first, then probes, metrics and the roles themselves."""
+"""Roles in the foreground: configuration and connection first, then probes, metrics and the roles themselves.
+
+`/healthz`, `/readyz` and `/metrics` are short answers: one short request per connection is read and nothing of its
+body; a slow or long one is cut off.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,19 +17,103 @@ import click
 import structlog
 
 from spinney.api.operator_configuration import ConfigurationError
-from spinney.cli.wiring.dashboard_options import DashboardOptions
-from spinney.cli.wiring.foreground import causes, loop_factory, note, on_signal, until_stopped
-from spinney.cli.wiring.logs import LEVELS, log_to_stderr
-from spinney.cli.wiring.roles.health import measured, probed
-from spinney.cli.wiring.roles.registry import HasMetrics, Role, RoleConfig, WebhookOptions, create
+from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.roles.registry import DashboardOptions, HasMetrics, Role, RoleConfig, WebhookOptions, create
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.loader import find_connection
 from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
 from spinney.drive.clock import SystemClock
-from spinney.drive.election.lease_thread import Heartbeat, loop_thread
+from spinney.drive.election.lease_thread import Heartbeat, LoopThread, loop_thread
 from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
 from spinney.whatif.inputs.operator_settings import read_configuration
+
+_REQUEST_S = 5.0
+_REQUEST_BYTES = 4096
+_MAIN_S = 2.0
+
+Probe = Callable[[], str]
+"""What is wrong at the moment; empty if nothing is."""
+
+Page = Callable[[], str]
+_Answer = Callable[[str], Awaitable[tuple[str, str]]]
+"""From a path to a status and a text."""
+
+
+@contextlib.asynccontextmanager
+async def probed(thread: LoopThread, host: str, port: int, alive: Probe, ready: Probe) -> AsyncIterator[int]:
+    """While it lasts the probes are answered, by a thread: also while the main loop is busy. Gives the port.
+
+    `alive` is asked in the thread, `ready` on the main loop.
+    """
+    main = asyncio.get_running_loop()
+
+    async def asked() -> str:
+        return ready()
+
+    async def answer(path: str) -> tuple[str, str]:
+        if path == "/healthz":
+            return _said(alive())
+        if path != "/readyz":
+            return "404 Not Found", "only /healthz and /readyz\n"
+        try:
+            async with asyncio.timeout(_MAIN_S):
+                return _said(await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), main)))
+        except TimeoutError:
+            return _said(alive() or f"the main loop did not answer within {_MAIN_S:g} s")
+
+    server = await thread.run(_listening(host, port, answer))
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        await thread.run(_closed(server))
+
+
+@contextlib.asynccontextmanager
+async def measured(host: str, port: int, metrics: Page) -> AsyncIterator[int]:
+    """While it lasts `/metrics` is served; gives the port."""
+
+    async def answer(path: str) -> tuple[str, str]:
+        return ("200 OK", metrics()) if path == "/metrics" else ("404 Not Found", "only /metrics\n")
+
+    server = await _listening(host, port, answer)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        await _closed(server)
+
+
+def _said(trouble: str) -> tuple[str, str]:
+    return ("503 Service Unavailable", f"{trouble}\n") if trouble else ("200 OK", "ok\n")
+
+
+async def _listening(host: str, port: int, answer: _Answer) -> asyncio.Server:
+    return await asyncio.start_server(lambda reader, writer: _serve(reader, writer, answer), host, port)
+
+
+async def _closed(server: asyncio.Server) -> None:
+    server.close()
+    await server.wait_closed()
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: _Answer) -> None:
+    with contextlib.suppress(TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        async with asyncio.timeout(_REQUEST_S):
+            request = await reader.readuntil(b"\r\n\r\n")
+        status, text = await _judged(request[:_REQUEST_BYTES].split(b"\r\n", 1)[0].decode("latin-1"), answer)
+        body = text.encode()
+        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+        writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        await writer.drain()
+    writer.close()
+
+
+async def _judged(line: str, answer: _Answer) -> tuple[str, str]:
+    method, _, rest = line.partition(" ")
+    if method != "GET":
+        return "405 Method Not Allowed", "only GET\n"
+    return await answer(rest.partition(" ")[0].partition("?")[0])
+
 
 OK, FAILED, USAGE = 0, 1, 2
 _LOOK_S = 0.05

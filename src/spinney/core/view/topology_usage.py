@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +11,16 @@ from kube_apimachinery.field_errors import FieldError
 from spinney.api.generated_names import DEFAULT_TOPOLOGY
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.meta import condition
-from spinney.cli.render.columns import columns, plain
 from spinney.core.admission.decoding import part, read, text
 from spinney.core.expansion.podcliqueset.topology_resolution import TOPOLOGY_LEVELS_UNAVAILABLE
 from spinney.core.topology_constraints import constrained, reference
-from spinney.drive.client.api import ApiClient, Selection
-from spinney.drive.client.errors import ConfigError, NotFound
-from spinney.drive.client.paths import ResourcePath
 
 IMPLICIT = f"{DEFAULT_TOPOLOGY} (default)"
 """What stands for the default topology, whatever its name is in this cluster."""
-_SETS = ResourcePath(PodCliqueSet.GROUP, PodCliqueSet.VERSION, PodCliqueSet.PLURAL)
-_HEAD = ("TOPOLOGY", "PODCLIQUESET", "APPLIES")
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class TopologyUse:
     """One set: the topology it refers to, and whether topology applies to it."""
 
     topology: str
@@ -39,29 +33,20 @@ class Use:
         return {**shown, "why": self.why} if self.why else shown
 
 
-async def read_usage(client: ApiClient) -> list[Use]:
-    try:
-        listing = await client.list(Selection(_SETS))
-    except NotFound:
-        name = f"{PodCliqueSet.PLURAL}.{PodCliqueSet.GROUP}"
-        raise ConfigError(f"the cluster does not serve {name}: apply `spinney manifests crds` first") from None
-    return uses(listing.items)
-
-
-def uses(sets: Iterable[Object]) -> list[Use]:
+def topology_uses(sets: Iterable[Object]) -> list[TopologyUse]:
     """In the order of topology and set, byte by byte."""
-    return sorted(map(use_of, sets), key=lambda one: f"{one.topology}\t{one.podcliqueset}".encode())
+    return sorted(map(topology_use_of, sets), key=lambda one: f"{one.topology}\t{one.podcliqueset}".encode())
 
 
-def use_of(obj: Object) -> Use:
+def topology_use_of(obj: Object) -> TopologyUse:
     """A set that cannot be read has a row all the same: what is missing in a list is taken for unused."""
     metadata = part(obj, "metadata")
     title = f"{text(metadata.get('namespace'))}/{text(metadata.get('name'))}"
     named = text(part(obj, "spec", "template").get("clusterTopologyName"))
     podcliqueset = read(obj, PodCliqueSet)
     if isinstance(podcliqueset, FieldError):
-        return Use(named or IMPLICIT, title, False, f"cannot be read: {podcliqueset}")
-    return Use(reference(podcliqueset)[1] or IMPLICIT, title, *_applies(podcliqueset))
+        return TopologyUse(named or IMPLICIT, title, False, f"cannot be read: {podcliqueset}")
+    return TopologyUse(reference(podcliqueset)[1] or IMPLICIT, title, *_applies(podcliqueset))
 
 
 def _applies(podcliqueset: PodCliqueSet) -> tuple[bool, str]:
@@ -72,13 +57,3 @@ def _applies(podcliqueset: PodCliqueSet) -> tuple[bool, str]:
     if said is None or said.status == "False":
         return True, ""
     return said.status == "True", said.message
-
-
-def table(found: Sequence[Use], *, headers: bool) -> str:
-    rows = [(plain(one.topology), plain(one.podcliqueset), plain(_shown(one))) for one in found]
-    return columns([_HEAD, *rows] if headers else rows)
-
-
-def _shown(one: Use) -> str:
-    word = "yes" if one.applies else "no"
-    return f"{word}: {one.why}" if one.why else word

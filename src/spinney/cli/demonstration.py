@@ -1,23 +1,134 @@
-"""The demonstration itself: seven steps, each with what it claims and the check of it."""
+"""The demonstration: a stack in this process, seven steps on it, each with what it claims and the check of it.
+
+Leaves nothing behind unless it was asked to: without a wish to keep it, even its kubeconfig is a temporary one. What it
+applies is in `demo_files`, also under examples/demo.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
+import signal
 import sys
+import tempfile
 import textwrap
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
-from spinney.cli.demonstration.cluster import DemoCluster, wait_until
-from spinney.cli.options import Screen
+from spinney.api.builtin.node import Node
+from spinney.api.builtin.pod import Pod
+from spinney.api.documents import read_documents
+from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
+from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.operator_configuration import OperatorConfiguration
+from spinney.cli.options import NO, UNREADABLE, Screen, screen
 from spinney.cli.render.columns import plain
-from spinney.cli.render.topology_rows import RowSelection
-from spinney.cli.render.topology_tree import shown
+from spinney.cli.render.topology_tree import RowSelection, shown
+from spinney.cli.topology_sources import Needs, TopologyInputs, read_cluster
+from spinney.cli.wiring.api_servers import ApiServer, StackOptions, embedded
+from spinney.cli.wiring.process import causes, log_to_stderr, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.stack import running_roles
 from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.view.explanation import GangExplanation, Member, WorkloadExplanation
 from spinney.core.view.topology_index import view_of
+from spinney.drive.apply.door import Door
+from spinney.drive.apply.outcome import written
+from spinney.drive.apply.write import ANY
+from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.errors import ClientError
+from spinney.drive.client.http.transport import Transport
+from spinney.drive.client.paths import ResourcePath
+from spinney.drive.clock import system_dice
+from spinney.drive.scheduler.caches import NODES, PODGROUPS, PODS
+from spinney.whatif.inputs.manifests import apply_all, manifests_of
+from spinney.whatif.inputs.nodes import parse_nodes
+from spinney.whatif.inputs.operator_settings import (
+    ConfigurationError,
+    admission_of,
+    dynamo_admission_of,
+    read_configuration,
+)
+from spinney.whatif.workloads import WorkloadNotFound, read_story
+
+
+def text_of(name: str) -> str:
+    return resources.files("spinney.cli").joinpath("demo_files", f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def manifests(name: str) -> list[dict[str, Any]]:
+    """The objects of a file; nodes are expanded from their description."""
+    if name == "nodes":
+        return parse_nodes(text_of(name), "nodes")
+    return read_documents(text_of(name), name)
+
+
+T = TypeVar("T")
+NAMESPACE = "default"
+TIMEOUT_S = 25.0
+_POLL_S = 0.1
+_GROUPS = ResourcePath(
+    PodCliqueScalingGroup.GROUP, PodCliqueScalingGroup.VERSION, PodCliqueScalingGroup.PLURAL, namespaced=True
+)
+
+
+class DemoCluster:
+    def __init__(self, transport: Transport) -> None:
+        self._client = ApiClient(transport, system_dice())
+        self._door = Door(transport, system_dice(), field_manager="spinney-demo")
+        self._labels: dict[str, Mapping[str, str]] = {}
+
+    async def apply(self, name: str) -> None:
+        await apply_all(self._client, self._door, manifests_of(manifests(name), f"{name}.yaml"))
+
+    async def scale(self, scaling_group: str, replicas: int) -> None:
+        """By the scale subresource, as kubectl does."""
+        written(await self._door.scale(_GROUPS.ref(scaling_group, NAMESPACE), replicas, ANY))
+
+    async def story(self, name: str, kind: str) -> WorkloadExplanation | None:
+        """What `spinney explain` would tell; None: there is nothing to tell yet."""
+        try:
+            return await read_story(self._client, NAMESPACE, name, kind)
+        except WorkloadNotFound:
+            return None
+
+    async def status_of(self, gang: str) -> str:
+        """What the PodGroup of a gang says in its status; empty: nothing."""
+        group = await self._client.get(PODGROUPS.ref(gang, NAMESPACE), PodGroup)
+        return next((said.message for said in reversed(group.status.scheduling_conditions)), "")
+
+    async def running(self) -> set[str]:
+        """Pods whose containers run."""
+        pods = (await self._client.list(Selection(PODS, NAMESPACE), Pod)).items
+        return {pod.metadata.name for pod in pods if pod.status.phase == "Running"}
+
+    async def domains(self, members: Iterable[Member], key: str) -> set[str]:
+        """Values of a label of the nodes that they run on."""
+        if not self._labels:
+            nodes = (await self._client.list(Selection(NODES), Node)).items
+            self._labels = {node.metadata.name: node.metadata.labels for node in nodes}
+        return {self._labels[member.node].get(key, "") for member in members}
+
+    async def cluster(self) -> TopologyInputs:
+        return await read_cluster(self._client, TopologyInputs(), Needs(pods=True))
+
+
+async def wait_until(look: Callable[[], Awaitable[T | None]]) -> T | None:
+    """What a look finds, repeated until it finds something; None: it took too long."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            while (found := await look()) is None:  # noqa: ASYNC110 - several kinds are looked at, of which none tells
+                await asyncio.sleep(_POLL_S)
+            return found
+    except TimeoutError:
+        return None
+
 
 BLOCK, RACK, HOST = "h100.example.com/block", "h100.example.com/rack", "kubernetes.io/hostname"
 GB_BLOCK, CLIQUE = "gb200.example.com/block", "nvidia.com/gpu.clique"
@@ -202,3 +313,68 @@ def _check(is_true: bool, otherwise: str) -> None:
 def _say(line: str, screen: Screen, *, bold: bool = False) -> None:
     click.echo(click.style(line, bold=True) if bold and screen.color else line, color=screen.color)
     sys.stdout.flush()
+
+
+OK, NOT_STARTED, INTERRUPTED = 0, 3, 130
+_LOOPBACK = "127.0.0.1"
+
+
+@dataclass(slots=True)
+class _Ending:
+    """How it ended so far."""
+
+    status: int = INTERRUPTED
+
+
+def run(*, keep: bool, kubeconfig: Path) -> int:
+    """The exit status."""
+    on_signal(signal.default_int_handler)
+    log_to_stderr(logging.ERROR)
+    ending = _Ending()
+    try:
+        with tempfile.TemporaryDirectory(prefix="spinney-demo-") as passing:
+            path = kubeconfig if keep else Path(passing) / "kubeconfig"
+            options = StackOptions(None, path, _LOOPBACK, 0, None, False, ())
+            options.check()
+            factory = loop_factory()
+            on_signal(note)
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(until_stopped(_demonstrated(options, keep, ending)))
+    except KeyboardInterrupt:
+        pass
+    except Exception as error:
+        ending.status = UNREADABLE if isinstance(error, ConfigurationError) else NOT_STARTED
+        click.echo(f"spinney demo: {'; '.join(str(cause) or repr(cause) for cause in causes(error))}", err=True)
+    if ending.status == INTERRUPTED:
+        click.echo("spinney demo: interrupted, everything is stopped", err=True)
+    return ending.status
+
+
+async def _demonstrated(options: StackOptions, keep: bool, ending: _Ending) -> None:
+    configuration = read_configuration(None)
+    rules = (admission_of(configuration), dynamo_admission_of(configuration))
+    started = time.monotonic()
+    async with embedded(options, rules) as api, running_roles(api, manifests("nodes"), configuration):
+        stage = DemoCluster(api.transport)
+        try:
+            await perform(stage, screen(), started)
+        except (DemoFailed, ClientError) as error:
+            click.echo(f"spinney demo: {error}", err=True)
+            ending.status = NO
+            return
+        ending.status = OK
+        if keep:
+            await _kept(api, options, configuration)
+
+
+async def _kept(api: ApiServer, options: StackOptions, configuration: OperatorConfiguration) -> None:
+    from spinney.cli.wiring.roles.dashboard import dashboard
+    from spinney.cli.wiring.roles.registry import DashboardOptions
+
+    async with dashboard(api.as_role("dashboard"), DashboardOptions(_LOOPBACK, None), configuration) as page:
+        click.echo(f"\nIt keeps running. In another terminal:\n  export KUBECONFIG={options.kubeconfig.resolve()}")
+        click.echo("  kubectl get pcs,dgd,jobs,pods -o wide\n  kubectl describe podgroup giant-0")
+        click.echo("  spinney explain default/giant\n  spinney topology show --gang default/chat-0")
+        click.echo(f"In the browser: {page}\nCtrl-C stops it")
+        sys.stdout.flush()
+        await asyncio.get_running_loop().create_future()

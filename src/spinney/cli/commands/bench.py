@@ -40,7 +40,7 @@ def bench(suites: tuple[str, ...], output: str) -> None:
 
 
 def _run(name: str) -> list[tuple[str, dict[str, Any], str]]:
-    root = str(Path(__file__).resolve().parents[3])
+    root = str(Path(__file__).resolve().parents[4])
     if root not in sys.path:
         sys.path.insert(0, root)
     try:

@@ -1,1 +1,0 @@
-"""The demonstration of `spinney demo`: its cluster, its script, its run."""
