@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import urllib3
-
+from cluster_kit.following import following
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from simulation.witness import Witness
@@ -67,25 +65,26 @@ class _Times:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._followers = ExitStack()
         self.bound: dict[str, float] = {}
         self.holders: list[tuple[float, str]] = []
+
+    def __enter__(self) -> _Times:
         for path, note in (("/api/v1/pods", self._pod), (LEASES, self._lease)):
-            version = server.http("GET", path).ok(200)["metadata"]["resourceVersion"]
-            threading.Thread(target=self._follow, args=(path, version, note), daemon=True).start()
+            version = self._server.http("GET", path).ok(200)["metadata"]["resourceVersion"]
+            self._followers.enter_context(following(self._server, path, version, note))
+        return self
 
-    def _follow(self, path: str, version: str, note: Any) -> None:
-        while True:
-            query = {"watch": "1", "resourceVersion": version}
-            with contextlib.suppress(urllib3.exceptions.HTTPError), self._server.stream(path, query=query) as watch:
-                for event in iter(watch.next, None):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    note(event["object"])
+    def __exit__(self, *_: object) -> None:
+        self._followers.close()
 
-    def _pod(self, pod: Json) -> None:
+    def _pod(self, event: Json) -> None:
+        pod = event["object"]
         if pod["spec"].get("nodeName"):
             self.bound.setdefault(pod["metadata"]["uid"], time.monotonic())
 
-    def _lease(self, lease: Json) -> None:
+    def _lease(self, event: Json) -> None:
+        lease = event["object"]
         holder = lease["spec"].get("holderIdentity", "")
         if lease["metadata"]["name"] == SCHEDULER_LEASE and (not self.holders or self.holders[-1][1] != holder):
             self.holders.append((time.monotonic(), holder))
@@ -102,7 +101,16 @@ class _Times:
 def measure(server: Server, directory: Path, rounds: int) -> Figures:
     """Everybody is bound at the end of each round; then it is cleared."""
     _furnish(server)
-    witness, times, figures = Witness(server), _Times(server), Figures()
+    figures = Figures()
+    with Witness(server) as witness, _Times(server) as times:
+        _play(server, directory, rounds, times, figures)
+        eventually(lambda: witness.judge().binds >= GANGS * SIZE * rounds, "the watches have told everything", 60)
+        dog = witness.judge()
+    figures.violations, figures.binds = list(dog.violations), dog.binds
+    return figures
+
+
+def _play(server: Server, directory: Path, rounds: int, times: _Times, figures: Figures) -> None:
     crew, space = Schedulers(server, directory), Space(server, "default")
     try:
         for number in range(rounds):
@@ -115,10 +123,6 @@ def measure(server: Server, directory: Path, rounds: int) -> Figures:
             _clear(space)
     finally:
         crew.end()
-    eventually(lambda: witness.judge().binds >= GANGS * SIZE * rounds, "the watches have told everything", 60)
-    dog = witness.judge()
-    figures.violations, figures.binds = list(dog.violations), dog.binds
-    return figures
 
 
 def _burst(space: Space, number: int, leader: Any) -> float:

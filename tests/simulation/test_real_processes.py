@@ -78,29 +78,30 @@ def _stands_by(leader: SchedulerProgram, before: float) -> bool:
 def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promise(
     server: Server, judging: Judging, tmp_path: Path
 ) -> None:
-    witness, space = Witness(server), Space(server, "default")
-    _furnish(server)
-    crew = Schedulers(server, tmp_path)
-    try:
-        for number, fate in enumerate(FATES):
-            leader = eventually(crew.leader, "somebody leads", 120)
-            _ask(space, number)
-            lost = leader.figure("spinney_leadership_changes_total", LOST)
-            leader.send(signal.SIGKILL if fate == "kill" else signal.SIGSTOP)
-            crew.lose(leader)
-            eventually(lambda: crew.filled() and _all_bound(space), f"round {number}: everybody has a node", 120)
-            if fate == "stop":
-                eventually(crew.leader, "somebody else leads", 120)
-                leader.send(signal.SIGCONT)
-                eventually(partial(_stands_by, leader, lost), "the old leader stands by again", 120)
-                crew.take_back(leader)
-    finally:
-        crew.end()
-    assert crew.refused() == []
-    assert judging.answered() > 3 * len(FATES)
-    assert "forbidden" not in judging.log
-    eventually(lambda: witness.judge().binds >= 9 * len(FATES), "the watches have told everything")
-    dog = witness.judge()
-    assert dog.violations == []
-    assert dog.binds == 9 * len(FATES)
-    assert dog.plans >= 3 * len(FATES)
+    space = Space(server, "default")
+    with Witness(server) as witness:
+        _furnish(server)
+        crew = Schedulers(server, tmp_path)
+        try:
+            for number, fate in enumerate(FATES):
+                leader = eventually(crew.leader, "somebody leads", 120)
+                _ask(space, number)
+                lost = leader.figure("spinney_leadership_changes_total", LOST)
+                leader.send(signal.SIGKILL if fate == "kill" else signal.SIGSTOP)
+                crew.lose(leader)
+                eventually(lambda: crew.filled() and _all_bound(space), f"round {number}: everybody has a node", 120)
+                if fate == "stop":
+                    eventually(crew.leader, "somebody else leads", 120)
+                    leader.send(signal.SIGCONT)
+                    eventually(partial(_stands_by, leader, lost), "the old leader stands by again", 120)
+                    crew.take_back(leader)
+        finally:
+            crew.end()
+        assert crew.refused() == []
+        assert judging.answered() > 3 * len(FATES)
+        assert "forbidden" not in judging.log
+        eventually(lambda: witness.judge().binds >= 9 * len(FATES), "the watches have told everything")
+        dog = witness.judge()
+        assert dog.violations == []
+        assert dog.binds == 9 * len(FATES)
+        assert dog.plans >= 3 * len(FATES)

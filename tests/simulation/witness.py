@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
-import urllib3
-
+from cluster_kit.following import following
 from cluster_kit.server import Server
 from spinney.sim.invariants.watchdog import WATCHED_RESOURCES, Watchdog
 
@@ -23,30 +22,32 @@ assert set(_PATHS) == set(WATCHED_RESOURCES)
 
 
 class Witness:
-    """Begins before anything is made; versions of one server are one order of all its writes.
+    """Begins before anything is made, and sees what is written while its block runs.
 
-    Its threads end with the process; a watch that cannot go on ends its thread with an error, and binds are missing.
+    Versions of one server are one order of all its writes. A watch that cannot go on ends its thread with an error,
+    and binds are missing.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._seen: list[tuple[int, str, str, Json]] = []
+        self._followers = ExitStack()
+
+    def __enter__(self) -> Witness:
         for collection, path in _PATHS.items():
-            begin = server.http("GET", path).ok(200)
+            begin = self._server.http("GET", path).ok(200)
             for item in begin["items"]:
                 self._seen.append((0, collection, "ADDED", item))
             version = begin["metadata"]["resourceVersion"]
-            threading.Thread(target=self._follow, args=(collection, path, version), daemon=True).start()
+            self._followers.enter_context(following(self._server, path, version, partial(self._note, collection)))
+        return self
 
-    def _follow(self, collection: str, path: str, version: str) -> None:
-        """From one quiet time to the next: a watch that ends is taken up where it was."""
-        while True:
-            query = {"watch": "1", "resourceVersion": version}
-            with contextlib.suppress(urllib3.exceptions.HTTPError), self._server.stream(path, query=query) as watch:
-                for event in iter(watch.next, None):
-                    found = event["object"]
-                    version = found["metadata"]["resourceVersion"]
-                    self._seen.append((int(version), collection, event["type"], found))
+    def __exit__(self, *_: object) -> None:
+        self._followers.close()
+
+    def _note(self, collection: str, event: Json) -> None:
+        found = event["object"]
+        self._seen.append((int(found["metadata"]["resourceVersion"]), collection, event["type"], found))
 
     def judge(self) -> Watchdog:
         """Everything seen so far, in the order it was written. The record has no clock: a write is a second."""
