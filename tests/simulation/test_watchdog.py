@@ -325,6 +325,22 @@ def _asks(record: Record, *assignments: tuple[str, str], before: Json, after: Js
     record.gang("a", **after)
 
 
+def test_inv2_a_seat_is_lost_with_the_place_of_another_member_and_not_because_it_was_never_beside_it() -> None:
+    """A node that is given another rack while the plan is carried out: what is left would split the gang."""
+    for node, moves, broken in (("n1", True, []), ("n1", False, ["INV2"]), ("n2", False, ["INV2"])):
+        record = Record()
+        for name in ("a-0", "a-1"):
+            record.pod(name, "a")
+        record.gang("a", ("a-0", "n0"), ("a-1", node), required=RACK)
+        record.pod("a-0", "a", "n0")
+        if moves:
+            record.node("n0", "r1")
+        record.now += 1
+        record.gang("a", required=RACK)
+        record.pod("a-1", "a", gone=True)
+        assert record.broken == broken, (node, moves)
+
+
 def test_inv2_a_gang_that_asks_for_something_else_is_bound_as_it_was_asked_first_or_as_it_is_asked_now() -> None:
     assignments = ("a-0", "n0"), ("a-1", "n1"), ("a-2", "n2")
     for before, after, bound, broken in (

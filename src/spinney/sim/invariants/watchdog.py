@@ -283,6 +283,7 @@ class Watchdog:
     def _check_ended_plan(self, gang: GangFacts, plan: Plan) -> None:
         """A plan is over. Assignments to nodes that changed meanwhile count as lost members, not as forgotten ones.
 
+        So do those that would split a required domain now, because the node of a bound member has another place in it.
         The plan was made for what the gang asked when it was recorded: a gang that has that, and asks for more now, is
         repaired.
         """
@@ -291,7 +292,11 @@ class Watchdog:
         left = [
             assignment
             for assignment in plan.assignments
-            if assignment.uid in waiting and not self._is_unchanged(assignment.node, since_s)
+            if assignment.uid in waiting
+            and (
+                not self._is_unchanged(assignment.node, since_s)
+                or self._has_left_domain(gang, waiting[assignment.uid], assignment.node, since_s)
+            )
         ]
         self._lost[gang.key].update(waiting[assignment.uid].leaf or LONE_LEAF for assignment in left)
         self._decided.pop(gang.key, None)
@@ -301,6 +306,15 @@ class Watchdog:
         self._report(self._check_all_or_nothing(gang))
         if not any(pod.node and pod.is_live for pod in self.ground.members(gang.key)):
             self._forget_losses(gang.key)
+
+    def _has_left_domain(self, gang: GangFacts, pod: PodFacts, node: str, since_s: float) -> bool:
+        """Whether the node was in the domains of the bound members since that moment, and is not now."""
+        there = replace(pod, node=node)
+        was, now = (
+            not any(properties.inv3_required_topology(self.ground, gang, there, at_s))
+            for at_s in (since_s, self._now())
+        )
+        return was and not now
 
     def _is_unchanged(self, node: str, since_s: float) -> bool:
         """Whether nothing changed on a node that could invalidate an assignment there; growing capacity does not."""
