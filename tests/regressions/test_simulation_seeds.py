@@ -29,6 +29,8 @@ SEEDS = [
     116521195,  # a plan was not recorded, and the next was made before the gang that it spared had been read again
     553243519,  # a PodGroup was deleted while an eviction for its recorded plan was on its way; the judge
     771300164,  # a base gang grew elsewhere in the cycle in which a gang tied to it had been decided; the judge
+    771301543,  # a bound member's node was given another rack while the rest of its plan was carried out; the judge
+    771301790,  # pods that had no room kept the queue's allowance from those that had some, until a restart
     96107324,  # a gang was taken whole but for pods on a node that had just come back
 ]
 

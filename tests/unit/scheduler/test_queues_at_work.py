@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from spinney.sim.world import World
 from unit.scheduler.scheduler_world import bound, pod, podgroup, pods, said
 from unit.scheduler.watched_world import patch, watched
@@ -79,6 +81,36 @@ def test_k14_k16_parts_of_a_gang_share_what_its_queue_has_left() -> None:
         await world.apply([queue("team", 6), podgroup("a", 2, queue="team", subGroups=leaves), *members])
         await world.settle()
         assert len(await bound(world, "prefill")) == len(await bound(world, "decode")) == 3
+
+    watched(scenario)
+
+
+@pytest.mark.parametrize("names", [("a-1", "a-2"), ("a-2", "a-1")])
+def test_k16_live4_pods_without_room_leave_their_share_of_the_queue_to_those_that_have_some(names: list[str]) -> None:
+    """Beyond the minimum the queue allows one of the two; one fits nowhere (seed 771301790)."""
+
+    async def scenario(world: World) -> None:
+        nowhere, fits = names
+        large = pod(nowhere, "a", 8, nodeSelector={"example.com/none": "there"})
+        await world.apply([queue("team", 12), podgroup("a", 1, queue="team"), pod("a-0", "a", 4)])
+        await world.apply([large, pod(fits, "a", 4)])
+        await world.settle()
+        assert set(await bound(world)) == {"a-0", fits}
+
+    watched(scenario)
+
+
+def test_k16_pods_of_one_set_that_fit_are_placed_as_far_as_the_queue_allows_beside_larger_ones() -> None:
+    async def scenario(world: World) -> None:
+        nowhere = {"nodeSelector": {"example.com/none": "there"}}
+        large = [pod(f"large-{number}", "a", 8, **nowhere) for number in range(3)]
+        await world.apply([queue("team", 30), podgroup("a", 1, queue="team"), *pods("a", 4, 4), *large])
+        await world.settle()
+        assert len(await bound(world, "a")) == 4
+        await patch(world, "Queue", "team", {"spec": {"resources": {"gpu": {"limit": 8}}}})
+        await world.apply(pod("a-4", "a", 4))
+        await world.settle()
+        assert len(await bound(world)) == 4
 
     watched(scenario)
 

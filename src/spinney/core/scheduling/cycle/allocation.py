@@ -7,6 +7,7 @@ that is placed by their eviction.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spinney.api.placement.problem import Running
@@ -124,19 +125,42 @@ class Allocator:
         assert reading is not None
         given = Counter(place.pods for place in places)
         left = Counter({path: len(pods) - given[path] for path, pods in reading.waiting.items()})
-        allowed, denied = self._session.queue_accounting.allowance(reading, left)
-        if allowed:
-            planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
-            more = self._session.placement.extras(self._gang_reader.with_affinity(entry).gang, planned)
-            if more.outcome == "placed" and not more.waits:
-                chosen = [place for place in more.placements if place.index < allowed[place.pods]]
-                decision, places = more, places + continue_numbering(places, chosen)
-                self._reservations.reserve(entry, places[len(allocation.places) :])
+        more, allowed, denied = self._place_extras(entry, places, left)
+        if more is not None and more.outcome == "placed" and not more.waits:
+            chosen = [place for place in more.placements if place.index < allowed[place.pods]]
+            decision, places = more, places + continue_numbering(places, chosen)
+            self._reservations.reserve(entry, places[len(allocation.places) :])
         if places:
             return self._begin(entry, decision, places)
         self._session.scheduling_queue.apply(entry, Refused(self._session.cluster.improved))
         self._reporter.explain_placed(entry, decision, places, denied)
         return None
+
+    def _place_extras(
+        self, entry: QueuedGang, places: Sequence[Placement], left: Counter[str]
+    ) -> tuple[Decision | None, Counter[str], str]:
+        """The placement, what the queue allows of `left` by pod set, and why nothing.
+
+        Pods without room leave their share of the queue to those that have some: else whether these are placed would
+        depend on who asks for the quota first (LIVE4).
+        """
+        assert entry.reading is not None
+        gang = self._gang_reader.with_affinity(entry).gang
+        planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
+        allowed, denied = self._session.queue_accounting.allowance(entry.reading, left)
+        more: Decision | None = None
+        for _ in range(len(left) + 1):
+            if not allowed:
+                break
+            more = self._session.placement.extras(gang, planned, allowed if allowed != left else None)
+            is_placed = more.outcome == "placed" and not more.waits
+            placed = Counter(place.pods for place in more.placements) if is_placed else Counter[str]()
+            lacking = [path for path, count in allowed.items() if placed[path] < count]
+            if allowed == left or not lacking:
+                break
+            left = +Counter({**left, **{path: placed[path] for path in lacking}})
+            allowed, denied = self._session.queue_accounting.allowance(entry.reading, left)
+        return more, allowed, denied
 
     def _begin(self, entry: QueuedGang, decision: Decision, places: list[Placement]) -> Action:
         self._session.scheduling_queue.apply(entry, Planned())

@@ -203,9 +203,14 @@ class PlacementSession:
                 self._cluster.inventory.remove_pod(uid)
             return self._ask(gang, self._minimum)
 
-    def extras(self, gang: Gang, planned: tuple[Running, ...]) -> Decision:
-        """Place the pods beyond the minimum, given the planned minimum."""
-        return self._ask(msgspec.structs.replace(gang, running=(*gang.running, *planned)), self._everything)
+    def extras(self, gang: Gang, planned: tuple[Running, ...], most: Mapping[str, int] | None = None) -> Decision:
+        """Place the pods beyond the minimum, given the planned minimum; `most`: no more of each pod set than this."""
+        running = (*gang.running, *planned)
+        asking = msgspec.structs.replace(gang, running=running)
+        if most is not None:
+            counts = Counter(member.pods for member in running) + Counter(most)
+            asking = msgspec.structs.replace(asking, root=_with_counts(gang.root, "", counts))
+        return self._ask(asking, self._everything)
 
     def _ask(self, gang: Gang, options: Options) -> Decision:
         engine, inventory = self._engine, self._cluster.inventory
@@ -236,6 +241,16 @@ class PlacementSession:
             yield
         finally:
             base.planned = []
+
+
+def _with_counts(group: Group, prefix: str, counts: Mapping[str, int]) -> Group:
+    """The group with no more pods in each pod set, by path; minimums stay."""
+    pods = [
+        msgspec.structs.replace(each, count=max(min(each.count, counts[prefix + each.name]), each.min))
+        for each in group.pods
+    ]
+    groups = [_with_counts(each, f"{prefix}{each.name}/", counts) for each in group.groups]
+    return msgspec.structs.replace(group, pods=tuple(pods), groups=tuple(groups))
 
 
 def _is_template(gang: Gang) -> bool:
