@@ -34,7 +34,7 @@ QUEUES = "scheduling.run.ai/v2/queues"
 SETS = "grove.io/v1alpha1/podcliquesets"
 WORKLOADS = (SETS, "deployments", "statefulsets", "jobs")
 KEYS = [ZONE, BLOCK, RACK, HOST]
-PATIENCE = Settings(incomplete_grace_s=0.2)
+PATIENCE = Settings(incomplete_grace_s=0.2, usage_stable_s=1.0)
 
 
 @contextmanager

@@ -12,14 +12,19 @@ Json = dict[str, Any]
 
 
 def says(hall: Hall, name: str, wanted: Json) -> None:
-    """Wait until kubectl shows exactly this."""
+    """Wait until it says exactly this; kubectl shows it."""
 
     def check() -> bool:
-        found = json.loads(hall.kubectl("get", "podgroup", name, "-o", "json"))
-        assert (found.get("status") or {}).get("resourcesStatus", {}) == wanted
+        assert resources(hall.group(name)) == wanted
         return True
 
     hall.eventually(check, f"PodGroup {name} says {wanted}")
+    assert resources(json.loads(hall.kubectl("get", "podgroup", name, "-o", "json"))) == wanted
+
+
+def resources(group: Json) -> Json:
+    found: Json = (group.get("status") or {}).get("resourcesStatus", {})
+    return found
 
 
 def test_k14_a_podgroup_says_what_its_pods_ask_for_and_hold(hall: Hall) -> None:

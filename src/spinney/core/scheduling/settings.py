@@ -28,6 +28,7 @@ class Settings:
     - `gather_s`: changes within this time go into one cycle.
     - `incomplete_grace_s`: how long a gang may be incomplete, or a pod without its PodGroup, before that is reported.
     - `staleness_grace_s`: how long a gang may run below its minimum before the rest is evicted; negative: for ever.
+    - `usage_stable_s`: how long a gang's usage must stay the same before it is written; it is within twice this time.
     - `consolidate`: how much may be moved for a gang that fits nowhere; None: nothing.
     - `moves_on_request`: a PodGroup may ask for moves with an annotation that admission lets only administrators write.
     - `volumes_s`: how long a gang keeps its assignments while its volumes are provisioned.
@@ -41,6 +42,7 @@ class Settings:
     gather_s: float = 0.002
     incomplete_grace_s: float = 2.0
     staleness_grace_s: float = 60.0
+    usage_stable_s: float = 10.0
     consolidate: Consolidate | None = None
     moves_on_request: bool = True
     volumes_s: float = 600.0

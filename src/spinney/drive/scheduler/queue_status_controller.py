@@ -38,9 +38,6 @@ from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import PODGROUPS, QUEUES, SchedulerCaches
 from spinney.drive.scheduler.execution.api_writer import ApiWriter
 
-STABLE_S = 10.0
-"""A gang counts as stable when its usage has not changed for this long; it is written within twice this time."""
-
 
 class PodGroupStatusController:
     """`note` gangs, `run` until cancelled. `node_pool`: the pool of its gangs. `busy`: a gang has a running action.
@@ -64,7 +61,7 @@ class PodGroupStatusController:
     async def run(self) -> None:
         while True:
             await self._wake.wait()
-            await asyncio.sleep(STABLE_S)
+            await asyncio.sleep(self._session.settings.usage_stable_s)
             stable = [key for key in self._stable if key not in self._changed]
             self._stable, self._changed = self._changed, {}
             if not self._stable:
