@@ -75,3 +75,34 @@ def test_k8_pods_of_another_namespace_count_where_the_term_says_so(hall: Hall) -
     term = about(HOST, "db", namespaceSelector={"matchLabels": named})
     hall.make(*gang("web", "web", 1, 8, podAntiAffinity=term))
     assert set(hall.running("web", 1).values()) == {nodes[1]}
+
+
+def clique(name: str, group: str, count: int, gpus: int, part_of: str, **affinity: Any) -> list[Json]:
+    """The pods of one clique of a set; `part_of` is the label that all cliques of the set share."""
+    members = [
+        pod(f"{group}-{name}-{number}", group, gpus, subgroup=name, affinity=affinity) for number in range(count)
+    ]
+    for member in members:
+        member["metadata"].setdefault("labels", {})["app"] = part_of
+    return members
+
+
+def test_k17_cliques_of_one_set_have_one_worker_per_host(hall: Hall) -> None:
+    hall.build(tree(racks=2, hosts=2))
+    cliques = [{"name": "prefill", "minMember": 2}, {"name": "decode", "minMember": 2}]
+    alone = {"podAntiAffinity": about(HOST, "model")}
+    pods = clique("prefill", "set", 2, 1, "model", **alone) + clique("decode", "set", 2, 1, "model", **alone)
+    hall.make(podgroup("set", 4, subGroups=cliques), *pods)
+    assert len(set(hall.running("set", 4).values())) == 4
+
+
+def test_k17_it_is_enough_that_the_pods_of_one_clique_keep_away(hall: Hall) -> None:
+    hall.build(tree(racks=1, hosts=2))
+    cliques = [{"name": "worker", "minMember": 2}, {"name": "router", "minMember": 3}]
+    away = {"podAntiAffinity": about(HOST, "router")}
+    pods = clique("worker", "set", 2, 4, "worker", **away) + clique("router", "set", 3, 1, "router")
+    hall.make(podgroup("set", 5, subGroups=cliques), *pods)
+    nodes = hall.running("set", 5)
+    workers = {node for name, node in nodes.items() if "worker" in name}
+    assert len(workers) == 1
+    assert len(set(nodes.values())) == 2

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ortools.sat.python import cp_model
 
-from placement_oracle.filters import anti_affinity_of, may_use, ports_of
+from placement_oracle.between import Between
+from placement_oracle.filters import may_use, ports_of
 from placement_oracle.reading import Document, Gang, Path, TreeNode, World, read
 from placement_oracle.spread import Spread
 from placement_oracle.state import Member, State, Untied, state_after, tied_domain
@@ -214,7 +215,7 @@ class Model:
                 self.cp.add(asked <= sum(room[name] for name in names) * opened)
 
     def _add_exclusions(self) -> None:
-        """Ports and anti-affinity: at most one."""
+        """Ports: at most one on a node; and what pods ask about each other."""
         alike: dict[tuple[str, ...], list[cp_model.IntVar]] = defaultdict(list)
         for (path, name), count in self.count.items():
             leaf = self.gang.leaf[path]
@@ -223,17 +224,9 @@ class Model:
                 alike["port", self.state.world.home(name), str(port)].append(count)
                 if port in busy:
                     self.cp.add(count == 0)
-            for key in anti_affinity_of(leaf):
-                value = self._label(name, key)
-                if value is not None:
-                    alike["apart", path, key, value].append(count)
-                    if value in {self._label(host, key) for other, host in self.running if other == path}:
-                        self.cp.add(count == 0)
         for counts in alike.values():
             self.cp.add(sum(counts) <= 1)
-
-    def _label(self, node: str, key: str) -> str | None:
-        return self.state.world.nodes[node].labels.get(key)
+        Between(self.cp, self.state.world, self.gang, self.count, self.running)
 
     def _add_required(self, node: TreeNode) -> None:
         world, topology = self.state.world, node.topology

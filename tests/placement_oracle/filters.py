@@ -20,10 +20,6 @@ def ports_of(leaf: TreeNode) -> frozenset[int]:
     return frozenset(leaf.spec.get("hostPorts") or [])
 
 
-def anti_affinity_of(leaf: TreeNode) -> list[str]:
-    return list(leaf.spec.get("antiAffinity") or [])
-
-
 def _tolerated(taint: Document, tolerations: list[Document]) -> bool:
     if taint.get("effect") not in ("NoSchedule", "NoExecute"):
         return True

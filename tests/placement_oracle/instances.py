@@ -3,7 +3,8 @@
 `core`: one gang, required and preferred, mixed sizes, tight; min equals count. `hard`: cut to fit exactly, then perhaps
 a hair too much. `tiny`: small enough for brute force. `full`: everything the format can say. `preempt`: a cluster full
 of running gangs, and one that is worth more. `zones`: nodes with zones; `small-zones`: few enough for brute force;
-`hard-zones`: a gang cut to fit zones and nodes exactly, then perhaps a hair too much.
+`hard-zones`: a gang cut to fit zones and nodes exactly, then perhaps a hair too much. `affinity`: pods of one gang that
+ask about each other.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Literal, get_args
 from placement_oracle.clusters import GPU, HOST, Cluster, random_cluster
 from placement_oracle.divided import NUMA, cut_zones, divide, release_in_zones, settle_running
 from placement_oracle.oddities import add_oddities
+from placement_oracle.pod_terms import add_affinity
 from placement_oracle.reading import Document
 
-Profile = Literal["core", "hard", "tiny", "full", "preempt", "zones", "small-zones", "hard-zones"]
+Profile = Literal["core", "hard", "tiny", "full", "preempt", "zones", "small-zones", "hard-zones", "affinity"]
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 SIZES = (1, 2, 3, 4, 5, 6, 8)
@@ -39,6 +41,9 @@ def instance(seed: int, profile: Profile = "core") -> Document:
             cluster = random_cluster(random, random.choice((4, 6, 10, 16, 24)))
             number = random.choice((1, 1, 2, 3))
             gangs = [_tight_gang(random, cluster, f"ns/gang-{index}", 24 // number, 5) for index in range(number)]
+        case "affinity":
+            cluster = random_cluster(random, random.choice((4, 6, 8, 12, 16)))
+            gangs = [_tight_gang(random, cluster, "ns/gang-0", random.choice((6, 10, 16)), random.choice((2, 4)))]
         case "preempt":
             cluster = random_cluster(random, random.choice((4, 6, 10)))
             gangs = [_tight_gang(random, cluster, "ns/gang-0", 10, 3), *_running_gangs(random, cluster)]
@@ -64,6 +69,10 @@ def instance(seed: int, profile: Profile = "core") -> Document:
     }
     if profile == "full" or (profile == "tiny" and random.random() < 0.5):
         add_oddities(random, problem, preempt=profile == "full" and random.random() < 0.25)
+    if profile == "affinity":
+        if random.random() < 0.4:
+            add_oddities(random, problem, preempt=False)
+        add_affinity(random, gangs[0])
     if profile in ("zones", "small-zones") and random.random() < 0.5:
         add_oddities(random, problem, preempt=profile == "zones" and random.random() < 0.25)
         settle_running(random, problem)

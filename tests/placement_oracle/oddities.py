@@ -141,7 +141,7 @@ def _terms(random: Random) -> Document:
 def _run_some(random: Random, problem: Document, gang: Document, share: float) -> None:
     """Members that run already, near each other so that most of them keep their required domains."""
     running, start = [], random.randrange(len(problem["nodes"]))
-    for path, pods in _paths(gang, ""):
+    for path, pods in pod_set_paths(gang):
         if random.random() < share:
             for index in range(random.randint(1, pods.get("count", 1))):
                 node = problem["nodes"][(start + index // 3) % len(problem["nodes"])]
@@ -160,9 +160,9 @@ def _squeeze(node: Document, pods: Document) -> bool:
     return True
 
 
-def _paths(group: Document, prefix: str) -> Iterator[tuple[str, Document]]:
+def pod_set_paths(group: Document, prefix: str = "") -> Iterator[tuple[str, Document]]:
     for child in group.get("groups") or []:
-        yield from _paths(child, f"{prefix}{child['name']}/")
+        yield from pod_set_paths(child, f"{prefix}{child['name']}/")
     for pods in group.get("pods") or []:
         yield prefix + pods["name"], pods
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from placement_oracle.filters import anti_affinity_of, may_use, ports_of
+from placement_oracle.between import broken
+from placement_oracle.filters import may_use, ports_of
 from placement_oracle.reading import Gang, TreeNode
 from placement_oracle.state import Member, State, Untied, common_path, tied_domain
 from placement_oracle.values import hosts_below
@@ -22,7 +23,7 @@ def misplaced(state: State, gang: Gang, new: list[Member], *, waiting: bool, nar
     yield from _over_capacity(state, gang, new, waiting, narrow)
     yield from _shared_ports(state, gang, new, waiting)
     live = state.live(gang.name)
-    yield from _neighbours(state, gang, live, new)
+    yield from broken(state.world, gang, live, new)
     yield from split(state, gang, live, new)
     yield from _off_tie(state, gang, new)
 
@@ -49,21 +50,6 @@ def _shared_ports(state: State, gang: Gang, new: list[Member], waiting: bool) ->
         for port, times in ports.items():
             if times > 1 or port in busy:
                 yield f"port {port} is taken on node {node}"
-
-
-def _neighbours(state: State, gang: Gang, live: list[Member], new: list[Member]) -> Iterator[str]:
-    for path in {path for path, _ in new}:
-        for key in anti_affinity_of(gang.leaf[path]):
-            seen = {_label(state, node, key) for other, node in live if other == path} - {None}
-            for node in (node for other, node in new if other == path):
-                value = _label(state, node, key)
-                if value is not None and value in seen:
-                    yield f"two pods of {path} share {key}={value}"
-                seen.add(value)
-
-
-def _label(state: State, node: str, key: str) -> str | None:
-    return state.world.nodes[node].labels.get(key)
 
 
 def split(state: State, gang: Gang, live: list[Member], new: list[Member]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from placement_oracle.reading import Gang, TreeNode, World
 
 def mistakes(world: World, gang: Gang) -> list[str]:
     found = [mistake for node in gang.root.walk() for mistake in _of_tree_node(world, node)]
+    found += _unknown_pod_sets(gang)
     running = Counter(path for path, _ in gang.running)
     for path, leaf in gang.leaf.items():
         if running[path] > leaf.count:
@@ -16,6 +17,11 @@ def mistakes(world: World, gang: Gang) -> list[str]:
     if gang.tied_to is not None and gang.tied_to["level"] not in world.topologies.get(gang.root.topology or "", []):
         found.append(f"tied at level {gang.tied_to['level']}, which is not of the gang's own topology")
     return found
+
+
+def _unknown_pod_sets(gang: Gang) -> list[str]:
+    terms = [(path, term) for path, leaf in gang.leaf.items() for term in leaf.spec.get("podAntiAffinity") or []]
+    return [f"{path}: names {other}" for path, term in terms for other in term["pods"] if other not in gang.leaf]
 
 
 def _of_tree_node(world: World, node: TreeNode) -> list[str]:

@@ -111,8 +111,18 @@ class Node(msgspec.Struct, frozen=True):
         return bool(self.zones) and self.zone_policy == SINGLE_NUMA_NODE
 
 
+class AffinityTerm(msgspec.Struct, frozen=True, gc=False):
+    """Pod sets of the same gang, by path, and the node label whose equal values make a domain."""
+
+    key: str
+    pods: tuple[str, ...]
+
+
 class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
-    """A leaf: `count` equal pods, of which `min` must be placed. `request` includes the one of `pods`."""
+    """A leaf: `count` equal pods, of which `min` must be placed. `request` includes the one of `pods`.
+
+    `anti_affinity`: keys by which its own pods keep apart; `pod_anti_affinity`: the pod sets it keeps apart from.
+    """
 
     name: str
     request: Amounts
@@ -121,6 +131,7 @@ class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     filter: NodeFilter = ANY_NODE
     host_ports: frozenset[int] = frozenset()
     anti_affinity: tuple[str, ...] = ()
+    pod_anti_affinity: tuple[AffinityTerm, ...] = ()
     topology: str | None = None
     required: str | None = None
     preferred: str | None = None

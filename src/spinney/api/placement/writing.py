@@ -11,6 +11,7 @@ from typing import Any, assert_never
 from kube_apimachinery import quantity
 from spinney.api.placement.problem import (
     VERSION,
+    AffinityTerm,
     Amounts,
     Consolidate,
     Document,
@@ -225,7 +226,12 @@ def _pod_set(one: PodSet, resources: tuple[str, ...]) -> Document:
         tolerations=[_toleration(each) for each in one.filter.tolerations],
         hostPorts=sorted(one.host_ports),
         antiAffinity=list(one.anti_affinity),
+        podAntiAffinity=[_affinity_term(each) for each in one.pod_anti_affinity],
     )  # fmt: skip
+
+
+def _affinity_term(one: AffinityTerm) -> Document:
+    return {"topologyKey": one.key, "pods": list(one.pods)}
 
 
 def _affinity(one: PodSet) -> Document:

@@ -10,6 +10,7 @@ from spinney.api import documents
 from spinney.api.documents import DocumentError, Limits
 from spinney.api.placement.problem import (
     DEFAULT_BUDGET,
+    AffinityTerm,
     Consolidate,
     Gang,
     Group,
@@ -36,6 +37,7 @@ from spinney.api.placement.reading.fields import (
 )
 from spinney.api.placement.reading.nodes import read_filter, read_nodes, unsupported
 from spinney.api.placement.reading.wire import (
+    WireAffinityTerm,
     WireConsolidate,
     WireGang,
     WireGroup,
@@ -107,6 +109,7 @@ class _Gangs:
             filter=self._filters.setdefault(found, found),
             host_ports=ports(wire.host_ports, (*path, "hostPorts")),
             anti_affinity=tuple(dict.fromkeys(wire.anti_affinity or ())),
+            pod_anti_affinity=_terms(wire.pod_anti_affinity),
             topology=wire.topology,
             required=wire.required,
             preferred=wire.preferred,
@@ -123,6 +126,10 @@ class _Gangs:
             if one.zone and one.zone not in self._nodes[one.node]:
                 raise refused((*path, "running", index, "zone"), one.zone, f"the name of a zone of node {one.node}")
         return tuple(Running(one.pods, one.node, one.zone or "") for one in wire)
+
+
+def _terms(wire: tuple[WireAffinityTerm, ...] | None) -> tuple[AffinityTerm, ...]:
+    return tuple([AffinityTerm(one.topology_key, tuple(dict.fromkeys(one.pods))) for one in wire or ()])
 
 
 def _priority(number: int | None, path: Path) -> int:

@@ -108,6 +108,13 @@ class WireAffinity(_Strict, frozen=True):
     pod_anti_affinity: dict[str, Any] | None = None
 
 
+class WireAffinityTerm(_Strict, frozen=True):
+    """Which pod sets of the gang a pod set is kept apart from or near to."""
+
+    topology_key: str
+    pods: tuple[str, ...]
+
+
 class WirePodSet(_Strict, frozen=True):
     name: str
     count: int | None = None
@@ -121,6 +128,7 @@ class WirePodSet(_Strict, frozen=True):
     affinity: WireAffinity | None = None
     host_ports: tuple[int, ...] | None = None
     anti_affinity: tuple[str, ...] | None = None
+    pod_anti_affinity: tuple[WireAffinityTerm, ...] | None = None
 
 
 class WireGroup(_Strict, frozen=True):

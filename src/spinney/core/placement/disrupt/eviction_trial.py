@@ -97,8 +97,7 @@ class EvictionTrial:
         self.space.use(node, [(resource, amount) for resource, amount in enumerate(pods.request) if amount], -count)
         if pods.host_ports and count:
             self.inventory.give(slot, (0,) * len(pods.request), pods.host_ports, count)
-            self.space.ports[node].clear()
-            self.space.ports[node].update(self.inventory.ports(slot, waiting=True))
+            self.space.read_ports(node)
 
     def lift_all(self, running_gangs: Iterable[RunningGang], sign: int = 1) -> None:
         for running_gang in running_gangs:
@@ -265,4 +264,4 @@ def _is_plain(parts: GangTree) -> bool:
     assert leaf.pods is not None
     depths = [part.required.depth for part in parts.above(leaf) if part.required]
     is_narrower = outermost.required is not None and any(depth > outermost.required.depth for depth in depths)
-    return not is_narrower and not leaf.pods.host_ports and not leaf.pods.anti_affinity
+    return not is_narrower and not leaf.pods.host_ports and not leaf.pods.anti_affinity and not parts.affinity

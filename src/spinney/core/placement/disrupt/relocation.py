@@ -150,7 +150,7 @@ class RelocationTargets:
         homes = {slot for _, slot in live}
         seen = set()
         for slot in fitting:
-            symmetry_class = self._symmetry_class(slot, trial, homes, pods.anti_affinity)
+            symmetry_class = self._symmetry_class(slot, trial, homes, _keys(gang.parts, leaf))
             if symmetry_class not in seen:
                 seen.add(symmetry_class)
                 yield slot
@@ -184,11 +184,11 @@ class RelocationTargets:
                 return False
         assert leaf.pods is not None
         labels = self.inventory.node(slot).labels
-        near = [self.inventory.node(other).labels for one, other in live if one is leaf]
         return not any(
-            labels.get(key) is not None and labels.get(key) == other.get(key)
-            for key in leaf.pods.anti_affinity
-            for other in near
+            labels.get(key) is not None and labels.get(key) == self.inventory.node(other).labels.get(key)
+            for key in _keys(parts, leaf)
+            for one, other in live
+            if (one is leaf and key in leaf.pods.anti_affinity) or parts.affinity.keep_apart(key, leaf.index, one.index)
         )
 
     # --- constraints that must still hold ---
@@ -283,3 +283,9 @@ class RelocationTargets:
     ) -> float:
         assert name == gang.parts.gang.name
         return score(gang.parts, self.inventory, [*gang.stay, *self._moved(gang, moving_pods, slots)])
+
+
+def _keys(parts: GangTree, leaf: Part) -> tuple[str, ...]:
+    """The labels by which the pods of a set keep apart, from each other or from others of the gang."""
+    assert leaf.pods is not None
+    return tuple(dict.fromkeys((*leaf.pods.anti_affinity, *parts.affinity.apart)))

@@ -73,7 +73,7 @@ class FirstFit:
     def _fit(self, leaf: Part, rows: Numbers) -> Numbers:
         """By row: how many pods of a pod set fit; 0 for pod sets with anti-affinity or host ports."""
         assert leaf.pods is not None
-        if leaf.pods.anti_affinity or leaf.pods.host_ports:
+        if leaf.pods.anti_affinity or leaf.pods.host_ports or self.context.parts.affinity:
             return np.zeros(len(rows), np.int64)
         fit: Numbers = np.minimum(
             self.context.per_node(shape_of(leaf))[self.slots[rows]], self.context.needs[leaf.index]

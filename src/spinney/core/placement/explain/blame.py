@@ -77,7 +77,8 @@ def _made_distinct(parts: GangTree, needs: dict[int, int]) -> GangTree:
         key = (part.kind, needs.get(part.index), tuple([distinct[child].kind for child in part.children]))
         distinct[part.index] = replace(part, kind=kinds.setdefault(key, len(kinds)))
     leaves = [distinct[leaf.index] for leaf in parts.leaves]
-    return GangTree(parts.gang, distinct, leaves, [distinct[preference.index] for preference in parts.preferences])
+    preferences = [distinct[preference.index] for preference in parts.preferences]
+    return GangTree(parts.gang, distinct, leaves, preferences, parts.affinity)
 
 
 def probe_space(context: RefusalContext, slots: Numbers) -> ProbeSpace:

@@ -22,6 +22,7 @@ from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.attempt import PlacementState
 from spinney.core.placement.fit.counting import Profile, profile
 from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree, Level, Part, choices, read_gang_tree
+from spinney.core.placement.gang.pod_affinity import without_terms
 
 
 class GangVariants:
@@ -34,9 +35,11 @@ class GangVariants:
 
     def alone(self, part: Part, within: Level | None = None) -> Gang:
         """A gang of one part with its running members; `within`: a level that all of it must share in addition to its
-        own.
+        own. Terms about other pod sets are left out: what does not fit without them does not fit with them.
         """
-        found = self._found[part.index]
+        if part.parent < 0 and within is None:
+            return self.parts.gang if self.parts.gang.tied_to is None else replace(self.parts.gang, tied_to=None)
+        found = _without_terms(self._found[part.index])
         if isinstance(found, Group) and within is None:
             root, cut = replace(found, name=""), len(part.path) + 1 if part.path else 0
         else:
@@ -85,6 +88,17 @@ class GangVariants:
             part, changed = above, group
         assert isinstance(changed, Group)
         return replace(self.parts.gang, root=changed)
+
+
+def _without_terms(part: Group | PodSet) -> Group | PodSet:
+    if isinstance(part, PodSet):
+        return without_terms(part)
+    groups = [_without_terms(child) for child in part.groups]
+    return replace(
+        part,
+        groups=tuple([group for group in groups if isinstance(group, Group)]),
+        pods=tuple([without_terms(pods) for pods in part.pods]),
+    )
 
 
 Flags = npt.NDArray[np.bool_]
@@ -176,6 +190,7 @@ class RefusalContext:
             and len(levels) <= 1
             and not self.running
             and all(part.need == len(part.children) for part in self.parts.all)
+            and not self.parts.affinity
             and not any(leaf.pods.anti_affinity for leaf in self.active if leaf.pods is not None)
         )
 

@@ -111,6 +111,7 @@ def profile(parts: GangTree, resources: Sequence[str]) -> Profile:
     topologies = {level.topology for level in levels}
     preferences = {part.preferred for part in parts.preferences}
     plain = not any(one.host_ports or one.anti_affinity or one.filter.preferred or not one.min for one in pods)
+    plain = plain and not parts.affinity
     found = Profile(
         simple=plain
         and bool(pods)
@@ -277,7 +278,7 @@ def _distinct(
     """
     levels = {level.topology for part in parts.all for level in (part.required, part.preferred) if level is not None}
     choosy = any(leaf.pods is not None and (leaf.pods.anti_affinity or leaf.pods.host_ports) for leaf in parts.leaves)
-    if choosy or len(levels) > 1 or counting.inventory.divided:
+    if choosy or parts.affinity or len(levels) > 1 or counting.inventory.divided:
         yield from found
         return
     inventory, tree = counting.inventory, counting.inventory.trees[root.topology]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spinney.api.placement.problem import Gang, Group, PodSet, Topology
+from spinney.core.placement.gang.pod_affinity import NO_AFFINITY, GangAffinity, UnknownPodSet, read_gang_affinity
 
 UNNAMED = "default"
 """The name of a gang's only pod set when the user gave none."""
@@ -57,10 +58,11 @@ class GangTree:
     all: list[Part] = field(default_factory=list)
     leaves: list[Part] = field(default_factory=list)
     preferences: list[Part] = field(default_factory=list)
+    affinity: GangAffinity = NO_AFFINITY
 
     def of(self, gang: Gang) -> GangTree:
         """The same parts for another gang of the same template."""
-        return GangTree(gang, self.all, self.leaves, self.preferences)
+        return GangTree(gang, self.all, self.leaves, self.preferences, self.affinity)
 
     def leaf(self, path: str) -> Part:
         return next(part for part in self.leaves if part.path == path)
@@ -90,9 +92,17 @@ def read_gang_tree(gang: Gang, topologies: Mapping[str, Topology]) -> GangTree:
     parts = GangTree(gang)
     _add_group(parts, gang.root, None, "", -1, 0, topologies)
     _check_running(parts)
+    parts.affinity = _affinity(parts)
     _set_kinds(parts)
     parts.preferences = sorted((part for part in parts.all if part.preferred), key=_order_of_preferences)
     return parts
+
+
+def _affinity(parts: GangTree) -> GangAffinity:
+    try:
+        return read_gang_affinity([(part.index, part.path, part.pods) for part in parts.leaves if part.pods])
+    except UnknownPodSet as error:
+        raise Invalid(str(error)) from None
 
 
 def asked_resources(parts: GangTree, resources: Sequence[str]) -> list[int]:
@@ -226,7 +236,8 @@ def _set_kinds(parts: GangTree) -> None:
         pods = part.pods
         asked: object = ()
         if pods is not None:
-            asked = (pods.request, pods.min, pods.count, pods.filter, pods.host_ports, pods.anti_affinity)
+            affinity = parts.affinity.kind(part.index) if parts.affinity else ()
+            asked = (pods.request, pods.min, pods.count, pods.filter, pods.host_ports, pods.anti_affinity, affinity)
         own = part.path if part.path in runs else ""
         key = (
             asked,

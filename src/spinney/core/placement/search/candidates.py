@@ -24,7 +24,8 @@ class Symmetry:
         self.space = space
         levels = [level for part in space.parts.all for level in (part.required, part.preferred) if level is not None]
         one_tree = len({level.topology for level in levels}) <= 1
-        self.is_applicable = one_tree and not any(asked.shared for asked in space.types) and not space.shared_nodes
+        coupled = any(asked.shared or asked.domain_claims for asked in space.types)
+        self.is_applicable = one_tree and not coupled and not space.shared_nodes
         self._levels: dict[tuple[str, int], dict[int, int]] = {}
         self._interned: dict[object, int] = {}
 

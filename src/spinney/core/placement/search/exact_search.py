@@ -379,31 +379,34 @@ def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:
 
 
 def _around(space: SearchSpace, placed: list[Entry]) -> list[Entry]:
-    """The last part and all parts that share nodes with it, directly or transitively."""
+    """The last part and all parts that share nodes or domain claims with it, directly or transitively."""
     union = space.span(placed[-1].mask)
+    coupled = space.couplings(placed[-1].part)
     around = [placed[-1]]
     grown = True
     while grown:
         grown = False
         for entry in placed:
-            if entry not in around and entry.mask & union:
+            if entry not in around and (entry.mask & union or space.couplings(entry.part) & coupled):
                 around.append(entry)
                 union |= space.span(entry.mask)
+                coupled |= space.couplings(entry.part)
                 grown = True
     return around
 
 
 def _pieces(space: SearchSpace, entries: list[Entry]) -> list[list[Entry]]:
-    """Group the entries that share nodes, directly or transitively."""
-    pieces: list[tuple[int, list[Entry]]] = []
+    """Group the entries that share nodes or domain claims, directly or transitively."""
+    pieces: list[tuple[int, int, list[Entry]]] = []
     for entry in entries:
-        mask, members = space.span(entry.mask), [entry]
+        mask, coupled, members = space.span(entry.mask), space.couplings(entry.part), [entry]
         apart_from_it = []
-        for other, others in pieces:
-            if other & mask:
-                mask |= other
-                members = others + members
+        for piece in pieces:
+            if piece[0] & mask or piece[1] & coupled:
+                mask |= piece[0]
+                coupled |= piece[1]
+                members = piece[2] + members
             else:
-                apart_from_it.append((other, others))
-        pieces = [*apart_from_it, (mask, members)]
-    return [members for _, members in pieces]
+                apart_from_it.append(piece)
+        pieces = [*apart_from_it, (mask, coupled, members)]
+    return [members for _, _, members in pieces]

@@ -86,9 +86,11 @@ class NodePatterns:
         self.shared_nodes: dict[int, SharedNode] = {}
         if space.shared_nodes:
             self._gather()
-        self.values = [
-            space.types[batch.kind].values if space.types[batch.kind].shared else () for batch in self.batches
-        ]
+        types = [space.types[batch.kind] for batch in self.batches]
+        self.values = [asked.values if asked.shared else () for asked in types]
+        self.domain_claims = [asked.domain_claims for asked in types]
+        self.claims = [asked.ports for asked in types]
+        self.refused = [asked.refused for asked in types]
         self.dead: set[object] = set()
         self._make_suffixes(len(self.resources))
 
@@ -180,12 +182,19 @@ class NodePatterns:
 
     def _after(self, left: _Left, at: int, pattern: tuple[int, ...]) -> _Left:
         node = self.nodes[at]
-        fresh = [
+        fresh: list[object] = [
             (batch, key, by_node[node])
             for batch, count in enumerate(pattern)
             if count
             for key, by_node in enumerate(self.values[batch])
             if node in by_node
+        ]
+        fresh += [
+            (claim.token, claim.by_node[node])
+            for batch, count in enumerate(pattern)
+            if count
+            for claim in self.domain_claims[batch]
+            if node in claim.by_node
         ]
         if not fresh and not self.shared_nodes:
             return left
@@ -214,7 +223,7 @@ class NodePatterns:
             for batch, want in enumerate(waiting):
                 if not want or self.values[batch] or not self.batches[batch].caps.get(self.nodes[position]):
                     continue
-                if self.space.types[self.batches[batch].kind].ports & taken:
+                if self.domain_claims[batch] or not self.refused[batch].isdisjoint(taken):
                     continue
                 if all(need <= min(*left) for need, *left in zip(self.request[batch], own, room, strict=True) if need):
                     return True
@@ -250,14 +259,38 @@ class NodePatterns:
             here = min(want, self.batches[batch].caps.get(node, 0))
             if here and any((batch, key, by.get(node)) in left.values for key, by in enumerate(self.values[batch])):
                 here = 0
+            if here and self._is_refused(batch, node, left):
+                here = 0
             limits.append(here)
         free = list(self.free[node])
         if node in self.shared_nodes:
             free = list(map(min, free, self._room(node, left)))
-        yield from self._extend(0, limits, free, set(left.ports), [], self._is_last(at))
+        yield from self._extend(node, 0, limits, free, left.ports, [], self._is_last(at))
+
+    def _is_refused(self, batch: int, node: int, left: _Left) -> bool:
+        return any(
+            node in claim.by_node and (token, claim.by_node[node]) in left.values
+            for claim in self.domain_claims[batch]
+            for token in claim.refused
+        )
+
+    def _claims(self, batch: int, node: int) -> tuple[frozenset[int], frozenset[int]]:
+        """What the pods of a batch claim and refuse on a node: host ports, and tokens of other pod sets."""
+        claims, refused = self.claims[batch], self.refused[batch]
+        here = [claim for claim in self.domain_claims[batch] if node in claim.by_node]
+        if not here:
+            return claims, refused
+        return claims.union([claim.token for claim in here]), refused.union(*[claim.refused for claim in here])
 
     def _extend(
-        self, batch: int, limits: list[int], free: list[int], ports: set[int], taken: list[int], only_full: bool
+        self,
+        node: int,
+        batch: int,
+        limits: list[int],
+        free: list[int],
+        ports: frozenset[int],
+        taken: list[int],
+        only_full: bool,
     ) -> Iterator[tuple[int, ...]]:
         if batch == len(limits):
             self.budget.spend()
@@ -269,23 +302,23 @@ class NodePatterns:
                 yield tuple(taken)
             return
         most = limits[batch]
-        mine = self.space.types[self.batches[batch].kind].ports
-        if most and mine & ports:
+        mine, refused = self._claims(batch, node)
+        if most and not refused.isdisjoint(ports):
             most = 0
         for resource, amount in enumerate(self.request[batch]):
             if amount and most:
                 most = min(most, max(0, free[resource] // amount))
         # The last batch takes as many as fit: with fewer pods the pattern would not be maximal.
-        least = most if only_full and batch == len(limits) - 1 else 0
+        # Not so where another node of the domain could need the room: such pods may be left out here.
+        least = most if only_full and batch == len(limits) - 1 and not self.domain_claims[batch] else 0
         for count in range(most, least - 1, -1):
             rest = [have - count * amount for have, amount in zip(free, self.request[batch], strict=True)]
-            yield from self._extend(
-                batch + 1, limits, rest, ports | mine if count else ports, [*taken, count], only_full
-            )
+            claimed = ports | mine if count else ports
+            yield from self._extend(node, batch + 1, limits, rest, claimed, [*taken, count], only_full)
 
-    def _is_full(self, limits: list[int], free: list[int], ports: set[int], taken: list[int]) -> bool:
+    def _is_full(self, limits: list[int], free: list[int], ports: frozenset[int], taken: list[int]) -> bool:
         for batch, limit in enumerate(limits):
-            if taken[batch] >= limit or self.space.types[self.batches[batch].kind].ports & ports:
+            if taken[batch] >= limit or self.domain_claims[batch] or not self.refused[batch].isdisjoint(ports):
                 continue
             if all(have >= amount for have, amount in zip(free, self.request[batch], strict=True)):
                 return False

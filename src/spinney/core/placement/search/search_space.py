@@ -91,7 +91,7 @@ def _is_loose(parts: GangTree, wanted: Sequence[int], free: Sequence[int], own: 
     """Whether the node is never the limit: its zones run out first, or the gang cannot use up the node."""
     if len(own) < 2:
         return True
-    if any(leaf.pods.host_ports for leaf in parts.leaves if leaf.pods):
+    if parts.affinity or any(leaf.pods.host_ports for leaf in parts.leaves if leaf.pods):
         return False
     return all(
         not want or want <= have or sum(max(0, row[resource]) for row in own.values()) <= have
@@ -121,16 +121,96 @@ class DomainMask(NamedTuple):
     inside: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class DomainClaim:
+    """Anti-affinity to other pod sets by a label that several nodes share: what pods claim and refuse in a domain.
+
+    `by_node`: the label value of each node that has one.
+    """
+
+    token: int
+    refused: frozenset[int]
+    by_node: Mapping[int, object]
+
+
 @dataclass(slots=True)
 class PodType:
     """Interchangeable pods: what one of them requests, and which nodes it may use."""
 
     request: tuple[tuple[int, int], ...]  # (resource, amount), amounts above zero only
     usable: int
-    ports: frozenset[int]
+    ports: frozenset[int]  # host ports and tokens that one of them claims on its node
+    refused: frozenset[int]  # host ports and tokens that no other pod on its node may have claimed
     values: tuple[dict[int, object], ...]  # per anti-affinity key: node -> label value
     shared: bool  # some of these values are carried by several usable nodes
     node_preference: dict[int, tuple[int, ...]] | None  # node scores of the pods' soft constraints, where they differ
+    domain_claims: tuple[DomainClaim, ...] = ()
+
+
+FIRST_TOKEN = 2**40
+"""Numbers from here on are no host ports: they stand for anti-affinity between the pod sets of a gang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """How the pods of one set keep apart: `keys` from each other by labels, the rest from other pod sets as well.
+
+    `claims` and `refused` are tokens that work like host ports, where every node has its own value of the label.
+    """
+
+    keys: tuple[str, ...] = ()
+    claims: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
+    domain_claims: tuple[DomainClaim, ...] = ()
+
+
+class Exclusions:
+    """Turns the anti-affinity between the pod sets of a gang into tokens, label by label.
+
+    Pod sets that all keep apart from each other and from themselves share one token per host, like a host port: then
+    their pods are of one type for the search.
+    """
+
+    def __init__(self, space: SearchSpace) -> None:
+        self.affinity = space.parts.affinity
+        self.values = {key: space.label_values(key) for key in self.affinity.apart}
+        homes = {space.inventory.home(slot) for slot in space.slots}
+        self.by_host = {
+            key
+            for key, values in self.values.items()
+            if len(values) == len(space.slots)
+            and len({(value, space.inventory.home(space.slots[node])) for node, value in values.items()}) == len(homes)
+            and len(set(values.values())) == len(homes)
+        }
+
+    def of(self, leaf: Part) -> Exclusion:
+        assert leaf.pods is not None
+        own = self.affinity.own_keys(leaf.index)
+        keys = [*dict.fromkeys([*leaf.pods.anti_affinity, *own])]
+        claims: set[int] = set()
+        refused: set[int] = set()
+        domain_claims = []
+        for number, key in enumerate(self.affinity.apart):
+            others = self.affinity.others(leaf.index, key)
+            if not others:
+                continue
+            if key not in self.by_host:
+                tokens = frozenset([_token(number, other) for other in others])
+                domain_claims.append(DomainClaim(_token(number, leaf.index), tokens, self.values[key]))
+                continue
+            together = others | {leaf.index}
+            if all(self.affinity.kind(each) == self.affinity.kind(leaf.index) for each in others) and key in own:
+                claims.add(_token(number, min(together)))
+                refused.add(_token(number, min(together)))
+                keys.remove(key)
+                continue
+            claims.add(_token(number, leaf.index))
+            refused.update(_token(number, other) for other in others)
+        return Exclusion(tuple(keys), frozenset(claims), frozenset(refused), tuple(domain_claims))
+
+
+def _token(key: int, leaf: int) -> int:
+    return FIRST_TOKEN + (key << 32) + leaf
 
 
 class SearchSpace:
@@ -155,9 +235,13 @@ class SearchSpace:
             self._find_shared_nodes(lasting)
         self.everything = (1 << len(self.slots)) - 1
         self.running = self._running()
+        self.claimed: dict[tuple[int, object], int] = {}
         self.types: list[PodType] = []
         self.type_of: dict[int, int] = {}
+        self._coupled_leaves: dict[int, int] = {}
+        self._couplings: dict[int, int] = {}
         self._make_types()
+        self._claim_for_running()
         self.wanted = asked_resources(parts, inventory.resources)
         self.useful = 0
         for asked in self.types:
@@ -203,8 +287,13 @@ class SearchSpace:
                 fits = count
         if fits <= 0:
             return 0
-        if asked.ports:
-            return 0 if asked.ports & self.ports[node] else 1
+        if asked.domain_claims and self._is_refused(asked, node):
+            return 0
+        if asked.refused:
+            if not asked.refused.isdisjoint(self.ports[node]):
+                return 0
+            if not asked.refused.isdisjoint(asked.ports):
+                return 1
         if asked.values and any(node in by_node for by_node in asked.values):
             return 1
         return fits
@@ -222,10 +311,35 @@ class SearchSpace:
             free = self.free[node]
             for resource, amount in asked.request:
                 free[resource] -= amount * count
-        if asked.ports and count > 0:
-            self.ports[node] |= asked.ports
-        elif asked.ports:
-            self.ports[node] -= asked.ports
+        if asked.ports and count:
+            self._claim(node, asked.ports, count)
+        for claim in asked.domain_claims:
+            if node in claim.by_node:
+                place = claim.token, claim.by_node[node]
+                self.claimed[place] = self.claimed.get(place, 0) + count
+
+    def _claim(self, node: int, ports: Iterable[int], count: int) -> None:
+        """Claim ports and tokens on a node, or with a negative count give them back."""
+        claims = self.ports[node]
+        for port in ports:
+            claims[port] = claims.get(port, 0) + count
+            if claims[port] <= 0:
+                del claims[port]
+
+    def _is_refused(self, asked: PodType, node: int) -> bool:
+        """Whether the domain of a node has pods of another set that these keep apart from."""
+        return any(
+            node in claim.by_node and self.claimed.get((token, claim.by_node[node]), 0) > 0
+            for claim in asked.domain_claims
+            for token in claim.refused
+        )
+
+    def read_ports(self, node: int) -> None:
+        """Follow the inventory where host ports of a node were given back or taken."""
+        slot = self.slots[node]
+        claims = {port: count for port, count in self.ports[node].items() if port >= FIRST_TOKEN}
+        self.ports[node].clear()
+        self.ports[node].update(claims | dict.fromkeys(self.inventory.ports(slot, self.waiting), 1))
 
     def use(self, node: int, request: Sequence[tuple[int, int]], count: int) -> None:
         """Subtract amounts from a node, and from the zones and nodes that share them."""
@@ -243,6 +357,18 @@ class SearchSpace:
             if shared_node.mask & mask:
                 mask |= shared_node.mask
         return mask
+
+    def couplings(self, part: Part) -> int:
+        """The labels by which pods below a part keep apart from others across nodes, as a bit mask."""
+        if not self._coupled_leaves:
+            return 0
+        known = self._couplings.get(part.index)
+        if known is None:
+            known = 0
+            for leaf in self.parts.below(part):
+                known |= self._coupled_leaves.get(leaf.index, 0)
+            self._couplings[part.index] = known
+        return known
 
     def put(self, solution: Solution, sign: int = 1) -> None:
         """Take (or with -1 give back) the capacity of all pods in a solution."""
@@ -262,13 +388,13 @@ class SearchSpace:
                         if node in by_node and by_node.get(other) == by_node[node]:
                             asked.usable &= ~(1 << other)
 
-    def _ports(self) -> list[set[int]]:
-        """Host ports in use by node; the zones of one node share one set."""
+    def _ports(self) -> list[dict[int, int]]:
+        """Host ports in use by node, and how often; the zones of one node share one count."""
         if not self.inventory.divided:
-            return [set(self.inventory.ports(slot, self.waiting)) for slot in self.slots]
-        by_home: dict[int, set[int]] = {}
+            return [dict.fromkeys(self.inventory.ports(slot, self.waiting), 1) for slot in self.slots]
+        by_home: dict[int, dict[int, int]] = {}
         homes = [self.inventory.home(slot) for slot in self.slots]
-        return [by_home.setdefault(home, set(self.inventory.ports(home, self.waiting))) for home in homes]
+        return [by_home.setdefault(home, dict.fromkeys(self.inventory.ports(home, self.waiting), 1)) for home in homes]
 
     def _find_shared_nodes(self, lasting: bool) -> None:
         self.shared_nodes = list(find_shared_nodes(self.inventory, self.parts, self.slots, self.waiting, lasting))
@@ -298,16 +424,35 @@ class SearchSpace:
 
     def _make_types(self) -> None:
         known: dict[object, int] = {}
+        exclusions = Exclusions(self) if self.parts.affinity else None
         for leaf in self.parts.leaves:
             pods = leaf.pods
             assert pods is not None
-            key = (pods.request, pods.filter, pods.host_ports, leaf.index if pods.anti_affinity else -1)
+            mine = exclusions.of(leaf) if exclusions is not None else Exclusion(pods.anti_affinity)
+            alone = leaf.index if mine.keys or mine.domain_claims else -1
+            key = (pods.request, pods.filter, pods.host_ports, mine.claims, mine.refused, alone)
             if key not in known:
                 known[key] = len(self.types)
-                self.types.append(self._type(leaf))
+                self.types.append(self._type(leaf, mine))
             self.type_of[leaf.index] = known[key]
+            for claim in mine.domain_claims:
+                bit = 1 << (claim.token - FIRST_TOKEN >> 32)
+                self._coupled_leaves[leaf.index] = self._coupled_leaves.get(leaf.index, 0) | bit
 
-    def _type(self, leaf: Part) -> PodType:
+    def _claim_for_running(self) -> None:
+        """Members that run already have claims as well; their host ports are known from the inventory."""
+        if not self.parts.affinity:
+            return
+        for leaf, nodes in self.running.items():
+            asked = self.types[self.type_of[leaf]]
+            for node in nodes:
+                self._claim(node, [port for port in asked.ports if port >= FIRST_TOKEN], 1)
+                for claim in asked.domain_claims:
+                    if node in claim.by_node:
+                        place = claim.token, claim.by_node[node]
+                        self.claimed[place] = self.claimed.get(place, 0) + 1
+
+    def _type(self, leaf: Part, exclusion: Exclusion) -> PodType:
         pods = leaf.pods
         assert pods is not None
         usable = 0
@@ -315,7 +460,7 @@ class SearchSpace:
         for node, slot in enumerate(self.slots):
             if admits(pods.filter, self.inventory.node(slot)):
                 usable |= 1 << node
-        values = tuple(self._values(key) for key in pods.anti_affinity)
+        values = tuple(self.label_values(key) for key in exclusion.keys)
         for by_node in values:
             taken = {by_node[node] for node in self.running.get(leaf.index, ()) if node in by_node}
             for node in list(bits(usable)):
@@ -330,9 +475,11 @@ class SearchSpace:
         )
         request = tuple((resource, amount) for resource, amount in enumerate(pods.request) if amount)
         cares = node_preference if len(set(node_preference.values())) > 1 else None
-        return PodType(request, usable, pods.host_ports, values, shared, cares)
+        ports, refused = pods.host_ports | exclusion.claims, pods.host_ports | exclusion.refused
+        return PodType(request, usable, ports, refused, values, shared, cares, exclusion.domain_claims)
 
-    def _values(self, key: str) -> dict[int, object]:
+    def label_values(self, key: str) -> dict[int, object]:
+        """The value of a label by node, for nodes that have it."""
         found: dict[int, object] = {}
         for node, slot in enumerate(self.slots):
             value = self.inventory.node(slot).labels.get(key)

@@ -1,7 +1,8 @@
 """Resolves the pod affinity of a gang against the pods that run now, in both directions.
 
-Pods of other gangs, of none, and running members restrict the nodes that a pod set may use. Between pods that are
-placed together the engine can express little: what it cannot becomes a sentence (K8). Decides nothing.
+Pods of other gangs, of none, and running members restrict the nodes that a pod set may use. What pods that are placed
+together ask about each other becomes terms of their pod sets; what the engine cannot express becomes a sentence (K8).
+Decides nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from spinney.api.builtin.pod import Pod
+from spinney.api.placement.problem import AffinityTerm as PodSetTerm
 from spinney.api.placement.problem import Group, PodSet, Term, Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, AffinityQuery
@@ -66,7 +68,7 @@ class _AffinityResolution:
             self._restrict(
                 path, [*self._anti_affinity_terms(path, affinity_terms), *self._affinity_terms(path, affinity_terms)]
             )
-            self._check_members(path, affinity_terms)
+            self._keep_apart(path, affinity_terms)
         if not self._changed:
             return self._reading
         gang = self._reading.gang
@@ -108,17 +110,28 @@ class _AffinityResolution:
 
     # Pods of the gang
 
-    def _check_members(self, path: str, affinity_terms: AffinityTerms) -> None:
+    def _keep_apart(self, path: str, affinity_terms: AffinityTerms) -> None:
+        """Anti-affinity to other pod sets of the gang; those with the same token are kept apart like host ports."""
+        terms = []
         for term in affinity_terms.apart:
-            for other, pods in self._pods.items():
-                if other == path or term.token in self._pod_set(other).host_ports:
-                    continue
-                if any(term.pod_selector.selects(pod.metadata.namespace, pod.metadata.labels) for pod in pods):
-                    self._set_unsupported(
-                        path,
-                        f"affinity.podAntiAffinity by {term.key} can not be honoured: it selects pods of {other}, "
-                        "which are placed at the same time",
-                    )
+            others = [
+                other
+                for other in self._selected(term)
+                if other != path and not (term.token and term.token in self._pod_set(other).host_ports)
+            ]
+            if others:
+                terms.append(PodSetTerm(term.key, tuple(others)))
+        if terms:
+            self._changed[path] = msgspec.structs.replace(self._pod_set(path), pod_anti_affinity=tuple(terms))
+
+    def _selected(self, term: AffinityTerm) -> list[str]:
+        """The pod sets of which a term selects pods that are to be placed."""
+        selects = term.pod_selector.selects
+        return sorted(
+            path
+            for path, pods in self._pods.items()
+            if any(selects(pod.metadata.namespace, pod.metadata.labels) for pod in pods)
+        )
 
     def _colocate(self, path: str, term: AffinityTerm) -> None:
         """No matching pod runs yet: pods that are placed together are kept together."""
