@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +14,7 @@ import yaml
 
 from cluster_kit.server import Server
 from cluster_kit.servers import SERVERS
+from kube_apimachinery import tls
 from stack_kit.bare import bare_server
 from stack_kit.spinney import SPINNEY
 
@@ -48,6 +52,25 @@ def test_everything_is_accepted_and_nothing_changes_the_second_time(server: Serv
     if server.kind == "real":
         for kind in ("policies", "policybindings"):
             server.kubectl("delete", f"validatingadmission{kind}", "-l", "app.kubernetes.io/part-of=spinney")
+
+
+def test_b9_the_kinds_alone_are_applied_to_an_installed_cluster(server: Server) -> None:
+    """Also when the webhook has made itself trusted as the converter of versions."""
+    how = ("--server-side", "--force-conflicts", "-f", "-")
+    server.kubectl("apply", *how, input=served(server, manifests("webhooks", "-n", "gangs")))
+    trust = {"conversion": {"webhook": {"clientConfig": {"caBundle": base64.b64encode(_authority()).decode()}}}}
+    change = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": trust}
+    change["metadata"] = {"name": "dynamographdeployments.nvidia.com"}
+    server.kubectl("apply", "--field-manager=webhook", *how, input=yaml.safe_dump(change))
+    server.kubectl("apply", "--server-side", "-f", "-", input=manifests("crds", "-n", "gangs"))
+    found = json.loads(server.kubectl("get", "crd", change["metadata"]["name"], "-o", "json").stdout)
+    assert found["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
+    for kind in ("mutating", "validating"):
+        server.kubectl("delete", f"{kind}webhookconfigurations", "spinney")
+
+
+def _authority() -> bytes:
+    return tls.create_authority("webhook", now_s=time.time()).certificate_pem
 
 
 def versions(server: Server, text: str) -> list[str]:

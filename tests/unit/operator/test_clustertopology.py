@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from spinney.drive.apply.write import ANY
+from spinney.drive.client.http.transport import Response
 from spinney.drive.operator.startup import StartupFailed
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, in_world, podcliqueset, writes_at_rest
@@ -125,6 +129,48 @@ def test_c3_a_foreign_scheduler_topology_of_that_name_ends_the_start_and_is_not_
         assert "is not owned by ClusterTopology grove-topology" in str(failure)
         assert _keys(await world.get("Topology", "grove-topology")) == ["theirs"]
         await restarted(world, settings(None))
+
+    in_world(scenario, settings(None))
+
+
+class WebhookAway:
+    """A server whose webhook for topologies cannot be called the first few times, as API servers tell it."""
+
+    def __init__(self, inner: Any, calls: int) -> None:
+        self._inner = inner
+        self.left = calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def request(self, method: str, path: str, **more: Any) -> Response:
+        if method != "GET" and "/clustertopologies" in path and self.left:
+            self.left -= 1
+            message = 'failed calling webhook "validate.clustertopologies": no endpoints available for service'
+            told = {"kind": "Status", "code": 500, "reason": "InternalError", "message": f"Internal error: {message}"}
+            return Response(500, {}, json.dumps(told).encode())
+        answer: Response = await self._inner.request(method, path, **more)
+        return answer
+
+
+def test_c3_a_webhook_that_is_not_up_yet_is_waited_for_and_told_once() -> None:
+    """In a new installation everything starts at once: the operator does not end for it."""
+
+    async def scenario(world: World) -> None:
+        assert await world.get("ClusterTopology", "grove-topology") is None
+        away = WebhookAway(None, 60)
+
+        def wrap(inner: Any) -> WebhookAway:
+            away._inner = inner
+            return away
+
+        world._parts = replace(world._parts, operator=settings())
+        with capture_logs() as told:
+            await world.restart(wrap)
+            await asyncio.sleep(90)
+        assert away.left == 0
+        assert _keys(await world.get("Topology", "grove-topology")) == [ZONE, BLOCK, RACK, HOST]
+        assert len([each for each in told if "webhook" in each["event"]]) == 1
 
     in_world(scenario, settings(None))
 

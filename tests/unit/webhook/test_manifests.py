@@ -92,8 +92,16 @@ def test_versions_are_converted_where_a_webhook_is_shipped_and_only_there() -> N
         spec = found["spec"]
         return spec["conversion"]["strategy"], [version["served"] for version in spec["versions"]]
 
-    assert served("crds") == ("None", [False, True])
-    assert served("webhooks") == served("all") == ("Webhook", [True, True])
+    assert served("crds", "--without-webhook") == ("None", [False, True])
+    assert served("crds") == served("webhooks") == served("all") == ("Webhook", [True, True])
+
+
+def test_b9_without_a_configuration_topology_and_gangs_are_on_and_hosts_are_a_level() -> None:
+    (config,) = of_kind(printed("deployments"), "ConfigMap")
+    told = yaml.safe_load(config["data"]["operator.yaml"])
+    levels = [{"domain": "host", "key": "kubernetes.io/hostname"}]
+    assert told["topologyAwareScheduling"] == {"enabled": True, "levels": levels}
+    assert told["scheduler"]["profiles"] == [{"name": "kai-scheduler", "default": True}]
 
 
 def test_what_others_need_comes_first() -> None:
@@ -160,3 +168,13 @@ def test_no_container_has_more_power_than_it_needs() -> None:
         }
         assert {"livenessProbe", "readinessProbe", "resources"} <= set(container)
         assert spec["serviceAccountName"] == container["name"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_b9_a_role_that_starts_slowly_is_not_restarted_for_it(role: str) -> None:
+    """Liveness counts from the first answer on; two minutes pass before a role that never answers is restarted."""
+    (found,) = [each for each in printed("deployments") if each["metadata"]["name"] == f"spinney-{role}"][-1:]
+    container = found["spec"]["template"]["spec"]["containers"][0]
+    probe = container["startupProbe"]
+    assert probe["httpGet"] == container["livenessProbe"]["httpGet"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 120

@@ -34,7 +34,8 @@ def _configured(command: F) -> F:
         "--config",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE",
-        help="OperatorConfiguration for the roles. Default: topology aware scheduling off, only the default scheduler.",
+        help="OperatorConfiguration for the roles. Default: topology aware scheduling with hosts as the only level, "
+        "and gangs for our scheduler (profile kai-scheduler).",
     )(command)
 
 
@@ -45,12 +46,18 @@ def _imaged(command: F) -> F:
 
 
 @manifests.command()
+@_namespace
+@click.option(
+    "--without-webhook",
+    is_flag=True,
+    help="For a cluster in which no webhook converts versions: only the stored version of each kind is served.",
+)
 @_output
-def crds(output: str) -> None:
-    """Print the custom resource definitions. Without a webhook only the stored version of each is served."""
+def crds(namespace: str, without_webhook: bool, output: str) -> None:
+    """Print the custom resource definitions, as `spinney manifests all` has them."""
     from spinney.api.crds import all_crds
 
-    _print(all_crds(), output)
+    _print(all_crds() if without_webhook else _kinds(namespace), output)
 
 
 @manifests.command()
@@ -164,13 +171,13 @@ def _read(config: Path | None) -> tuple[dict[str, Any], Any]:
 
     from spinney.api.documents import read_bounded, read_document
     from spinney.api.operator_configuration import ConfigurationError
-    from spinney.cli.wiring.install_manifests import for_pods
+    from spinney.cli.wiring.install_manifests import DEFAULTS, for_pods
     from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
     from spinney.whatif.inputs.operator_settings import read_configuration
 
     try:
         read_configuration(config, otherwise="")
-        given = None
+        given: Any = DEFAULTS
         if config is not None:
             with config.open("rb") as stream:
                 given = read_document(read_bounded(stream))

@@ -71,6 +71,8 @@ CONFIG_MAP, CONFIG_FILE, CONFIG_DIR = "spinney", "operator.yaml", "/etc/spinney"
 _USER = 65532
 _STOP_S = 30
 _LEAVE_S = 5
+_START_S = 120
+"""So long a role may take to answer probes at all, on a busy node, before it is restarted."""
 _FEW_RESOURCES: Object = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 _RESOURCES: Mapping[str, Object] = {
     "operator": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "4Gi"}},
@@ -82,6 +84,18 @@ _IN_A_POD: Object = {
     "server": {part: {"bindAddress": "0.0.0.0"} for part in ("healthProbes", "metrics", "webhooks")},
 }
 """What a file has to say for a role in a pod, unless it says something else: probes come from outside."""
+
+
+DEFAULTS: Object = {
+    "topologyAwareScheduling": {
+        "enabled": True,
+        "levels": [{"domain": "host", "key": "kubernetes.io/hostname"}],
+    },
+    "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
+}
+"""The configuration where none is given. Hosts are the one level that every node has: a node belongs to a topology
+only if it carries all of its keys.
+"""
 
 
 def for_pods(document: Object) -> Object:
@@ -173,7 +187,8 @@ def _container(role: str, namespace: str, image: str, configuration: OperatorCon
         "command": ["spinney"],
         "args": arguments,
         "ports": [{"name": name, "containerPort": port} for name, port in ports],
-        "livenessProbe": _probe("/healthz") | {"initialDelaySeconds": 10},
+        "startupProbe": _probe("/healthz") | {"periodSeconds": 2, "failureThreshold": _START_S // 2},
+        "livenessProbe": _probe("/healthz"),
         "readinessProbe": _probe("/readyz"),
         "resources": dict(_RESOURCES.get(role, _FEW_RESOURCES)),
         "securityContext": {

@@ -28,7 +28,7 @@ from spinney.core.expansion.objects import (
 from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.change_applier import ChangeApplier, path_of
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.errors import ClientError, Conflict, NotFound, TransportError
+from spinney.drive.client.errors import ClientError, Conflict, NotFound, ServerError, TransportError
 
 MISSING, FAILED, NO_BACKEND, NO_COMPUTE_DOMAINS = 2, 3, 5, 7
 _TRIES = 5
@@ -153,15 +153,30 @@ async def _clean_up(client: ApiClient, change_applier: ChangeApplier, name: str)
 
 
 async def _repeated(attempt: Any) -> Any:
-    """Retry while the server is unreachable or another client has changed the object (conflict)."""
-    for left in reversed(range(_TRIES)):
+    """Retry while the server is unreachable or another client has changed the object (conflict).
+
+    A webhook that cannot be called is waited for, with a line in the log for each reason: in a new installation ours
+    may start after the operator.
+    """
+    left, reason = _TRIES, ""
+    while True:
         try:
             return await attempt()
         except ClientError as error:
-            if not left or not isinstance(error, (TransportError, Conflict)):
-                raise StartupFailed(f"topology synchronisation failed: {error}", FAILED) from error
+            if _is_webhook_away(error):
+                if str(error) != reason:
+                    reason = str(error)
+                    _log.warning("the default topology waits for a webhook that cannot be called", reason=reason)
+            else:
+                left -= 1
+                if not left or not isinstance(error, (TransportError, Conflict)):
+                    raise StartupFailed(f"topology synchronisation failed: {error}", FAILED) from error
             await asyncio.sleep(_PAUSE_S)
-    raise AssertionError("unreachable")
+
+
+def _is_webhook_away(error: ClientError) -> bool:
+    """As API servers tell it where the failure policy is Fail; a refusal by a webhook is something else."""
+    return isinstance(error, ServerError) and "failed calling webhook" in error.status.message
 
 
 async def _topology(client: ApiClient, name: str) -> ClusterTopology | None:
