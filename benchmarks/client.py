@@ -18,7 +18,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import codec_for
 from spinney.drive.client.http.transport import Response, Stream
 from spinney.drive.client.informers.cache import Cache
-from spinney.drive.client.informers.gc_pause import GcPause
+from spinney.drive.client.informers.gc_pause import pause_in_this_process
 from spinney.drive.client.informers.identity import of_struct
 from spinney.drive.client.informers.watch import Watcher
 from spinney.drive.client.paths import ResourcePath
@@ -227,9 +227,10 @@ def _pod_cache() -> Cache[Pod]:
 
 @asynccontextmanager
 async def _running(script: _Script, cache: Cache[Pod]) -> AsyncIterator[None]:
+    pause_in_this_process()
     dice = random.Random(1)
     client = ApiClient(script, dice)
-    watcher = Watcher(client, Selection(PODS), codec_for(Pod), cache, dice, during_list=GcPause())
+    watcher = Watcher(client, Selection(PODS), codec_for(Pod), cache, dice)
     task = asyncio.create_task(watcher.run())
     try:
         yield

@@ -67,6 +67,11 @@ def issue(authority: Certificate, hosts: Sequence[str], *, now_s: float, days: i
     return _signed(builder, key, _private_key(authority))
 
 
+def create_key() -> bytes:
+    """A new EC P-256 key as PEM."""
+    return _key_pem(ec.generate_private_key(ec.SECP256R1()))
+
+
 def load(certificate_path: Path, key_path: Path) -> Certificate:
     """A certificate and its key from files; a key that is not the certificate's is refused."""
     found = Certificate(certificate_path.read_bytes(), key_path.read_bytes())
@@ -192,7 +197,11 @@ def _signed(
     builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey
 ) -> Certificate:
     certificate = builder.sign(signer, hashes.SHA256())
-    key_pem = key.private_bytes(
+    return Certificate(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """In the traditional form: kube-apiserver refuses PKCS#8 for its service account key."""
+    return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
-    return Certificate(certificate.public_bytes(serialization.Encoding.PEM), key_pem)

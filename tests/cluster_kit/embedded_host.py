@@ -24,8 +24,7 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.expectations import OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.sim.controllers.manager import Controllers
-from spinney.sim.kubernetes.certificates import write_certificates
-from spinney.sim.kubernetes.control_plane import write_kubeconfig
+from spinney.sim.kubernetes.control_plane import write_certificates, write_kubeconfig
 from spinney.sim.objects import Views
 from spinney.sim.transport import InProcessTransport
 

@@ -15,7 +15,7 @@ from typing import Any
 from cluster_kit.objects import config
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
-from spinney.sim.kubernetes.certificates import write_certificates
+from spinney.sim.kubernetes.control_plane import write_certificates
 
 Json = dict[str, Any]
 Judge = Callable[[Json], Json]

@@ -13,7 +13,7 @@ from cluster_kit.objects import binding, config, crd, custom, deployment, evicti
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 from cluster_kit.webhook import Webhooks, allow, answer, deny, patch, rule
-from spinney.sim.kubernetes.certificates import write_certificates
+from spinney.sim.kubernetes.control_plane import write_certificates
 
 ANNOTATE = {"op": "add", "path": "/metadata/annotations", "value": {"seen": "yes"}}
 

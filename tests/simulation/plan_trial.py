@@ -72,9 +72,9 @@ async def whole_stack(sim: Sim, described: str) -> AsyncIterator[World]:
     )
     async with World(sim.clock, sim.dice, parts, server=server) as world:
         await world.apply([*definitions_converted_here()])
-        await world.stack.scheduling.wait()
-        await world.stack.operating.wait()
-        await world.stack.deploying.wait()
+        await world.stack.roles.scheduling.wait()
+        await world.stack.roles.operating.wait()
+        await world.stack.roles.deploying.wait()
         await world.apply([*CLASSES, *QUEUES])
         await world.settle(quiet_s=20)
         yield world

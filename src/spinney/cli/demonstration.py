@@ -33,7 +33,7 @@ from spinney.cli.render.columns import plain
 from spinney.cli.render.topology_tree import RowSelection, shown
 from spinney.cli.topology_sources import Needs, TopologyInputs, read_cluster
 from spinney.cli.wiring.api_servers import ApiServer, StackOptions, embedded
-from spinney.cli.wiring.process import causes, log_to_stderr, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.process import causes, log_to_stderr, on_signal, run_until_stopped
 from spinney.cli.wiring.stack import running_roles
 from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.view.explanation import GangExplanation, Member, WorkloadExplanation
@@ -336,10 +336,7 @@ def run(*, keep: bool, kubeconfig: Path) -> int:
             path = kubeconfig if keep else Path(passing) / "kubeconfig"
             options = StackOptions(None, path, _LOOPBACK, 0, None, False, ())
             options.check()
-            factory = loop_factory()
-            on_signal(note)
-            with asyncio.Runner(loop_factory=factory) as runner:
-                runner.run(until_stopped(_demonstrated(options, keep, ending)))
+            run_until_stopped(lambda: _demonstrated(options, keep, ending))
     except KeyboardInterrupt:
         pass
     except Exception as error:

@@ -28,6 +28,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import NotFound
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import Ref, ResourcePath
+from spinney.drive.roles import RoleTransports
 from spinney.sim.event_loop import SimulationError
 from spinney.sim.installed_roles import ActingAs, RefusalRecorder, Refusals, install_rights
 from spinney.sim.nodes.simulated_nodes import SimulatedNodes
@@ -134,8 +135,8 @@ class World:
     def _stack(self, wrap: Wrap) -> Stack:
         """All of it has one line to the server, on which each role acts as itself."""
         line = wrap(RefusalRecorder(self.transport("spinney-sim"), self.refusals))
-        roles = {role: ActingAs(line, role) for role in ("operator", "scheduler", "dynamo")}
-        return Stack(line, self.clock, self.dice, self._parts, **roles)
+        roles = RoleTransports(*(ActingAs(line, role) for role in ("operator", "scheduler", "dynamo")))
+        return Stack(line, self.clock, self.dice, self._parts, roles)
 
     async def _begin(self) -> None:
         self._running = asyncio.create_task(self.stack.run(), name="world")

@@ -34,7 +34,7 @@ def test_k1_k2_an_annotated_job_is_bound_into_one_rack_and_a_mistake_keeps_its_w
         async with World(sim.clock, sim.dice, parts) as world:
             await world.apply(CRDS)
             await world.apply([TOPOLOGY, CLUSTER_TOPOLOGY])
-            await world.stack.scheduling.wait()
+            await world.stack.roles.scheduling.wait()
             right = job("right", 4, annotations=placed(topology="network", required="rack"))
             wrong = job("wrong", 1, annotations=placed(topology="network", required="rak"))
             await world.apply([_long(right), _long(wrong)])

@@ -87,7 +87,7 @@ def outcome(play: Play, crashes: Sequence[CrashPoint] = ()) -> Outcome:
         rules = (installed_rules(topology=play.settings.topology_enabled),)
         async with World(sim.clock, sim.dice, parts, rules=rules, wrap=wrap) as world:
             await world.apply(CRDS)
-            await world.stack.operating.wait()
+            await world.stack.roles.operating.wait()
             await play.before(world)
             await world.settle(quiet_s=10)
             world.on_write(seen)

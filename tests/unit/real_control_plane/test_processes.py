@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from spinney.sim.kubernetes import processes
-from spinney.sim.kubernetes.certificates import write_certificates
-from spinney.sim.kubernetes.control_plane import write_kubeconfig
+from spinney.sim.kubernetes.control_plane import write_certificates, write_kubeconfig
 from spinney.sim.kubernetes.processes import Program, free_ports
 
 OWNER = """

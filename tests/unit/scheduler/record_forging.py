@@ -76,7 +76,7 @@ async def rejections(world: World) -> list[str]:
 
 def counted(world: World, reason: str) -> float:
     """How many records the scheduler of the world has rejected for a reason."""
-    scheduler = world.stack.scheduler
+    scheduler = world.stack.roles.scheduler
     assert scheduler is not None
     found = scheduler.metrics.registry.get_sample_value("kai_rejected_records_total", {"reason": reason})
     return found or 0.0

@@ -78,7 +78,7 @@ def in_world(
         wrapping = {"wrap": wrap(sim)} if wrap is not None else {}
         async with World(sim.clock, sim.dice, parts, rules=rules, **wrapping) as world:
             await world.apply([*CRDS, TOPOLOGY])
-            await world.stack.scheduling.wait()
+            await world.stack.roles.scheduling.wait()
             return await scenario(world)
 
     return run(main, seed=seed, limit_s=200_000)

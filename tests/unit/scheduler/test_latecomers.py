@@ -43,7 +43,7 @@ def definition(kind: str) -> Json:
 
 def test_live4_a_cluster_topology_whose_kind_comes_late_is_used() -> None:
     async def scenario(world: World) -> None:
-        assert world.stack.scheduling.is_set()
+        assert world.stack.roles.scheduling.is_set()
         await world.apply([podgroup("a", 2, required=RACK), *pods("a", 2)])
         await world.settle()
         assert await bound(world) == {}
@@ -60,7 +60,7 @@ def test_live4_a_cluster_topology_whose_kind_comes_late_is_used() -> None:
 
 def test_live4_topologies_and_queues_whose_kinds_come_late_are_used() -> None:
     async def scenario(world: World) -> None:
-        assert not world.stack.scheduling.is_set()
+        assert not world.stack.roles.scheduling.is_set()
         await world.apply([podgroup("a", 2, required=RACK), *pods("a", 2)])
         await asyncio.sleep(30)
         await world.apply([definition("Topology"), definition("Queue"), TOPOLOGY])

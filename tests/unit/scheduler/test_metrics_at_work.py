@@ -17,12 +17,12 @@ def figures(page: str) -> dict[str, float]:
 
 def test_k15_a_scheduler_tells_what_it_did_and_who_waits() -> None:
     async def scenario(world: World) -> None:
-        assert world.stack.scheduler is not None
+        assert world.stack.roles.scheduler is not None
         await world.apply(
             [podgroup("a", 2, required=RACK), *pods("a", 2), podgroup("b", 3, required=RACK), *pods("b", 3)]
         )
         await world.settle()
-        found = figures(world.stack.scheduler.metrics.page())
+        found = figures(world.stack.roles.scheduler.metrics.page())
         assert found['kai_podgroups_scheduled_by_action{action="allocate"}'] == 1
         assert found['kai_podgroups_acted_on_by_action{action="allocate"}'] >= 2
         assert found["kai_task_bind_latency_milliseconds_count"] == 2
@@ -36,12 +36,12 @@ def test_k15_a_scheduler_tells_what_it_did_and_who_waits() -> None:
 
 def test_k10_pods_that_had_to_go_are_counted_by_their_group() -> None:
     async def scenario(world: World) -> None:
-        assert world.stack.scheduler is not None
+        assert world.stack.roles.scheduler is not None
         await world.apply([*CLASSES, gang("low", 2, "low"), *pods("low", 2)])
         await world.settle()
         await world.apply([gang("high", 2, "high"), *pods("high", 2)])
         await world.settle()
-        found = figures(world.stack.scheduler.metrics.page())
+        found = figures(world.stack.roles.scheduler.metrics.page())
         (evicted,) = [value for name, value in found.items() if name.startswith("kai_pod_group_evicted_pods_total")]
         assert (evicted, found["kai_total_preemption_attempts"]) == (2, 1)
 

@@ -109,9 +109,9 @@ def test_k14_what_is_said_of_its_use_is_no_reason_to_decide_a_gang_again() -> No
     async def scenario(world: World) -> None:
         await world.apply([podgroup("a"), *pods("a", 1)])
         await world.settle()
-        assert world.stack.scheduler is not None
+        assert world.stack.roles.scheduler is not None
         touched: list[Key] = []
-        world.stack.scheduler.session.scheduling_queue.touch = touched.append
+        world.stack.roles.scheduler.session.scheduling_queue.touch = touched.append
         theirs = {"resourcesStatus": {"allocated": {GPU: "7"}}}
         await patch(world, "PodGroup", "a", {"status": theirs}, subresource="status")
         await world.settle()

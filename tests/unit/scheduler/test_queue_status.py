@@ -107,8 +107,8 @@ def test_k16_a_status_is_no_reason_to_decide_gangs_again() -> None:
     async def scenario(world: World) -> None:
         await world.apply([podgroup("big", 17), *pods("big", 17), podgroup("a"), *pods("a", 1)])
         await world.settle()
-        assert world.stack.scheduler is not None
-        big = world.stack.scheduler.session.scheduling_queue.entries["default", "big"]
+        assert world.stack.roles.scheduler is not None
+        big = world.stack.roles.scheduler.session.scheduling_queue.entries["default", "big"]
         before = big.decided
         await patch(world, "Queue", "default-queue", {"status": {"allocated": {GPU: "99"}}}, subresource="status")
         await world.settle()

@@ -105,8 +105,8 @@ def test_a_bind_that_is_refused_is_told_on_the_pod_the_group_the_log_and_the_met
         assert (told["state"], told["lines"][0]) == ("BindingError", condition["message"])
         assert (await said(world, "a")).startswith(condition["message"])
         assert await shown(world, "a") == ("BindingError", tuple(told["lines"]))
-        assert world.stack.scheduler is not None
-        found = figures(world.stack.scheduler.metrics.page())
+        assert world.stack.roles.scheduler is not None
+        found = figures(world.stack.roles.scheduler.metrics.page())
         assert found['kai_refused_writes_total{code="403",write="bind"}'] >= 2
         assert found['kai_pending_podgroups{reason="BindingError"}'] == 1
 
@@ -230,8 +230,11 @@ def test_evictions_that_are_refused_are_told_to_the_gang_that_needs_the_room() -
         assert lines[0].startswith("Failed to evict pod default/low-")
         assert lines[0].endswith(NO)
         assert len(await events(world, "high", "FailedEviction")) == 1
-        assert world.stack.scheduler is not None
-        assert figures(world.stack.scheduler.metrics.page())['kai_refused_writes_total{code="403",write="evict"}'] >= 1
+        assert world.stack.roles.scheduler is not None
+        assert (
+            figures(world.stack.roles.scheduler.metrics.page())['kai_refused_writes_total{code="403",write="evict"}']
+            >= 1
+        )
         asked = guard.asked
         await asyncio.sleep(600)
         assert guard.asked - asked <= 2 * 25
@@ -267,8 +270,8 @@ def test_a_gang_that_failed_a_thousand_times_is_still_tried() -> None:
     async def scenario(world: World) -> None:
         await world.apply([podgroup("a", 2), *pods("a", 2)])
         await asyncio.sleep(5)
-        assert world.stack.scheduler is not None
-        world.stack.scheduler.session.scheduling_queue.entries["default", "a"].failures = 5000
+        assert world.stack.roles.scheduler is not None
+        world.stack.roles.scheduler.session.scheduling_queue.entries["default", "a"].failures = 5000
         asked = guard.asked
         await asyncio.sleep(100)
         assert guard.asked > asked

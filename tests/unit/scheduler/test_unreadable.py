@@ -95,7 +95,7 @@ def test_inv1_a_pod_that_can_not_be_folded_fills_its_node_and_holds_its_gang(mon
         assert await events(world, "Pod", "odd-0") == [
             "kai-scheduler can not read this object and goes on without it: OverflowError: odd"
         ]
-        scheduler = world.stack.scheduler
+        scheduler = world.stack.roles.scheduler
         assert scheduler is not None
         assert figures(scheduler.unreadable)['unreadable_objects{kind="pods"}'] == 1.0
         await world.apply([{**pod("odd-0", "o", 1, nodeName=first), "metadata": _fixed()}])

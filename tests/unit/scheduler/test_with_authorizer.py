@@ -67,7 +67,7 @@ def test_a_recorded_plan_on_a_lost_node_is_released_with_the_authorizer_on() -> 
         )
         async with World(sim.clock, sim.dice, parts, server=server, wrap=lambda _: line) as world:
             await world.apply([*CRDS, TOPOLOGY, podcliqueset("p", [clique("w")])])
-            await world.stack.scheduling.wait()
+            await world.stack.roles.scheduling.wait()
             await world.apply([podgroup("a", 2), *managed("a", 2)])
             for _ in range(100):
                 await asyncio.sleep(0.1)

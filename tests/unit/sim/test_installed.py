@@ -83,7 +83,7 @@ def test_rules_that_do_not_know_our_scheduler_fail_a_simulated_world() -> None:
         parts = Parts(nodes=load_nodes(NODES), controllers=(), scheduler=Settings())
         async with World(sim.clock, sim.dice, parts, rules=(strict,)) as world:
             await world.apply([*CRDS, TOPOLOGY, podgroup("a", 2), *pods("a", 2)])
-            await world.stack.scheduling.wait()
+            await world.stack.roles.scheduling.wait()
             await asyncio.sleep(10)
 
     with pytest.raises(Forbidden, match=f"{user_of('scheduler')} was refused PATCH .*podgroups/a"):

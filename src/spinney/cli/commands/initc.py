@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from spinney.api.labels import PODCLIQUE, PODGANG
-from spinney.cli.wiring.process import causes, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.process import causes, on_signal, run_until_stopped
 from spinney.core.expansion.objects import PODS
 from spinney.core.expansion.podclique.desired_pod import Parent
 from spinney.core.expansion.podclique.pod_state import Pod, is_gone, is_ready
@@ -42,9 +42,7 @@ def wait(podcliques: Iterable[str], pod_info: Path, kubeconfig: Path | None) -> 
         click.echo(f"spinney initc: {error}", err=True)
         return USAGE
     try:
-        on_signal(note)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            up = runner.run(_up_or_stopped(parents, namespace, gang, kubeconfig))
+        up = _up_or_stopped(parents, namespace, gang, kubeconfig)
     except KeyboardInterrupt:
         return FAILED
     except Exception as error:
@@ -56,7 +54,7 @@ def wait(podcliques: Iterable[str], pod_info: Path, kubeconfig: Path | None) -> 
     return OK if up else FAILED
 
 
-async def _up_or_stopped(parents: list[Parent], namespace: str, gang: str, kubeconfig: Path | None) -> bool:
+def _up_or_stopped(parents: list[Parent], namespace: str, gang: str, kubeconfig: Path | None) -> bool:
     """Whether the parents came up; a signal ends the waiting, and then the pod must not go on."""
     up: list[bool] = []
 
@@ -64,7 +62,7 @@ async def _up_or_stopped(parents: list[Parent], namespace: str, gang: str, kubec
         await _wait(parents, namespace, gang, kubeconfig)
         up.append(True)
 
-    await until_stopped(waiting())
+    run_until_stopped(waiting)
     return bool(up)
 
 

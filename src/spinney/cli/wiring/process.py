@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 import structlog
 
+from spinney.drive.client.informers.gc_pause import pause_in_this_process
+
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
 """By the words of a configuration."""
 
@@ -64,7 +66,7 @@ def on_signal(handler: Callable[[int, Any], Any]) -> None:
         signal.signal(one, handler)
 
 
-def note(number: int, frame: Any) -> None:
+def _note(number: int, frame: Any) -> None:
     """While the loop is made an exception could be swallowed in C code: it is noted, and obeyed a moment later."""
     _asked.append(number)
 
@@ -77,7 +79,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def loop_factory() -> Any:
+def _loop_factory() -> Any:
     """uvloop where there is one."""
     with contextlib.suppress(ImportError):
         import uvloop
@@ -86,7 +88,20 @@ def loop_factory() -> Any:
     return None
 
 
-async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+def run_until_stopped(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run the loop of this process until the work ends, fails, or a signal comes.
+
+    The factory is made while a signal may still interrupt; from then on signals are noted, see `_note`. Lists pause the
+    garbage collector: whoever works in the foreground keeps caches.
+    """
+    pause_in_this_process()
+    factory = _loop_factory()
+    on_signal(_note)
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(_until_stopped(work()))
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Work until it fails or a signal comes; whatever was started is stopped before this returns."""
     stopping = asyncio.create_task(_stop_signal().wait(), name="stop")
     working = asyncio.create_task(work, name="up")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-import secrets
 import signal
 import sys
 import time
@@ -21,7 +20,7 @@ from spinney.api.operator_configuration import ConfigurationError as OperatorCon
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE
 from spinney.cli.wiring.api_servers import ApiServer, StackOptions, embedded, only_user_of, real
-from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
 from spinney.cli.wiring.roles.dashboard import dashboard
 from spinney.cli.wiring.roles.registry import DashboardOptions
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
@@ -32,8 +31,7 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.operator.startup import StartupFailed
-from spinney.drive.scheduler.execution.signing_keys import find_record_keys
-from spinney.drive.scheduler.scheduler import FIELD_MANAGER
+from spinney.drive.roles import Roles, RoleSettings, RoleTransports, record_keys
 from spinney.sim.controllers.manager import ALL
 from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed, find_or_build_assets
 from spinney.sim.stack import Parts, Stack
@@ -57,35 +55,29 @@ async def running_roles(
     nodes: Sequence[dict[str, Any]],
     configuration: OperatorConfiguration,
     controllers: Sequence[str] = ALL,
-) -> AsyncIterator[Stack]:
+) -> AsyncIterator[Roles]:
     """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
-    roles = {role: api.as_role(role) for role in ("operator", "scheduler", "dynamo")}
-    parts = Parts(
-        nodes=nodes,
-        controllers=controllers,
+    clock, dice = SystemClock(), system_dice()
+    transports = RoleTransports(*(api.as_role(role) for role in ("operator", "scheduler", "dynamo")))
+    settings = RoleSettings(
         operator=settings_of(configuration),
         scheduler=SchedulerSettings(names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
-        record_keys=await _record_keys(roles["scheduler"]),
+        record_keys=await record_keys(transports.scheduler, NAMESPACE, dice),
         dynamo=dynamo_settings_of(configuration),
     )
-    stack = Stack(api.transport, SystemClock(), system_dice(), parts, **roles)
+    simulation = Stack(api.transport, clock, dice, Parts(nodes=nodes, controllers=controllers))
+    roles = Roles(transports, clock, dice, settings)
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(stack.run(), name="stack"),
+            group.create_task(simulation.run(), name="simulation"),
+            *roles.start(group),
             group.create_task(_watch_over(api), name="server"),
         ]
-        for ready in (stack.registered, stack.operating, stack.scheduling, stack.deploying):
+        for ready in (simulation.registered, roles.operating, roles.scheduling, roles.deploying):
             await ready.wait()
-        yield stack
+        yield roles
         for task in tasks:
             task.cancel()
-
-
-async def _record_keys(transport: Transport) -> tuple[bytes, ...]:
-    """As a scheduler in a cluster finds them; kept with everything else that the server has."""
-    dice = system_dice()
-    door = Door(transport, dice, field_manager=FIELD_MANAGER)
-    return await find_record_keys(ApiClient(transport, dice), door, NAMESPACE, dice, secrets.token_bytes)
 
 
 async def _watch_over(api: ApiServer) -> None:
@@ -115,10 +107,8 @@ def run(options: StackOptions) -> int:
         _heed(configuration, options)
         rules = (admission_of(configuration), dynamo_admission_of(configuration))
         server = real(options, find_or_build_assets(), configuration) if options.real else embedded(options, rules)
-        factory = loop_factory()
-        on_signal(note)
-        with only_user_of(options.data_dir), asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(until_stopped(_up(options, server, nodes, manifests, configuration)))
+        with only_user_of(options.data_dir):
+            run_until_stopped(lambda: _up(options, server, nodes, manifests, configuration))
     except KeyboardInterrupt:
         return OK
     except Exception as error:
@@ -169,10 +159,10 @@ async def _up(
     async with server as api:
         await api.judged()
         controllers = () if options.real else ALL
-        async with running_roles(api, nodes, configuration, controllers) as stack:
+        async with running_roles(api, nodes, configuration, controllers) as roles:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
-            metrics = stack.scheduler.metrics.page if stack.scheduler is not None else None
+            metrics = roles.scheduler.metrics.page if roles.scheduler is not None else None
             async with dashboard(api.as_role("dashboard"), pages, configuration, metrics) as page:
                 _announce(options, api, len(nodes), applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()

@@ -20,9 +20,37 @@ from typing import Any, Self
 
 import yaml
 
+from kube_apimachinery import tls
 from spinney.sim.kubernetes.assets import AddressTaken, Assets, StartFailed
-from spinney.sim.kubernetes.certificates import Certificates, write_certificates
 from spinney.sim.kubernetes.processes import Program, free_ports
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Paths of PEM files."""
+
+    authority: Path
+    server: Path
+    server_key: Path
+    service_account_key: Path
+
+
+def write_certificates(directory: Path, names: tuple[str, ...] = ("localhost",)) -> Certificates:
+    """Make fresh keys and write them (the service account key only once); the authority's own key is forgotten.
+
+    Only for loopback: the keys live as files beside the control plane's data.
+    """
+    now_s = time.time()
+    authority = tls.create_authority("spinney-loopback-ca", now_s=now_s, days=365)
+    paths = Certificates(
+        directory / "ca.crt", directory / "server.crt", directory / "server.key", directory / "service-account.key"
+    )
+    paths.authority.write_bytes(authority.certificate_pem)
+    tls.save(tls.issue(authority, ("127.0.0.1", *names), now_s=now_s), paths.server, paths.server_key)
+    if not paths.service_account_key.exists():  # tokens outlive a restart as the objects do
+        paths.service_account_key.touch(mode=0o600)
+        paths.service_account_key.write_bytes(tls.create_key())
+    return paths
 
 
 def write_kubeconfig(path: Path, *, name: str, url: str, authority: Path | None, user: str, token: str) -> None:

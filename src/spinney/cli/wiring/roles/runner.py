@@ -17,7 +17,7 @@ import click
 import structlog
 
 from spinney.api.operator_configuration import ConfigurationError
-from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, loop_factory, note, on_signal, until_stopped
+from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
 from spinney.cli.wiring.roles.registry import DashboardOptions, HasMetrics, Role, RoleConfig, WebhookOptions, create
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.loader import find_connection
@@ -142,10 +142,7 @@ def run_roles(
             lease_connection=find_connection(clock, kubeconfig=kubeconfig),
             heartbeat=Heartbeat(clock),
         )
-        factory = loop_factory()
-        on_signal(note)
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(until_stopped(_work(names, told)))
+        run_until_stopped(lambda: _work(names, told))
     except KeyboardInterrupt:
         return OK
     except Exception as error:

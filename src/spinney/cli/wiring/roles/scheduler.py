@@ -7,22 +7,19 @@ which is looked for before anything else: without one nothing is scheduled.
 from __future__ import annotations
 
 import asyncio
-import secrets
 
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.wiring.roles.leader import Candidate
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.settings import Settings
-from spinney.drive.apply.door import Door
-from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.election.leader_election import Elect, Leadership, LeaseSettings
 from spinney.drive.grouper.grouper import Grouper
-from spinney.drive.scheduler.execution.signing_keys import find_record_keys
+from spinney.drive.roles import record_keys
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER, Scheduler
 
 QUICK = LeaseSettings(duration_s=5, renew_deadline_s=4.0, retry_s=1.0)
@@ -102,6 +99,4 @@ class SchedulerRole:
 
     async def _record_keys(self) -> tuple[bytes, ...]:
         """As they are now, beside the Lease."""
-        client = ApiClient(self._transport, self._dice)
-        door = Door(self._transport, self._dice, field_manager=FIELD_MANAGER)
-        return await find_record_keys(client, door, self._namespace, self._dice, secrets.token_bytes)
+        return await record_keys(self._transport, self._namespace, self._dice)

@@ -1,6 +1,8 @@
 """Controls Python's garbage collector while a large list is decoded.
 
-The only place that touches the collector; watchers are given a `DuringList`, by default one that does nothing.
+The only place that touches the collector. There is one for the whole process, so a process that keeps caches says once
+that it pauses (`pause_in_this_process`). Simulations do not: they make and drop whole clusters, and what was frozen
+during a list would never be freed.
 """
 
 from __future__ import annotations
@@ -50,3 +52,18 @@ class GcPause:
     @staticmethod
     def _look_at_new() -> None:
         gc.collect(0)
+
+
+_of_process: DuringList = no_pause
+
+
+def pause_in_this_process() -> None:
+    """From now on the collector is paused during lists. Said once, where a process begins."""
+    global _of_process
+    if _of_process is no_pause:
+        _of_process = GcPause()
+
+
+def during_list() -> AbstractContextManager[Tidy]:
+    """What this process does during lists."""
+    return _of_process()

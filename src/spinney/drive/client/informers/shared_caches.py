@@ -19,7 +19,6 @@ from spinney.drive.client.codec import codec_for
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.informers.cache import Cache, IndexKeys
 from spinney.drive.client.informers.expectations import OwnWrites
-from spinney.drive.client.informers.gc_pause import DuringList, no_pause
 from spinney.drive.client.informers.identity import of_dict, of_struct
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.watch import Watcher
@@ -43,14 +42,12 @@ class SharedCaches:
         own_writes: OwnWrites,
         dice: Dice,
         *,
-        during_list: DuringList = no_pause,
         unreadable: Unreadable | None = None,
     ) -> None:
         self.unreadable = unreadable or Unreadable()
         self._client = client
         self._own_writes = own_writes
         self._dice = dice
-        self._during_list = during_list
         self._caches: dict[tuple[Selection, type[Any]], Cache[Any]] = {}
         self._watchers: list[Watcher[Any]] = []
         self._kept: list[tuple[Selection, Cache[Any], Watcher[Any]]] = []
@@ -64,9 +61,7 @@ class SharedCaches:
             expectations = self._own_writes.expectations(selection.resource, selection.namespace)
             identity = of_dict if kind is dict else of_struct
             known = Cache(selection.resource, expectations=expectations, identity=identity, unreadable=self.unreadable)
-            watcher = Watcher(
-                self._client, selection, codec_for(kind), known, self._dice, during_list=self._during_list
-            )
+            watcher = Watcher(self._client, selection, codec_for(kind), known, self._dice)
             self._caches[(selection, kind)] = known
             self._watchers.append(watcher)
             self._kept.append((selection, known, watcher))

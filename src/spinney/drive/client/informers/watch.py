@@ -18,7 +18,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import Codec
 from spinney.drive.client.errors import ClientError, Gone, TransportTimeout, status_error
 from spinney.drive.client.informers.cache import Cache, StaleList
-from spinney.drive.client.informers.gc_pause import DuringList, Tidy, no_pause
+from spinney.drive.client.informers.gc_pause import DuringList, Tidy, during_list
 from spinney.drive.client.informers.watch_lines import LineBuffer
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class Watcher(Generic[T]):
         dice: Dice,
         *,
         backoff: Backoff | None = None,
-        during_list: DuringList = no_pause,
+        during_list: DuringList = during_list,
     ) -> None:
         self.trouble = ""
         self._client = client
