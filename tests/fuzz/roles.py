@@ -191,7 +191,7 @@ class Roles:
 
     def _dynamo(self, told: OperatorConfiguration) -> Controller[Any]:
         dynamo = Dynamo(Silent(), SystemClock(), system_dice(), dynamo_settings_of(told))  # type: ignore[arg-type]
-        dynamo._views = DynamoViews(dynamo._caches, dynamo._settings)
+        dynamo._views = DynamoViews(dynamo.caches, dynamo._settings)
         return dynamo._controller()
 
     # Feeding

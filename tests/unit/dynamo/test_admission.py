@@ -269,6 +269,10 @@ def test_a_deployment_of_more_pods_than_any_cluster_has_is_refused(shape: Json) 
     assert found.endswith(" pods, at most 100000 are allowed")
 
 
+def test_replicas_that_are_null_are_as_if_nothing_was_said() -> None:
+    assert errors(deployment("d", component("a", replicas=None, multinode={"nodeCount": 2}))) == []
+
+
 def test_all_errors_come_at_once() -> None:
     bad = [component(name, topologyConstraint=packed("zone")) for name in ("a", "b")]
     assert len(errors(deployment("d", *bad, topologyConstraint=packed("rack")))) == 2

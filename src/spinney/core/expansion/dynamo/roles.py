@@ -30,7 +30,13 @@ def is_worker(component: Json) -> bool:
 def node_count(component: Json) -> int:
     """On how many nodes one replica runs."""
     multinode = component.get("multinode")
-    return 1 if multinode is None else int(multinode.get("nodeCount", 2))
+    return 1 if multinode is None else _number(multinode, "nodeCount", 2)
+
+
+def _number(holder: Json, key: str, otherwise: int) -> int:
+    """`null` is as if nothing was said."""
+    value = holder.get(key)
+    return otherwise if value is None else int(value)
 
 
 def is_group(component: Json) -> bool:
@@ -40,7 +46,7 @@ def is_group(component: Json) -> bool:
 
 
 def replicas_of(component: Json) -> int:
-    return int(component.get("replicas", 1))
+    return _number(component, "replicas", 1)
 
 
 def excess_pods(deployment: Json) -> str:
@@ -51,7 +57,7 @@ def excess_pods(deployment: Json) -> str:
 
 
 def min_available_of(component: Json) -> int:
-    return int(component.get("minAvailable", 1))
+    return _number(component, "minAvailable", 1)
 
 
 def roles_of(component: Json) -> tuple[Role, ...]:

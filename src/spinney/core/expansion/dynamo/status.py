@@ -117,7 +117,7 @@ _ALL_READY = "all_resources_are_ready"
 _MIXED = "mixed_not_ready_reasons"
 _PENDING = ("TopologyConditionPending", "Waiting for topology condition from the scheduling framework")
 _ALL_THERE = ("AllTopologyLevelsAvailable", "All required topology levels are available in the cluster topology")
-_DOMAINS = re.compile(r"\[([^\]]*)\]")
+_DOMAINS = re.compile(r"\[([^\[\]]*)\]")
 _LOST = "Topology constraints no longer enforced: "
 
 
