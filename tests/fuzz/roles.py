@@ -23,6 +23,7 @@ from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
 from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
+from spinney.core.expansion.objects import CLUSTERTOPOLOGIES, TOPOLOGY_BINDINGS
 from spinney.core.expansion.settings import Settings as OperatorSettings
 from spinney.core.grouping.group_shape import Lookups
 from spinney.core.grouping.owner_chain import OwnerChain, owner_of
@@ -38,6 +39,7 @@ from spinney.drive.client.errors import ClientError, TransportError
 from spinney.drive.client.http.transport import Response
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.optional_caches import OptionalCaches
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.paths import ResourcePath
@@ -175,7 +177,8 @@ class Roles:
 
     def _operator(self, settings: OperatorSettings) -> list[Controller[Any]]:
         writes, clock, dice = OwnWrites(), SystemClock(), system_dice()
-        views = OperatorViews(SharedCaches(self._client, writes, dice), settings, True, False)
+        optional = OptionalCaches(self._client, writes, dice)
+        views = OperatorViews(SharedCaches(self._client, writes, dice), optional, settings, True, False)
         change_applier = ChangeApplier(Door(Silent(), dice, field_manager="fuzz", own_writes=writes), clock)  # type: ignore[arg-type]
         context = ReconcileContext(views, settings, change_applier, self._client, clock, dice)
         made = [
@@ -183,7 +186,12 @@ class Roles:
             podcliquescalinggroup_controller.controller(context, 1),
             podclique_controller.controller(context, 1),
         ]
-        return [*made, podgang_controller.controller(context, 1), clustertopology_controller.controller(context)]
+        return [
+            *made,
+            podgang_controller.controller(context, 1),
+            clustertopology_controller.controller(context, CLUSTERTOPOLOGIES, views.topologies),
+            clustertopology_controller.controller(context, TOPOLOGY_BINDINGS, views.topology_bindings),
+        ]
 
     def _grouper(self) -> list[Controller[Any]]:
         grouper = Grouper(Silent(), SystemClock(), system_dice())  # type: ignore[arg-type]

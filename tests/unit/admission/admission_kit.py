@@ -122,6 +122,9 @@ def podclique(of: str, scheduled: int, namespace: str = "ns", name: str = "") ->
     }
 
 
+RESOURCES = {"ClusterTopology": "clustertopologies", "ClusterTopologyBinding": "clustertopologybindings"}
+
+
 def request(obj: Any, old: Any = None, *, user: str = "alice", kind: str = "") -> AdmissionRequest:
     kind = kind or (obj.get("kind") if isinstance(obj, dict) else "") or "PodCliqueSet"
     metadata = obj.get("metadata") if isinstance(obj, dict) else {}
@@ -132,7 +135,7 @@ def request(obj: Any, old: Any = None, *, user: str = "alice", kind: str = "") -
         group="grove.io",
         version="v1alpha1",
         kind=kind,
-        resource="clustertopologies" if kind == "ClusterTopology" else "podcliquesets",
+        resource=RESOURCES.get(kind, "podcliquesets"),
         subresource="",
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),

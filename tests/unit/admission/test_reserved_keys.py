@@ -138,6 +138,7 @@ def test_a_status_is_written_by_its_role_and_nobody_else(kind: tuple[str, str]) 
 def test_status_is_judged_where_others_decide_by_it() -> None:
     assert {plural for _, plural in status_writers()} == {
         "clustertopologies",
+        "clustertopologybindings",
         "podcliques",
         "podcliquescalinggroups",
         "podcliquesets",

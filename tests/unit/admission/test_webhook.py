@@ -126,7 +126,7 @@ async def test_rules_are_asked_again_until_all_that_they_look_at_is_read() -> No
     cluster = Slow(lookup.add("podcliques", podclique("p", 0)))
     verdict = await ask(OperatorAdmission(ON).validate, request(new, old), cluster)
     assert verdict.allowed
-    assert cluster.reads == ["clustertopologies/b", "podcliques", "pods"]
+    assert cluster.reads == ["clustertopologybindings/b", "clustertopologies/b", "podcliques", "pods"]
 
 
 async def test_a_rule_that_never_has_enough_is_stopped() -> None:
@@ -252,7 +252,7 @@ def test_the_api_server_is_told_to_ask_about_our_kinds_only() -> None:
         assert (hook["sideEffects"], hook["admissionReviewVersions"]) == ("None", ["v1"])
         assert hook["clientConfig"]["caBundle"] == base64.b64encode(b"pem").decode()
     asked = [[hook["rules"][0]["resources"] for hook in each["webhooks"]] for each in (mutating, validating)]
-    ours = [["clustertopologies"], ["podcliquesets"]]
+    ours = [["clustertopologies"], ["clustertopologybindings"], ["podcliquesets"]]
     graphs = ["dynamographdeployments"]
     assert asked == [[*ours, graphs], [*ours, ["podgroups"], ["queues"], graphs]]
 

@@ -51,7 +51,10 @@ class View:
         self._forbidden = forbidden
 
     def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Json | None:
-        assert (group, plural) == ("grove.io", "clustertopologies")
+        assert group == "grove.io"
+        if plural != "clustertopologies":
+            assert plural == "clustertopologybindings"
+            return None
         if name == self._forbidden:
             raise Unreadable("clustertopologies is forbidden")
         domains = self._topologies.get(name)

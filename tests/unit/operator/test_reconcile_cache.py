@@ -91,6 +91,7 @@ NEED_NOT_WAKE = {
     "podclique": {"podcliquescalinggroups"},
     "podgang": {"podcliquesets", "podcliquescalinggroups"},
     # Whether pods are scheduled counts for sets with a label, and the PodCliqueSet controller corrects that label.
+    "clustertopologybinding": {"podcliques", "podcliquescalinggroups", "pods"},
     "clustertopology": {"podcliques", "podcliquescalinggroups", "pods"},
 }
 
@@ -133,7 +134,7 @@ def test_every_cache_that_a_controller_reads_wakes_it(monkeypatch: pytest.Monkey
         await world.settle()
 
     in_world(scenario, settings())
-    assert len(read) == 5
+    assert len(read) == 6
     assert {name: read[name] - sources[name] - NEED_NOT_WAKE.get(name, set()) for name in read} == {
         name: set() for name in sources
     }

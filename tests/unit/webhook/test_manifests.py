@@ -66,6 +66,10 @@ def test_c8_topologies_are_the_operators_to_change_and_others_to_read() -> None:
         assert not verbs(role, "clustertopologies/finalizers")
     assert verbs("webhook", "clustertopologies") == {"get"}
     assert not verbs("dynamo", "clustertopologies")
+    for role in ("operator", "webhook", "scheduler", "dashboard", "dynamo"):
+        assert verbs(role, "clustertopologybindings") == verbs(role, "clustertopologies"), (
+            "T8: either kind alone is enough"
+        )
 
 
 def test_the_dashboard_only_looks() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.crds.definition import Column, Conversion, Definition, Scale, Version, render
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.dynamographdeployment_v1alpha1 import DynamoGraphDeploymentV1Alpha1
 from spinney.api.kinds.podclique import PodClique
@@ -36,6 +36,10 @@ DEFINITIONS: tuple[Definition, ...] = (
     Definition(
         short_names=("ct",),
         versions=(Version(ClusterTopology, (Column("Domains", "string", ".spec.levels[*].domain"), _AGE)),),
+    ),
+    Definition(
+        short_names=("ctb",),
+        versions=(Version(ClusterTopologyBinding, (Column("Domains", "string", ".spec.levels[*].domain"), _AGE)),),
     ),
     Definition(
         short_names=("pclq",),

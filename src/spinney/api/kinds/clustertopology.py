@@ -1,4 +1,7 @@
-"""ClusterTopology: which node label stands for which level of the network (T2); Topology: the form KAI has for it."""
+"""ClusterTopology and ClusterTopologyBinding: which node label stands for which level of the network (T2, T8).
+
+The two mean the same; the second is the name that Grove has for it since May 2026. Topology is the form KAI has for it.
+"""
 
 from __future__ import annotations
 
@@ -106,6 +109,24 @@ class ClusterTopologySpec(Slim, frozen=True):
         return next((level.key for level in self.levels if level.domain == domain), None)
 
 
+class SchedulerTopologyBinding(Slim, frozen=True):
+    """The topology object of one scheduler that is made by somebody else."""
+
+    scheduler_name: Annotated[Name, doc("The scheduler.")]
+    topology_reference: Annotated[Name, doc("The name of its topology object.")]
+
+
+class ClusterTopologyBindingSpec(ClusterTopologySpec, frozen=True):
+    scheduler_topology_bindings: Annotated[
+        tuple[SchedulerTopologyBinding, ...],
+        listed(
+            "Topology objects that schedulers have already: they are compared with the levels and never written. "
+            "Schedulers that are not listed get one from the operator.",
+            most=16,
+        ),
+    ] = ()
+
+
 class SchedulerTopologyStatus(Slim, frozen=True, kw_only=True):
     """The twin of this topology in one scheduler."""
 
@@ -156,3 +177,40 @@ class ClusterTopology(Kind, frozen=True):
 
     spec: Annotated[ClusterTopologySpec, doc("The levels.")]
     status: Annotated[ClusterTopologyStatus, doc("What schedulers and nodes make of them.")] = ClusterTopologyStatus()
+
+
+class ClusterTopologyBindingStatus(Slim, frozen=True):
+    observed_generation: Annotated[Generation, doc("The generation that every scheduler has.")] = 0
+    conditions: Annotated[Conditions, doc("Observations, among them SchedulerTopologyDrift.")] = ()
+    scheduler_topology_statuses: Annotated[
+        tuple[SchedulerTopologyStatus, ...],
+        listed("The twins of this topology in the schedulers.", most=32, keys=("schedulerName",)),
+    ] = ()
+
+
+class ClusterTopologyBinding(Kind, frozen=True):
+    """The levels of the network, the node labels that name their domains, and what schedulers have of them already."""
+
+    GROUP: ClassVar = "grove.io"
+    VERSION: ClassVar = "v1alpha1"
+    KIND: ClassVar = "ClusterTopologyBinding"
+    PLURAL: ClassVar = "clustertopologybindings"
+    NAMESPACED: ClassVar = False
+
+    spec: Annotated[ClusterTopologyBindingSpec, doc("The levels, and the topologies of schedulers.")]
+    status: Annotated[ClusterTopologyBindingStatus, doc("What schedulers make of them.")] = (
+        ClusterTopologyBindingStatus()
+    )
+
+    def reference(self, scheduler: str) -> str:
+        """The topology object that the scheduler is bound to; empty where the operator makes one."""
+        bindings = self.spec.scheduler_topology_bindings
+        return next((each.topology_reference for each in bindings if each.scheduler_name == scheduler), "")
+
+
+AnyTopology = ClusterTopology | ClusterTopologyBinding
+
+
+def in_force(binding: ClusterTopologyBinding | None, topology: ClusterTopology | None) -> AnyTopology | None:
+    """Which of the two counts where both have one name: the binding (T8)."""
+    return binding if binding is not None else topology

@@ -73,7 +73,7 @@ class RoleRights:
 
 
 def _with(subresource: str) -> str:
-    kinds = ("clustertopologies", "podcliquesets", "podcliques", "podcliquescalinggroups")
+    kinds = ("clustertopologies", "clustertopologybindings", "podcliquesets", "podcliques", "podcliquescalinggroups")
     return " ".join(f"{kind}/{subresource}" for kind in kinds)
 
 
@@ -86,7 +86,7 @@ def _lease(name: str) -> tuple[Grant, ...]:
 
 _OPERATOR = RoleRights(
     cluster=(
-        grant("grove.io", "clustertopologies podcliques podcliquescalinggroups", _KEPT),
+        grant("grove.io", "clustertopologies clustertopologybindings podcliques podcliquescalinggroups", _KEPT),
         grant("grove.io", "podcliquesets", "get list watch patch"),
         grant("grove.io", _with("status"), "patch"),
         grant("grove.io", _with("finalizers"), "update"),
@@ -115,7 +115,7 @@ to read pods to the init containers of sets, and can only do so while it has it.
 
 _WEBHOOK = RoleRights(
     cluster=(
-        grant("grove.io", "clustertopologies", "get"),
+        grant("grove.io", "clustertopologies clustertopologybindings", "get"),
         grant("grove.io", "podcliquesets", "get list"),
         grant("grove.io", "podcliques", "list"),
         grant("kai.scheduler", "topologies", "get"),
@@ -148,7 +148,7 @@ _SCHEDULER = RoleRights(
         grant("scheduling.run.ai", "podgroups/status queues/status", "patch"),
         grant("scheduling.run.ai", "queues", "get list watch create"),
         grant("kai.scheduler", "topologies", "list watch"),
-        grant("grove.io", "clustertopologies", "list watch"),
+        grant("grove.io", "clustertopologies clustertopologybindings", "list watch"),
         grant("grove.io", "podcliques podcliquescalinggroups podcliquesets", "get"),
         grant("scheduler.grove.io", "podgangs", "get"),
         grant("apps", "deployments replicasets statefulsets", "get"),
@@ -196,7 +196,7 @@ _DASHBOARD = RoleRights(
         grant("scheduling.run.ai", "queues", "list"),
         grant("", "namespaces", "get"),
         grant("kai.scheduler", "topologies", "list watch"),
-        grant("grove.io", "clustertopologies podcliquesets", "get list watch"),
+        grant("grove.io", "clustertopologies clustertopologybindings podcliquesets", "get list watch"),
         grant("grove.io", "podcliques podcliquescalinggroups", "list"),
         grant("nvidia.com", "dynamographdeployments", "get"),
         grant("policy", "poddisruptionbudgets", "list"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Object
-from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, not_supported
+from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, not_supported
 from spinney.api.domains import DOMAINS, HOST, is_domain, rank
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import APP_PART_OF, HOSTNAME
@@ -80,27 +80,46 @@ def _has_domain(level: Any) -> bool:
     return isinstance(level, dict) and isinstance(level.get("domain"), str) and is_domain(level["domain"])
 
 
+KINDS: Mapping[str, type[ClusterTopology] | type[ClusterTopologyBinding]] = {
+    kind.PLURAL: kind for kind in (ClusterTopology, ClusterTopologyBinding)
+}
+
+
+def find_topology(lookup: Lookup, name: str) -> AnyTopology | None:
+    """The topology of that name, of whichever kind counts (T8)."""
+    group = ClusterTopology.GROUP
+    binding = read(lookup(group, ClusterTopologyBinding.PLURAL, "", name), ClusterTopologyBinding)
+    if not isinstance(binding, FieldError):
+        return binding
+    topology = read(lookup(group, ClusterTopology.PLURAL, "", name), ClusterTopology)
+    return topology if not isinstance(topology, FieldError) else None
+
+
 def check(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup, found: Findings) -> None:
-    topology = read(request.object, ClusterTopology)
+    kind = KINDS[request.resource]
+    topology = read(request.object, kind)
     if isinstance(topology, FieldError):
         found.refuse(topology)
         return
-    old = read(request.old_object, ClusterTopology) if request.operation == "UPDATE" else None
-    changed = not isinstance(old, ClusterTopology) or _levels(old) != _levels(topology)
+    old = read(request.old_object, kind) if request.operation == "UPDATE" else None
+    changed = isinstance(old, FieldError) or old is None or _levels(old) != _levels(topology)
+    if isinstance(topology, ClusterTopologyBinding):
+        found.refuse_all(_bad_bindings(topology, settings))
     if not changed:
         return
+    _warn_of_namesake(kind, request.name, lookup, found)
     found.refuse_all(_bad_levels(topology))
     _warn(request, topology, settings, found)
     if request.operation == "UPDATE" and not _is_own_write(request, settings):
-        found.refuse_all(_blockers(request.name, settings, lookup))
+        found.refuse_all(_blockers(kind, request.name, settings, lookup))
 
 
-def _levels(topology: ClusterTopology) -> list[tuple[str, str]]:
+def _levels(topology: AnyTopology) -> list[tuple[str, str]]:
     """In the order of the domains: another order of the same levels is no change."""
     return sorted((level.domain, level.key) for level in topology.spec.levels)
 
 
-def _bad_levels(topology: ClusterTopology) -> Iterable[FieldError]:
+def _bad_levels(topology: AnyTopology) -> Iterable[FieldError]:
     domains: set[str] = set()
     keys: set[str] = set()
     for index, level in enumerate(topology.spec.levels):
@@ -120,7 +139,7 @@ def _is_own_write(request: AdmissionRequest, settings: AdmissionSettings) -> boo
     return request.user in settings.operator_users and request.name == settings.default_topology
 
 
-def _warn(request: AdmissionRequest, topology: ClusterTopology, settings: AdmissionSettings, found: Findings) -> None:
+def _warn(request: AdmissionRequest, topology: AnyTopology, settings: AdmissionSettings, found: Findings) -> None:
     reserved = settings.writes_default and request.name == settings.default_topology
     if reserved and request.user not in settings.operator_users:
         found.warn(
@@ -133,7 +152,32 @@ def _warn(request: AdmissionRequest, topology: ClusterTopology, settings: Admiss
             found.warn(f'spec.levels[{index}].key: kubelets label hosts with "{HOSTNAME}", found "{level.key}"')
 
 
-def _blockers(name: str, settings: AdmissionSettings, lookup: Lookup) -> Iterable[FieldError]:
+def _bad_bindings(topology: ClusterTopologyBinding, settings: AdmissionSettings) -> Iterable[FieldError]:
+    seen: set[str] = set()
+    for index, bound in enumerate(topology.spec.scheduler_topology_bindings):
+        path, name = f"spec.schedulerTopologyBindings[{index}].schedulerName", bound.scheduler_name
+        known = settings.backends.get(name)
+        if name in seen:
+            yield duplicate(path, name)
+        elif known is None:
+            yield invalid(path, name, "scheduler backend is not enabled in Grove")
+        elif not known.required_topology:
+            yield invalid(path, name, "scheduler backend does not implement topology-aware scheduling")
+        seen.add(name)
+
+
+def _warn_of_namesake(kind: type[AnyTopology], name: str, lookup: Lookup, found: Findings) -> None:
+    other = ClusterTopology if kind is ClusterTopologyBinding else ClusterTopologyBinding
+    if name and lookup(other.GROUP, other.PLURAL, "", name) is not None:
+        found.warn(
+            f'there is a {other.KIND} "{name}" too: the ClusterTopologyBinding counts, '
+            "and the ClusterTopology of the same name has no effect"
+        )
+
+
+def _blockers(kind: type[AnyTopology], name: str, settings: AdmissionSettings, lookup: Lookup) -> Iterable[FieldError]:
+    if kind is ClusterTopology and lookup(kind.GROUP, ClusterTopologyBinding.PLURAL, "", name) is not None:
+        return  # it does not count
     users = scheduled_users(lookup, name, settings.default_topology)
     if not users:
         return
@@ -142,5 +186,5 @@ def _blockers(name: str, settings: AdmissionSettings, lookup: Lookup) -> Iterabl
     yield forbidden(
         "spec.levels",
         "topology levels cannot be changed while PodCliqueSets with scheduled pods reference "
-        f'ClusterTopology "{name}": {shown}{more}',
+        f'{kind.KIND} "{name}": {shown}{more}',
     )

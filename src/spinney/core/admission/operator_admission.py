@@ -6,7 +6,6 @@ Pure: the same request over the same view gives the same verdict, and nothing gi
 from __future__ import annotations
 
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Object, Verdict
-from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
@@ -22,7 +21,7 @@ SCHEDULER_KINDS = (PodGroup, Queue)
 """Kinds that are judged as they are: nothing is filled in."""
 OPERATIONS = ("CREATE", "UPDATE")
 _CHECKS = {
-    (ClusterTopology.GROUP, ClusterTopology.PLURAL): clustertopology.check,
+    **{(kind.GROUP, plural): clustertopology.check for plural, kind in clustertopology.KINDS.items()},
     (PodCliqueSet.GROUP, PodCliqueSet.PLURAL): validation.check,
     (PodGroup.GROUP, PodGroup.PLURAL): scheduler_kinds.check_podgroup,
     (Queue.GROUP, Queue.PLURAL): scheduler_kinds.check_queue,
@@ -88,7 +87,7 @@ class OperatorAdmission:
             return None
         if request.group != GROUP:
             return None
-        if request.resource == ClusterTopology.PLURAL:
+        if request.resource in clustertopology.KINDS:
             return clustertopology.ordered(obj)
         changed = defaulted(obj, request.old_object, self._settings, lookup)
         return None if changed is obj else changed

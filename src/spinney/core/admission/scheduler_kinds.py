@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from kube_apimachinery.admission import AdmissionRequest, Lookup
 from kube_apimachinery.field_errors import FieldError, invalid, required
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import Topology
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint, SubGroup
 from spinney.api.kinds.queue import Queue
+from spinney.core.admission.clustertopology import find_topology
 from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings, choice
 from spinney.core.admission.settings import AdmissionSettings
@@ -196,6 +197,6 @@ def _levels(name: str, lookup: Lookup) -> _Levels | None:
     topology = read(lookup(Topology.GROUP, Topology.PLURAL, "", name), Topology)
     if isinstance(topology, FieldError):
         return None
-    cluster = read(lookup(ClusterTopology.GROUP, ClusterTopology.PLURAL, "", name), ClusterTopology)
-    domains = {} if isinstance(cluster, FieldError) else {each.domain: each.key for each in cluster.spec.levels}
+    cluster = find_topology(lookup, name)
+    domains = {each.domain: each.key for each in cluster.spec.levels} if cluster is not None else {}
     return _Levels(tuple(level.node_label for level in topology.spec.levels), domains)

@@ -1,21 +1,24 @@
-"""ClusterTopology: its finalizer, its scheduler counterparts ("twins"), its status per level (L1-L3, L6, C5)."""
+"""ClusterTopologies and their bindings: finalizer, scheduler counterparts ("twins"), status (L1-L3, L6, C5, T8).
+
+Where both have one name the binding counts, and the ClusterTopology has neither users nor twins until it is gone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spinney.api.changes import Change, ChangeSet, Create, EmitEvent, Json
+from spinney.api.changes import Change, ChangeSet, Create, EmitEvent, Json, Resource, resource_of
 from spinney.api.domains import rank
-from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding, TopologyLevel
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import APP_MANAGED_BY, FINALIZER_CLUSTERTOPOLOGY, MANAGED_BY_OPERATOR
 from spinney.api.meta import condition
 from spinney.core.expansion.backends import Find, Twin
 from spinney.core.expansion.objects import (
-    CLUSTERTOPOLOGIES,
     FALSE,
     TRUE,
+    UNKNOWN,
     ConditionChange,
     conditions,
     difference,
@@ -30,6 +33,7 @@ from spinney.core.expansion.settings import Settings
 from spinney.core.topology_constraints import constraints_of, effective_topology
 
 DRIFT = "SchedulerTopologyDrift"
+SUPERSEDED = "Superseded"
 _NAMED = 10
 _LISTED = 16
 
@@ -44,15 +48,16 @@ class Observed:
     find: Find
     settings: Settings
     now_s: float
+    superseded: bool = False  # a binding of the same name counts instead
 
 
-def expand(topology: ClusterTopology, observed: Observed) -> ChangeSet:
+def expand(topology: AnyTopology, observed: Observed) -> ChangeSet:
     """The changes of one reconcile. Twins are corrected first: drift that is corrected at once is not reported."""
     if topology.metadata.deletion_timestamp is not None:
         return ChangeSet(_leave(topology, observed))
-    if unfinished := with_finalizer(CLUSTERTOPOLOGIES, topology.metadata, FINALIZER_CLUSTERTOPOLOGY):
+    if unfinished := with_finalizer(resource_of(type(topology)), topology.metadata, FINALIZER_CLUSTERTOPOLOGY):
         return ChangeSet(unfinished)
-    twins = twins_of(topology, observed.settings, observed.find)
+    twins = [] if observed.superseded else twins_of(topology, observed.settings, observed.find)
     changes = tuple(change for _, twin in twins for change in twin.changes)
     return ChangeSet(changes or _status(topology, observed, twins))
 
@@ -60,6 +65,8 @@ def expand(topology: ClusterTopology, observed: Observed) -> ChangeSet:
 def users(topology: str, observed: Observed) -> list[str]:
     """`namespace/name` of the sets with constraints for which this topology counts."""
     default = observed.settings.default_topology
+    if observed.superseded:
+        return []
     return sorted(
         f"{each.metadata.namespace}/{each.metadata.name}"
         for each in observed.sets
@@ -67,67 +74,87 @@ def users(topology: str, observed: Observed) -> list[str]:
     )
 
 
-def default_topology(settings: Settings, live: ClusterTopology | None) -> tuple[Change, ...]:
-    """The changes that create or correct the default topology to match the configuration (C3)."""
+def default_topology(resource: Resource, settings: Settings, live: AnyTopology | None) -> tuple[Change, ...]:
+    """The changes that create or correct the default topology, of the kind that is served, as configured (C3)."""
     levels = [to_builtins(level) for level in sorted(settings.levels, key=lambda level: rank(level.domain))]
     labels = {APP_MANAGED_BY: MANAGED_BY_OPERATOR}
-    target = CLUSTERTOPOLOGIES.at(settings.default_topology)
+    target = resource.at(settings.default_topology)
     if live is None:
         metadata = {"name": target.name, "labels": labels, "finalizers": [FINALIZER_CLUSTERTOPOLOGY]}
-        resource = target.resource
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
         return (Create(target, {**body, "spec": {"levels": levels}}),)
     known = {"levels": [to_builtins(level) for level in live.spec.levels]}
     labelled = entries_patch(live.metadata.labels, labels)
     patch = {"metadata": {"labels": labelled} if labelled else {}, "spec": difference(known, {"levels": levels})}
-    return patch_object(CLUSTERTOPOLOGIES, live.metadata, patch)
+    return patch_object(resource, live.metadata, patch)
 
 
-def is_managed(topology: ClusterTopology) -> bool:
+def is_managed(topology: AnyTopology) -> bool:
     return topology.metadata.labels.get(APP_MANAGED_BY) == MANAGED_BY_OPERATOR
 
 
-def twins_of(topology: ClusterTopology, settings: Settings, find: Find) -> list[tuple[str, Twin]]:
-    """The twins by the name of their scheduler; schedulers without topologies have none."""
-    found = [(name, settings.backends[name].twin_of(topology, find)) for name in sorted(settings.backends)]
-    return [(name, twin) for name, twin in found if twin is not None]
+def twins_of(topology: AnyTopology, settings: Settings, find: Find) -> list[tuple[str, Twin]]:
+    """The twins by the name of their scheduler; schedulers without topologies have none, unless they are bound."""
+    made = {name: settings.backends[name].twin_of(topology, find) for name in settings.backends}
+    found = {name: twin for name, twin in made.items() if twin is not None}
+    bindings = topology.spec.scheduler_topology_bindings if isinstance(topology, ClusterTopologyBinding) else ()
+    for bound in bindings:
+        message = f'scheduler backend "{bound.scheduler_name}" is not available for topology management'
+        found.setdefault(bound.scheduler_name, Twin(bound.topology_reference, False, message, available=False))
+    return sorted(found.items())
 
 
-def _leave(topology: ClusterTopology, observed: Observed) -> tuple[Change, ...]:
+def _leave(topology: AnyTopology, observed: Observed) -> tuple[Change, ...]:
     """Finish a deletion; blocked while sets use the topology, and for the default one while topology is enabled."""
     name, settings = topology.metadata.name, observed.settings
     is_default = name == settings.default_topology
     dropped = is_default and is_managed(topology) and not settings.topology_enabled
     reason = ""
-    if is_default and settings.topology_enabled:
+    if is_default and settings.topology_enabled and not observed.superseded:
         reason = "it is the default topology and topology aware scheduling is enabled"
     if (found := users(name, observed)) and not dropped:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         reason = f"it is used by PodCliqueSets {', '.join(found[:_NAMED])}{more}"
     if not reason:
-        return without_finalizer(CLUSTERTOPOLOGIES, topology.metadata, FINALIZER_CLUSTERTOPOLOGY)
+        return without_finalizer(resource_of(type(topology)), topology.metadata, FINALIZER_CLUSTERTOPOLOGY)
     message = f"deletion waits: {reason}"
     occasion = topology.metadata.deletion_timestamp or ""
-    target = CLUSTERTOPOLOGIES.of(topology.metadata)
+    target = resource_of(type(topology)).of(topology.metadata)
     return (EmitEvent(target, topology.metadata.uid, "DeletionBlocked", message, occasion, warning=True),)
 
 
-def _status(topology: ClusterTopology, observed: Observed, twins: Sequence[tuple[str, Twin]]) -> tuple[Change, ...]:
+def _status(topology: AnyTopology, observed: Observed, twins: Sequence[tuple[str, Twin]]) -> tuple[Change, ...]:
     before, metadata = topology.status, topology.metadata
-    drifted = [f"{name}: {twin.message}" for name, twin in twins if not twin.in_sync]
-    findings: list[ConditionChange] = []
-    if twins:
-        text = "; ".join(drifted) or "the topologies of all schedulers are in sync"
-        findings = [ConditionChange(DRIFT, TRUE if drifted else FALSE, "Drift" if drifted else "InSync", text)]
-    gone = [] if findings else [DRIFT]
+    findings = [*_drift(twins), *_superseded(topology, observed)]
+    gone = {DRIFT, SUPERSEDED} - {each.type for each in findings}
     status: Json = {
-        "conditions": conditions(before.conditions, findings, observed.now_s, metadata.generation, gone),
+        "conditions": conditions(before.conditions, findings, observed.now_s, metadata.generation, sorted(gone)),
         "schedulerTopologyStatuses": [_twin_status(name, twin) for name, twin in twins],
-        "levels": level_statuses(topology.spec.levels, observed.nodes),
     }
-    if not drifted:
+    if isinstance(topology, ClusterTopology):  # upstream's definition of the binding has no such field
+        status["levels"] = level_statuses(topology.spec.levels, observed.nodes)
+    if all(twin.in_sync for _, twin in twins):
         status["observedGeneration"] = metadata.generation
-    return (*_drift_event(topology, findings), *status_update(CLUSTERTOPOLOGIES, metadata, before, status))
+    events = [event for finding in findings for event in _transition(topology, finding)]
+    return (*events, *status_update(resource_of(type(topology)), metadata, before, status))
+
+
+def _drift(twins: Sequence[tuple[str, Twin]]) -> list[ConditionChange]:
+    drifted = "; ".join(f"{name}: {twin.message}" for name, twin in twins if not twin.in_sync)
+    if not twins:
+        return []
+    if any(not twin.available for _, twin in twins):
+        return [ConditionChange(DRIFT, UNKNOWN, "TopologyNotFound", drifted)]
+    if drifted:
+        return [ConditionChange(DRIFT, TRUE, "Drift", drifted)]
+    return [ConditionChange(DRIFT, FALSE, "InSync", "the topologies of all schedulers are in sync")]
+
+
+def _superseded(topology: AnyTopology, observed: Observed) -> list[ConditionChange]:
+    if not observed.superseded:
+        return []
+    message = f'ClusterTopologyBinding "{topology.metadata.name}" has the same name and counts instead'
+    return [ConditionChange(SUPERSEDED, TRUE, "ClusterTopologyBindingExists", message)]
 
 
 def _twin_status(name: str, twin: Twin) -> Json:
@@ -139,16 +166,24 @@ def _twin_status(name: str, twin: Twin) -> Json:
     return status
 
 
-def _drift_event(topology: ClusterTopology, findings: Sequence[ConditionChange]) -> list[EmitEvent]:
-    """An event on each transition of the drift condition."""
-    old = condition(topology.status.conditions, DRIFT)
-    drifted = bool(findings) and findings[0].status == TRUE
-    if not findings or (old is None and not drifted) or (old is not None and old.status == findings[0].status):
+_EVENTS = {
+    (DRIFT, TRUE): "TopologyDriftDetected",
+    (DRIFT, UNKNOWN): "TopologyDriftDetected",
+    (DRIFT, FALSE): "TopologyInSync",
+    (SUPERSEDED, TRUE): "TopologySuperseded",
+}
+
+
+def _transition(topology: AnyTopology, finding: ConditionChange) -> list[EmitEvent]:
+    """An event on each transition of a condition; that all is well from the start is none."""
+    old = condition(topology.status.conditions, finding.type)
+    warning = finding.status != FALSE
+    if (old is None and not warning) or (old is not None and old.status == finding.status):
         return []
     occasion = old.last_transition_time if old is not None else "first"
-    reason = "TopologyDriftDetected" if drifted else "TopologyInSync"
-    target, uid = CLUSTERTOPOLOGIES.of(topology.metadata), topology.metadata.uid
-    return [EmitEvent(target, uid, reason, findings[0].message, occasion, warning=drifted)]
+    reason = _EVENTS[finding.type, finding.status]
+    target, uid = resource_of(type(topology)).of(topology.metadata), topology.metadata.uid
+    return [EmitEvent(target, uid, reason, finding.message, occasion, warning=warning)]
 
 
 def level_statuses(levels: Sequence[TopologyLevel], nodes: Sequence[Mapping[str, str]]) -> list[Json]:

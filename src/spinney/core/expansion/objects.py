@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from spinney.api.changes import Create, Delete, Json, Patch, Resource, SetStatus, Target, resource_of
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -31,6 +31,7 @@ PODCLIQUES = resource_of(PodClique)
 SCALING_GROUPS = resource_of(PodCliqueScalingGroup)
 PODGANGS = resource_of(PodGang)
 CLUSTERTOPOLOGIES = resource_of(ClusterTopology)
+TOPOLOGY_BINDINGS = resource_of(ClusterTopologyBinding)
 PODGROUPS = resource_of(PodGroup)
 KAI_TOPOLOGIES = resource_of(Topology)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from spinney.api.builtin.surroundings import Service
 from spinney.api.builtin.workloads import HorizontalPodAutoscaler
 from spinney.api.changes import Json, Resource
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding, in_force
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -34,6 +34,7 @@ from spinney.core.topology_constraints import possible_topologies
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.informers.cache import Change, IndexKeys
+from spinney.drive.client.informers.optional_caches import OptionalCaches
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.reconcile_cache import Reads, RecordedCache
@@ -47,12 +48,18 @@ class OperatorCaches:
     """The caches by kind. Kinds that the API server need not serve are cached only where it serves them."""
 
     def __init__(
-        self, caches: SharedCaches, settings: Settings, has_claims: bool = True, has_compute_domains: bool = False
+        self,
+        caches: SharedCaches,
+        optional_caches: OptionalCaches,
+        settings: Settings,
+        has_claims: bool = True,
+        has_compute_domains: bool = False,
     ) -> None:
         def by_topology(podcliqueset: PodCliqueSet) -> tuple[str, ...]:
             return possible_topologies(podcliqueset, settings.default_topology)
 
         self._caches = caches
+        self._optional_caches = optional_caches
         self._revisions: dict[str, tuple[int, Revisions]] = {}
         self.reads = Reads()
         self.sets = self._cache(objects.PODCLIQUESETS, PodCliqueSet, {"topology": by_topology})
@@ -89,7 +96,8 @@ class OperatorCaches:
         if has_compute_domains:
             by_set = {"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
             self.compute_domains = self._cache(objects.COMPUTE_DOMAINS, PartialObject, by_set, _OURS)
-        self.topologies = self._cache(objects.CLUSTERTOPOLOGIES, ClusterTopology)
+        self.topologies = self._optional(objects.CLUSTERTOPOLOGIES, ClusterTopology)
+        self.topology_bindings = self._optional(objects.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
         self.nodes = self._cache(objects.NODES, PartialObject)
         watched = {resource for backend in settings.backends.values() for resource in backend.watches}
         self.foreign: dict[Resource, RecordedCache[Json]] = {
@@ -100,7 +108,7 @@ class OperatorCaches:
     async def wait_synced(self) -> None:
         own: list[RecordedCache[Any]] = [self.sets, self.cliques, self.groups, self.gangs, self.pods, *self.accessories]
         optional: list[RecordedCache[Any] | None] = [self.claims, self.claim_templates, self.compute_domains]
-        for cache in [*own, self.topologies, self.nodes, *self.foreign.values(), *optional]:
+        for cache in [*own, self.topologies, self.topology_bindings, self.nodes, *self.foreign.values(), *optional]:
             if cache is not None:
                 await cache.cache.wait_synced()
 
@@ -114,8 +122,15 @@ class OperatorCaches:
         return known[1]
 
     def find(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """An object of a kind that a backend watches."""
+        """An object of a kind that a backend watches, or a ClusterTopologyBinding."""
+        if resource == objects.TOPOLOGY_BINDINGS:
+            binding = self.topology_bindings.get(("", name))
+            return objects.to_builtins(binding) if binding is not None else None
         return self.foreign[resource].get((namespace, name))
+
+    def topology(self, name: str) -> AnyTopology | None:
+        """The topology of that name, of whichever kind counts (T8)."""
+        return in_force(self.topology_bindings.get(("", name)), self.topologies.get(("", name)))
 
     def cliques_of(self, podcliqueset: PodCliqueSet) -> list[PodClique]:
         """The PodCliques of a PodCliqueSet and of its scaling groups."""
@@ -177,6 +192,9 @@ class OperatorCaches:
     ) -> RecordedCache[T]:
         selection = Selection(path_of(resource), labels=labels)
         return RecordedCache(self._caches.cache(selection, kind, indexes=indexes), self.reads)
+
+    def _optional(self, resource: Resource, kind: type[T]) -> RecordedCache[T]:
+        return RecordedCache(self._optional_caches.expect(path_of(resource), kind), self.reads)
 
     def _forget(self, change: Change[PodCliqueSet]) -> None:
         if change.new is None and change.old is not None:

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kube_apimachinery.clock import Clock, Dice
+from spinney.core.expansion.objects import CLUSTERTOPOLOGIES, TOPOLOGY_BINDINGS
 from spinney.core.expansion.settings import Settings
 from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.optional_caches import OptionalCaches
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.controller.unreadable_events import UnreadableEvents
 from spinney.drive.operator import (
@@ -69,17 +71,21 @@ class Operator:
         await served(self._client, self._settings)
         domains = await has_compute_domains(self._client, self._settings)
         await synchronise(self._client, self._change_applier, self._settings)
-        views = OperatorCaches(self.caches, self._settings, await has_claims(self._client), domains)
+        optional = OptionalCaches(self._client, self._own_writes, self._dice, self.caches.unreadable)
+        views = OperatorCaches(self.caches, optional, self._settings, await has_claims(self._client), domains)
         context = ReconcileContext(views, self._settings, self._change_applier, self._client, self._clock, self._dice)
         controllers = [
             podcliqueset_controller.controller(context, self._workers.podcliqueset),
             podcliquescalinggroup_controller.controller(context, self._workers.scaling_group),
             podclique_controller.controller(context, self._workers.podclique),
             podgang_controller.controller(context, self._workers.podgang),
-            clustertopology_controller.controller(context),
+            clustertopology_controller.controller(context, CLUSTERTOPOLOGIES, views.topologies),
+            clustertopology_controller.controller(context, TOPOLOGY_BINDINGS, views.topology_bindings),
         ]
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="operator-watches")
+            await optional.refresh()
+            group.create_task(optional.run(), name="operator-optional-watches")
             group.create_task(self._change_applier.event_recorder.run(), name="operator-events")
             group.create_task(self._complaints.run(), name="operator-complaints")
             for controller in controllers:

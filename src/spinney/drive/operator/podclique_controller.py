@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kube_apimachinery.clock import Dice
 from spinney.api.changes import ChangeSet
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
@@ -56,6 +56,7 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         Source(views.gangs.cache, _of_gang),
         Source(views.cliques.cache, lambda change: _of_base(context, change)),
         Source(views.topologies.cache, lambda change: _of_topology(context, change)),
+        Source(views.topology_bindings.cache, lambda change: _of_topology(context, change)),
         *context.claim_sources("PodClique", views.cliques),
     ]
     gathered: list[Source[Key]] = [Source(views.pods.cache, lambda change: owner_keys(change, "PodClique"))]
@@ -86,7 +87,7 @@ def _translation(context: ReconcileContext, above: PodCliqueSet, gang: PodGang |
     """The topology that the PodGang is annotated with; before the PodGang exists, that of the set."""
     used = gang.metadata.annotations.get(TOPOLOGY_NAME, "") if gang is not None else ""
     name = used or effective_topology(above, context.settings.default_topology, scheduled=False)
-    return resolve_topology(above, context.views.topologies.get(("", name)), name, context.settings)
+    return resolve_topology(above, context.views.topology(name), name, context.settings)
 
 
 def _has_nodes(context: ReconcileContext, gang: PodGang) -> bool:
@@ -139,7 +140,7 @@ def _of_base(context: ReconcileContext, change: Change[PodClique]) -> Iterable[K
     return [key_of(each.metadata) for each in context.views.cliques.by("base", base)]
 
 
-def _of_topology(context: ReconcileContext, change: Change[ClusterTopology]) -> Iterable[Key]:
+def _of_topology(context: ReconcileContext, change: Change[AnyTopology]) -> Iterable[Key]:
     for key in context.sets_of_topology(change):
         found = context.views.sets.get(key)
         for each in context.views.cliques_of(found) if found is not None else ():

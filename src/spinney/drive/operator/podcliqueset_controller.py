@@ -36,6 +36,7 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
     sources: list[Source[Key]] = [
         Source(views.sets.cache, lambda change: () if _only_status(change) else itself(change)),
         Source(views.topologies.cache, context.sets_of_topology),
+        Source(views.topology_bindings.cache, context.sets_of_topology),
         *(Source(cache.cache, of_child) for cache in views.accessories),
         *context.claim_sources("PodCliqueSet", views.sets),
     ]
@@ -65,7 +66,7 @@ def _observed(context: ReconcileContext, found: PodCliqueSet) -> podcliqueset.Ob
         views.claims_of(found.metadata),
         views.domains_of(found.metadata.namespace, found.metadata.name),
         views.pods_of(owned),
-        lambda name: views.topologies.get(("", name)),
+        views.topology,
         views.revisions(found),
         context.settings,
         context.clock.now(),

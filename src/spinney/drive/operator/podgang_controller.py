@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from spinney.api.changes import ChangeSet, Json
+from spinney.api.kinds.clustertopology import ClusterTopologyBinding
 from spinney.api.kinds.podclique import PodClique
-from spinney.api.labels import PODGANG, SCHEDULER_NAME
+from spinney.api.labels import PODGANG, SCHEDULER_NAME, TOPOLOGY_NAME
 from spinney.core.expansion import podgang
 from spinney.core.expansion.podclique.pod_state import Pod, is_disrupted, is_gone, is_ready, is_scheduled
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
-from spinney.drive.operator.reconciler import ReconcileContext, either, itself
+from spinney.drive.operator.reconciler import ReconcileContext, either, itself, key_of
 
 
 def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
@@ -28,10 +29,16 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         pods = views.pods_of(members.values())
         return podgang.expand(found, podgang.Observed(members, pods, backend, views.find, context.clock.now()))
 
+    def of_binding(change: Change[ClusterTopologyBinding]) -> Iterable[Key]:
+        """The gangs of a topology: the binding says under which name their scheduler knows it."""
+        name = change.key[1]
+        return [key_of(gang.metadata) for gang in views.gangs if gang.metadata.annotations.get(TOPOLOGY_NAME) == name]
+
     foreign = [cache for resource, cache in views.foreign.items() if resource.namespaced]
     sources: list[Source[Key]] = [
         Source(views.gangs.cache, itself),
         *(Source(cache.cache, _of_foreign) for cache in foreign),
+        Source(views.topology_bindings.cache, of_binding),
     ]
     gathered: list[Source[Key]] = [Source(views.pods.cache, _of_pod), Source(views.cliques.cache, _of_clique)]
     return context.controller("podgang", sources, gathered, expand, workers)

@@ -10,7 +10,7 @@ from typing import Any
 
 from kube_apimachinery.clock import Clock, Dice
 from spinney.api.changes import ChangeSet, EmitEvent, Resource, SetStatus
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
@@ -165,7 +165,7 @@ class ReconcileContext:
             with suppress(ClientError):
                 await self.change_applier.carry_out([status])
 
-    def sets_of_topology(self, change: Change[ClusterTopology]) -> list[Key]:
+    def sets_of_topology(self, change: Change[AnyTopology]) -> list[Key]:
         """The PodCliqueSets that use a changed topology; a change of its status alone enqueues none."""
         if change.old is not None and change.new is not None and change.old.spec == change.new.spec:
             return []

@@ -6,12 +6,12 @@ Reads from the server, not from a cache. A failure here ends the operator, excep
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
-from spinney.api.changes import Change, Json, Resource
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.changes import Change, Json, Resource, resource_of
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding, in_force
 from spinney.api.labels import FINALIZER_CLUSTERTOPOLOGY
 from spinney.core.expansion.clustertopology import default_topology, is_managed, twins_of
 from spinney.core.expansion.objects import (
@@ -22,6 +22,7 @@ from spinney.core.expansion.objects import (
     PODCLIQUESETS,
     PODGANGS,
     SCALING_GROUPS,
+    TOPOLOGY_BINDINGS,
     delete,
     without_finalizer,
 )
@@ -34,9 +35,12 @@ MISSING, FAILED, NO_BACKEND, NO_COMPUTE_DOMAINS = 2, 3, 5, 7
 _TRIES = 5
 _PAUSE_S = 1.0
 _PATIENCE_S = 60
-_KINDS = (CLUSTERTOPOLOGIES, PODCLIQUESETS, PODCLIQUES, SCALING_GROUPS, PODGANGS)
+_TOPOLOGIES = (CLUSTERTOPOLOGIES, TOPOLOGY_BINDINGS)
+_KINDS = (PODCLIQUESETS, PODCLIQUES, SCALING_GROUPS, PODGANGS)
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T", ClusterTopology, ClusterTopologyBinding)
 
 
 class StartupFailed(Exception):
@@ -50,12 +54,13 @@ class StartupFailed(Exception):
 async def served(client: ApiClient, settings: Settings) -> None:
     """Wait until the server serves our kinds, for a minute at most: the CRDs may be applied shortly after we start."""
     watched = {resource for backend in settings.backends.values() for resource in backend.watches}
-    for resource in [*_KINDS, *sorted(watched, key=str)]:
+    for either in [_TOPOLOGIES, *((resource,) for resource in (*_KINDS, *sorted(watched, key=str)))]:
         for _ in range(_PATIENCE_S):
-            if await _is_served(client, resource):
+            if any([await _is_served(client, resource) for resource in either]):
                 break
             await asyncio.sleep(1.0)
         else:
+            resource = either[0]
             raise StartupFailed(f"{resource.plural}.{resource.group} is not served: apply the CRDs first", FAILED)
 
 
@@ -109,29 +114,33 @@ async def synchronise(client: ApiClient, change_applier: ChangeApplier, settings
 
 
 async def _write(client: ApiClient, change_applier: ChangeApplier, settings: Settings) -> None:
+    """Where somebody has made a binding of that name, that one is brought in line: it is the one that counts (T8)."""
     live = await _topology(client, settings.default_topology)
-    await change_applier.carry_out(default_topology(settings, live))
+    served = CLUSTERTOPOLOGIES if await _is_served(client, CLUSTERTOPOLOGIES) else TOPOLOGY_BINDINGS
+    resource = resource_of(type(live)) if live is not None else served
+    await change_applier.carry_out(default_topology(resource, settings, live))
     live = await _topology(client, settings.default_topology)
     if live is None:
         raise StartupFailed(f'ClusterTopology "{settings.default_topology}" vanished while it was written', FAILED)
     await _write_twins(client, change_applier, settings, live)
 
 
-async def _write_twins(
-    client: ApiClient, change_applier: ChangeApplier, settings: Settings, live: ClusterTopology
-) -> None:
+async def _write_twins(client: ApiClient, change_applier: ChangeApplier, settings: Settings, live: AnyTopology) -> None:
     found: dict[tuple[Resource, str], Json | None] = {}
+    bindings = live.spec.scheduler_topology_bindings if isinstance(live, ClusterTopologyBinding) else ()
+    names = {live.metadata.name, *(each.topology_reference for each in bindings)}
     for backend in settings.backends.values():
         for resource in backend.watches:
             if not resource.namespaced:
-                found[resource, live.metadata.name] = await _get(client, resource, live.metadata.name)
+                found |= {(resource, name): await _get(client, resource, name) for name in sorted(names)}
 
     def find(resource: Resource, namespace: str, name: str) -> Json | None:
         return found.get((resource, name))
 
     for scheduler, twin in twins_of(live, settings, find):
         changes: tuple[Change, ...] = twin.changes
-        if not twin.in_sync and not changes and settings.backends[scheduler].manages_topologies:
+        manages = scheduler in settings.backends and settings.backends[scheduler].manages_topologies
+        if not twin.in_sync and not changes and manages and not _is_bound(live, scheduler):
             raise StartupFailed(twin.message, FAILED)
         await change_applier.carry_out(changes)
 
@@ -139,15 +148,8 @@ async def _write_twins(
 async def _clean_up(client: ApiClient, change_applier: ChangeApplier, name: str) -> None:
     """Delete the default topology if the operator created it on an earlier start; errors here are not fatal."""
     try:
-        live = await _topology(client, name)
-        if live is None or not is_managed(live):
-            return
-        await change_applier.carry_out(delete(CLUSTERTOPOLOGIES, live.metadata))
-        live = await _topology(client, name)
-        if live is not None:
-            await change_applier.carry_out(
-                without_finalizer(CLUSTERTOPOLOGIES, live.metadata, FINALIZER_CLUSTERTOPOLOGY)
-            )
+        await _remove(client, change_applier, ClusterTopologyBinding, name)
+        await _remove(client, change_applier, ClusterTopology, name)
     except ClientError as error:
         _log.warning("the default topology could not be removed", topology=name, error=str(error))
 
@@ -179,11 +181,30 @@ def _is_webhook_away(error: ClientError) -> bool:
     return isinstance(error, ServerError) and "failed calling webhook" in error.status.message
 
 
-async def _topology(client: ApiClient, name: str) -> ClusterTopology | None:
+async def _remove(client: ApiClient, change_applier: ChangeApplier, kind: type[T], name: str) -> None:
+    resource, live = resource_of(kind), await _of_kind(client, kind, name)
+    if live is None or not is_managed(live):
+        return
+    await change_applier.carry_out(delete(resource, live.metadata))
+    live = await _of_kind(client, kind, name)
+    if live is not None:
+        await change_applier.carry_out(without_finalizer(resource, live.metadata, FINALIZER_CLUSTERTOPOLOGY))
+
+
+async def _topology(client: ApiClient, name: str) -> AnyTopology | None:
+    binding = await _of_kind(client, ClusterTopologyBinding, name)
+    return in_force(binding, await _of_kind(client, ClusterTopology, name))
+
+
+async def _of_kind(client: ApiClient, kind: type[T], name: str) -> T | None:
     try:
-        return await client.get(path_of(CLUSTERTOPOLOGIES).ref(name), ClusterTopology)
+        return await client.get(path_of(resource_of(kind)).ref(name), kind)
     except NotFound:
         return None
+
+
+def _is_bound(topology: AnyTopology, scheduler: str) -> bool:
+    return isinstance(topology, ClusterTopologyBinding) and bool(topology.reference(scheduler))
 
 
 async def _get(client: ApiClient, resource: Resource, name: str) -> Json | None:

@@ -27,6 +27,9 @@ from spinney.serve.webhook import policies
 from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
 from spinney.serve.webhook.policies import is_refused, is_status_refused, keys_rules, status_rules
 
+CLUSTER_KINDS = ("clustertopologies", "clustertopologybindings")
+
+
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system")
 TIMEOUT_S = 10
 _REGISTRATION = "admissionregistration.k8s.io/v1"
@@ -97,13 +100,13 @@ def webhook_configurations(
     spared = sorted({*SYSTEM_NAMESPACES, *own_namespaces})
     mutating = [
         _hook(address, MUTATE, resource, spared) | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"}
-        for resource in ("clustertopologies", "podcliquesets")
+        for resource in (*CLUSTER_KINDS, "podcliquesets")
     ]
     graphs = _graph_hook(address, MUTATE, spared)
     mutating.append(graphs | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"})
     validating = [
         _hook(address, VALIDATE, resource, spared) | {"failurePolicy": "Fail"}
-        for resource in ("clustertopologies", "podcliquesets")
+        for resource in (*CLUSTER_KINDS, "podcliquesets")
     ]
     validating += [_scheduler_hook(address, kind, spared) for kind in SCHEDULER_KINDS]
     validating.append(_graph_hook(address, VALIDATE, spared) | {"failurePolicy": "Fail"})
@@ -122,7 +125,7 @@ def _configuration(kind: str, name: str, hooks: list[dict[str, Any]]) -> dict[st
 
 
 def _hook(address: Address, path: str, resource: str, spared: list[str]) -> dict[str, Any]:
-    namespaced = resource != "clustertopologies"
+    namespaced = resource not in CLUSTER_KINDS
     rule = {
         "apiGroups": [GROUP],
         "apiVersions": ["v1alpha1"],

@@ -8,9 +8,9 @@ from typing import Any
 from kube_apimachinery.admission import Lookup, Object, Unreadable
 from kube_apimachinery.field_errors import OMITTED, FieldError, forbidden, invalid, not_supported, required
 from spinney.api.domains import DOMAINS, is_domain, is_narrower
-from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.labels import DYNAMO_WORKLOAD_PROVIDER
-from spinney.core.admission.decoding import items, part, read, text
+from spinney.core.admission.clustertopology import find_topology
+from spinney.core.admission.decoding import items, part, text
 from spinney.core.admission.dynamo.defaults import CLIQUE, GROVE, SET, DynamoAdmissionSettings, provider_of, target_of
 from spinney.core.admission.pod_fields import amount_errors, type_errors
 from spinney.core.expansion.dynamo import generated_labels
@@ -305,16 +305,15 @@ def _absent(
     path = f"{GRAPH}.clusterTopologyName"
     name = str(part(obj, "spec", "topologyConstraint").get("clusterTopologyName") or settings.default_topology)
     try:
-        found = lookup(ClusterTopology.GROUP, ClusterTopology.PLURAL, "", name)
+        topology = find_topology(lookup, name)
     except Unreadable as error:
         yield invalid(path, name, f"failed to read ClusterTopology: {error}")
         return
-    topology = read(found, ClusterTopology) if found is not None else None
-    if not isinstance(topology, ClusterTopology):
+    if topology is None:
         yield invalid(path, name, "references a ClusterTopology resource that was not found")
         return
     levels = [level.domain for level in topology.spec.levels]
     shown = " ".join(sorted(levels))
     for where, domain in asked:
         if is_domain(domain) and domain not in levels:
-            yield invalid(where, domain, f'does not exist in ClusterTopology "{name}"; available domains: [{shown}]')
+            yield invalid(where, domain, f'does not exist in {topology.KIND} "{name}"; available domains: [{shown}]')

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from kube_apimachinery.admission import Lookup
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid
 from spinney.api.domains import is_domain, is_narrower
-from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.core.admission.decoding import read
+from spinney.core.admission.clustertopology import find_topology
 from spinney.core.admission.findings import Findings
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.core.topology_constraints import (
@@ -76,14 +75,13 @@ def _check_domains(
     limited: list[ConstraintSite], path: str, explicit: str, default: str, lookup: Lookup, found: Findings
 ) -> None:
     name = explicit or default
-    obj = lookup(ClusterTopology.GROUP, ClusterTopology.PLURAL, "", name)
-    topology = read(obj, ClusterTopology) if obj is not None else None
-    if not isinstance(topology, ClusterTopology):
+    topology = find_topology(lookup, name)
+    if topology is None:
         how = "" if explicit else ": it is the default, and the set names no other"
         found.refuse(invalid(path, name, f'ClusterTopology "{name}" not found{how}'))
         return
     if topology.metadata.deletion_timestamp:
-        found.warn(f'ClusterTopology "{name}" is being deleted, and stays only as long as sets use it')
+        found.warn(f'{topology.KIND} "{name}" is being deleted, and stays only as long as sets use it')
     levels = [level.domain for level in topology.spec.levels]
     for site in limited:
         for domain, where in ((site.required, site.required_path), (site.preferred, site.preferred_path)):

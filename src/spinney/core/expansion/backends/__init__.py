@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spinney.api.changes import Change, Json, Resource
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 
@@ -38,13 +38,17 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The state of a scheduler's own topology object; `changes` would correct it."""
+    """The state of a scheduler's own topology object; `changes` would correct it.
+
+    `available`: whether the scheduler is enabled and has topologies at all.
+    """
 
     reference: str
     in_sync: bool
     message: str = ""
     generation: int = 0
     changes: tuple[Change, ...] = ()
+    available: bool = True
 
 
 class Backend(Protocol):
@@ -76,6 +80,6 @@ class Backend(Protocol):
         """The changes that create or correct the scheduler's objects for a gang."""
         ...
 
-    def twin_of(self, topology: ClusterTopology, find: Find) -> Twin | None:
+    def twin_of(self, topology: AnyTopology, find: Find) -> Twin | None:
         """The scheduler's counterpart of a topology; None if this scheduler has no topologies."""
         ...

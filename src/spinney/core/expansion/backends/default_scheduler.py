@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spinney.api.changes import Change, Resource
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.labels import SCHEDULER_DEFAULT
@@ -30,5 +30,5 @@ class DefaultScheduler:
     def sync_gang(self, gang: PodGang, find: Find) -> tuple[Change, ...]:
         return ()
 
-    def twin_of(self, topology: ClusterTopology, find: Find) -> Twin | None:
+    def twin_of(self, topology: AnyTopology, find: Find) -> Twin | None:
         return None

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import msgspec
 
 from spinney.api import generated_names
-from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Resource
+from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Resource, resource_of
 from spinney.api.domains import NUMA, rank
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import GangTopologyConstraint, PodGang
 from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint, SubGroup
@@ -32,10 +32,10 @@ from spinney.api.meta import ObjectMeta
 from spinney.api.reserved_keys import without_reserved
 from spinney.core.expansion.backends import Capabilities, Find, Marks, Twin
 from spinney.core.expansion.objects import (
-    CLUSTERTOPOLOGIES,
     KAI_TOPOLOGIES,
     PODGANGS,
     PODGROUPS,
+    TOPOLOGY_BINDINGS,
     difference,
     entries_patch,
     owner_reference,
@@ -75,7 +75,7 @@ class Kai:
         name = generated_names.kai_podgroup(gang.metadata.name)
         live = find(PODGROUPS, gang.metadata.namespace, name)
         if live is None:
-            return (_podgroup(gang, name),)
+            return (_podgroup(gang, name, find),)
         metadata = msgspec.convert(live["metadata"], ObjectMeta)
         if not _is_controlled(metadata, gang.metadata.uid):
             message = f"PodGroup {name} is not owned by PodGang {gang.metadata.name} and is left alone"
@@ -85,34 +85,53 @@ class Kai:
             )
         if metadata.deletion_timestamp is not None:
             return ()
-        return _put_right(gang, metadata, msgspec.convert(live.get("spec") or {}, PodGroupSpec))
+        return _put_right(gang, metadata, msgspec.convert(live.get("spec") or {}, PodGroupSpec), find)
 
-    def twin_of(self, topology: ClusterTopology, find: Find) -> Twin | None:
-        name = generated_names.kai_topology(topology.metadata.name)
+    def twin_of(self, topology: AnyTopology, find: Find) -> Twin | None:
+        bound = topology.reference(self.name) if isinstance(topology, ClusterTopologyBinding) else ""
+        name = bound or generated_names.kai_topology(topology.metadata.name)
+        manages = self.manages_topologies and not bound
         live = find(KAI_TOPOLOGIES, "", name)
         keys = topology_keys(topology)
         wanted = [{"nodeLabel": key} for key in keys]
-        if self.manages_topologies and (unfit := _unfit(keys)):
+        if manages and (unfit := _unfit(keys)):
             return Twin(name, False, f'KAI Topology "{name}" cannot be made: {unfit}')
-        fresh = (_topology(topology, name, wanted),) if self.manages_topologies else ()
+        fresh = (_topology(topology, name, wanted),) if manages else ()
         if live is None:
             return Twin(name, False, f'KAI Topology "{name}" not found', changes=fresh)
         metadata = msgspec.convert(live["metadata"], ObjectMeta)
         in_sync = live["spec"]["levels"] == wanted
         generation = metadata.generation
-        if self.manages_topologies and not _is_controlled(metadata, topology.metadata.uid):
-            return Twin(name, False, foreign_topology(name), generation)
+        if manages and _is_of_namesake(metadata, topology):
+            return Twin(name, False, foreign_topology(topology), generation, _anew(metadata, fresh))
+        if manages and not _is_controlled(metadata, topology.metadata.uid):
+            return Twin(name, False, foreign_topology(topology), generation)
         if in_sync:
             return Twin(name, True, generation=generation)
-        message = "KAI Topology levels differ from ClusterTopology levels"
-        again = (Delete(KAI_TOPOLOGIES.at(name), metadata.uid), *fresh) if fresh else ()
-        return Twin(name, False, message, generation, again)
+        message = f"KAI Topology levels differ from {topology.KIND} levels"
+        return Twin(name, False, message, generation, _anew(metadata, fresh) if fresh else ())
 
 
-def foreign_topology(name: str) -> str:
+def foreign_topology(topology: AnyTopology) -> str:
+    name, kind = topology.metadata.name, topology.KIND
     return (
-        f"KAI Topology {name} is not owned by ClusterTopology {name}. It is required that KAI Topology by this name is "
-        "created by Grove operator and has ClusterTopology set as its owner"
+        f"KAI Topology {name} is not owned by {kind} {name}. It is required that KAI Topology by this name is "
+        f"created by Grove operator and has {kind} set as its owner"
+    )
+
+
+def _anew(metadata: ObjectMeta, fresh: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Deleted and made again: KAI's topologies cannot be changed."""
+    return (Delete(KAI_TOPOLOGIES.at(metadata.name), metadata.uid), *fresh)
+
+
+def _is_of_namesake(metadata: ObjectMeta, topology: AnyTopology) -> bool:
+    """Whether it was made for the ClusterTopology that this binding stands before (T8)."""
+    owner = metadata.controller
+    return (
+        isinstance(topology, ClusterTopologyBinding)
+        and owner is not None
+        and (owner.kind, owner.name) == (ClusterTopology.KIND, topology.metadata.name)
     )
 
 
@@ -125,15 +144,18 @@ def _unfit(keys: list[str]) -> str:
     return ""
 
 
-def topology_keys(topology: ClusterTopology) -> list[str]:
+def topology_keys(topology: AnyTopology) -> list[str]:
     """The node labels from coarse to fine; levels below the host have no node label."""
     levels = sorted(topology.spec.levels, key=lambda level: rank(level.domain))
     return [level.key for level in levels if level.domain != NUMA]
 
 
-def podgroup_spec(gang: PodGang) -> PodGroupSpec:
-    """The gang as a tree: group configs with their pod groups below them, all other pod groups at the root."""
-    spec, topology = gang.spec, gang.metadata.annotations.get(TOPOLOGY_NAME, "")
+def podgroup_spec(gang: PodGang, bound: str = "") -> PodGroupSpec:
+    """The gang as a tree: group configs with their pod groups below them, all other pod groups at the root.
+
+    `bound`: KAI's own name for the topology of the gang, where it is another one.
+    """
+    spec, topology = gang.spec, bound or gang.metadata.annotations.get(TOPOLOGY_NAME, "")
     parents = {
         name: config.name for config in spec.topology_constraint_group_configs for name in config.pod_group_names
     }
@@ -171,19 +193,26 @@ def _constraint(constraint: GangTopologyConstraint | None, topology: str) -> Pod
     return PodGroupTopologyConstraint(topology, pack.required, pack.preferred)
 
 
-def _podgroup(gang: PodGang, name: str) -> Create:
+def _bound(gang: PodGang, find: Find) -> str:
+    """The name that a binding gives for the topology of the gang (T8); empty where it has the same one."""
+    name = gang.metadata.annotations.get(TOPOLOGY_NAME, "")
+    found = find(TOPOLOGY_BINDINGS, "", name) if name else None
+    return msgspec.convert(found, ClusterTopologyBinding).reference(SCHEDULER_KAI) if found is not None else ""
+
+
+def _podgroup(gang: PodGang, name: str, find: Find) -> Create:
     body = _body(PODGROUPS, name, owner_reference(PODGANGS, gang.metadata))
     metadata = body["metadata"]
     metadata |= {"namespace": gang.metadata.namespace, "labels": dict(gang.metadata.labels)}
     metadata["annotations"] = _annotations(gang)
-    body["spec"] = to_builtins(podgroup_spec(gang))
+    body["spec"] = to_builtins(podgroup_spec(gang, _bound(gang, find)))
     return Create(PODGROUPS.at(name, gang.metadata.namespace), body)
 
 
-def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec) -> tuple[Change, ...]:
+def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec, find: Find) -> tuple[Change, ...]:
     """Correct minima, constraints and priority, which we own; queue, marking and backoff are kept."""
     wanted = msgspec.structs.replace(
-        podgroup_spec(gang),
+        podgroup_spec(gang, _bound(gang, find)),
         queue=live.queue,
         preemptibility=live.preemptibility,
         mark_unschedulable=live.mark_unschedulable,
@@ -210,8 +239,8 @@ def _annotations(gang: PodGang) -> Json:
     return passed | tie | {KAI_SKIP_PODGROUPER: "true"}
 
 
-def _topology(topology: ClusterTopology, name: str, levels: list[Json]) -> Create:
-    body = _body(KAI_TOPOLOGIES, name, owner_reference(CLUSTERTOPOLOGIES, topology.metadata))
+def _topology(topology: AnyTopology, name: str, levels: list[Json]) -> Create:
+    body = _body(KAI_TOPOLOGIES, name, owner_reference(resource_of(type(topology)), topology.metadata))
     return Create(KAI_TOPOLOGIES.at(name), {**body, "spec": {"levels": levels}})
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from spinney.api.builtin.surroundings import Service
 from spinney.api.builtin.workloads import HorizontalPodAutoscaler
 from spinney.api.changes import Change, ChangeSet, EmitEvent, Json, SetStatus
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueScalingGroupConfig, PodCliqueSet
@@ -97,7 +97,7 @@ class Observed:
     claims: Claims
     compute_domains: Sequence[PartialObject]
     pods: Mapping[str, Sequence[Pod]]
-    topology: Callable[[str], ClusterTopology | None]
+    topology: Callable[[str], AnyTopology | None]
     revisions: Revisions
     settings: Settings
     now_s: float

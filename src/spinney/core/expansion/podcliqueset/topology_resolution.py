@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spinney.api.domains import NUMA, rank
-from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
+from spinney.api.kinds.clustertopology import AnyTopology, TopologyLevel
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import GangTopologyConstraint, PackConstraint
 from spinney.api.kinds.topology_constraint import TopologyConstraint
@@ -61,7 +61,7 @@ class ResolvedTopology:
 
 
 def resolve_topology(
-    podcliqueset: PodCliqueSet, topology: ClusterTopology | None, name: str, settings: Settings
+    podcliqueset: PodCliqueSet, topology: AnyTopology | None, name: str, settings: Settings
 ) -> ResolvedTopology:
     """The translation of a set, given the topology of the effective name if there is one."""
     asked = sorted(
