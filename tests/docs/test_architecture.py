@@ -1,4 +1,4 @@
-"""The map of the code is true: every path on it exists, and every name is defined there."""
+"""The map of the code is true: paths exist, names are defined there, and a traced pod goes the way that is written."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.pod_trace import Trace, trace_gang
 from docs.session_kit import ROOT
 
 PAGES = (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md")
@@ -28,6 +29,12 @@ def exists(path: str) -> bool:
     """A folder may be named by its last part alone."""
     below = path.endswith("/") and any((ROOT / "src").rglob(path))
     return below or any((ROOT / base / path).exists() for base in _BASES)
+
+
+def steps(text: str) -> list[tuple[str, str]]:
+    """The functions in the rows of the way of a pod, in their order."""
+    rows = [line for line in text.splitlines() if re.match(r"\| \d+ \|", line)]
+    return [(path, name) for row in rows for path, name in named(row) if name]
 
 
 def defines(path: str, name: str) -> bool:
@@ -56,3 +63,28 @@ def test_every_step_of_a_pod_names_something_that_is_there() -> None:
 def test_a_name_that_is_gone_is_noticed() -> None:
     assert not defines("drive/apply/door.py", "Door.bind_by_hand")
     assert not defines("drive/apply/door.py", "Window")
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return trace_gang()
+
+
+def test_a_pod_takes_the_steps_in_the_order_of_the_page(trace: Trace) -> None:
+    way = steps((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    assert len(way) >= 18
+    functions = [call for call in way if "." in call[1] or call[1].islower()]
+    assert [call for call in trace.calls if call in set(functions)] == functions
+    classes = [call for call in way if call not in functions]
+    assert [each for each in classes if not _is_entered(trace, *each)] == []
+
+
+def test_the_way_of_a_pod_touches_no_more_files_than_the_page_says(trace: Trace) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    said = re.search(r"touches (\d+) files", text)
+    assert said is not None
+    assert len(trace.files) <= int(said[1]), sorted(trace.files)
+
+
+def _is_entered(trace: Trace, path: str, name: str) -> bool:
+    return any(where == path and call.startswith(f"{name}.") for where, call in trace.calls)
