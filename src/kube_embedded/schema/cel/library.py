@@ -176,9 +176,9 @@ def _find(text: str, pattern: str) -> str:
     return found.group() if found else ""
 
 
-def _pattern(pattern: str) -> re.Pattern[str]:
+def _pattern(pattern: str) -> formats.Pattern:
     try:
-        return formats.python_pattern(pattern)
+        return formats.compile_pattern(pattern)
     except formats.BadPattern as error:
         raise LibraryError(f"Illegal regex: {error}") from None
 
