@@ -24,7 +24,15 @@ from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Response, Stream, Transport, TransportTimeout
-from spinney.drive.election.leader_election import LEASES, Elect, Election, Leadership, LeadershipLost, LeaseSettings
+from spinney.drive.election.leader_election import (
+    LEASES,
+    Candidacy,
+    Elect,
+    Election,
+    Leadership,
+    LeadershipLost,
+    LeaseSettings,
+)
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.operator.startup import StartupFailed
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER, Scheduler
@@ -262,7 +270,11 @@ class SchedulerProcess:
         clock = SkewedClock(self.world.clock, self.skew_s)
         lease = LEASES.ref("spinney-scheduler", NAMESPACE)
         election = Election(
-            client, door, lease, f"{self.name}-{len(self.lives)}", clock, self.dice, lease_settings=TERMS, watches=True
+            client,
+            door,
+            Candidacy(lease, f"{self.name}-{len(self.lives)}", TERMS, watches=True),
+            clock,
+            self.dice,
         )
         await election.campaign(lambda elect: self._schedule(life, elect))
 

@@ -10,7 +10,7 @@ import base64
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -28,6 +28,7 @@ from kube_embedded.base.identity import (
     AUTHENTICATED,
     MASTERS,
     UNAUTHENTICATED,
+    Authenticator,
     Identity,
     service_account,
     split_service_account,
@@ -257,6 +258,14 @@ class ServiceAccountTokens:
         except (ValueError, InvalidSignature, AttributeError, msgspec.DecodeError):
             return None
         return claims if claims.get("iss") == self._issuer else None
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """Who callers are, and by whom tokens are issued: without `issuer` by nobody."""
+
+    callers: Authenticator = field(default_factory=Authenticator)
+    issuer: ServiceAccountTokens | None = None
 
 
 def create_key() -> bytes:

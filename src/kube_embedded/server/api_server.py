@@ -16,15 +16,14 @@ from kube_apimachinery.admission import AdmissionPlugin, AdmissionRequest, Objec
 from kube_apimachinery.clock import Clock, Dice
 from kube_embedded.access.rbac import GROUP as RBAC_GROUP
 from kube_embedded.access.rbac import Authorizer, NoEscalation
-from kube_embedded.access.tokens import ServiceAccountTokens
+from kube_embedded.access.tokens import Authentication
 from kube_embedded.admission.builtin_plugins import BuiltinRules
 from kube_embedded.admission.chain import AdmissionChain, WebhookCaller
 from kube_embedded.admission.service_addresses import ServiceAddresses
-from kube_embedded.admission.webhook_client import HttpsPost, Post
+from kube_embedded.admission.webhook_client import HttpsPost
 from kube_embedded.base.errors import ApiError, internal
 from kube_embedded.base.generated_metadata import new_uid
 from kube_embedded.base.http import HttpReply, HttpRequest, decode_json, error_reply
-from kube_embedded.base.identity import Authenticator
 from kube_embedded.base.resource import Converter, Registry, Resource, ServedVersions
 from kube_embedded.base.store import Event, SqliteJournal, Store
 from kube_embedded.builtins import builtin_converters, builtin_resources
@@ -60,10 +59,8 @@ class ApiServer:
         *,
         plugins: Sequence[AdmissionPlugin] = (),
         converters: Mapping[tuple[str, str], Converter] | None = None,
-        authenticator: Authenticator | None = None,
+        authentication: Authentication | None = None,
         journal: SqliteJournal | None = None,
-        post: Post | None = None,
-        tokens: ServiceAccountTokens | None = None,
     ) -> None:
         self._journal = journal
         store = Store(journal)
@@ -72,7 +69,7 @@ class ApiServer:
         writer = InternalWriter(self.kernel)
         self.authorizer = Authorizer(self._listing)
         self._rules = BuiltinRules(self._listing)
-        self._post = post or HttpsPost()
+        self._post = HttpsPost()
         caller = WebhookCaller(
             self._post,
             compile_cel,
@@ -91,7 +88,7 @@ class ApiServer:
             NamespaceController(self.kernel, writer),
         )
         templates = PodTemplateCache(self._is_repeatable)
-        self._router = Router(self.kernel, authenticator or Authenticator(), self.authorizer, tokens, templates)
+        self._router = Router(self.kernel, authentication or Authentication(), self.authorizer, templates)
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -123,8 +120,7 @@ class ApiServer:
         for collection in self.kernel.store.collections.values():
             for watcher in collection.watchers:
                 watcher.close()
-        if isinstance(self._post, HttpsPost):
-            await self._post.close()
+        await self._post.close()
         if self._journal is not None:
             self._journal.close()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from kube_apimachinery.admission import AdmissionPlugin
 from kube_apimachinery.clock import Clock, Dice
 from kube_apimachinery.loopback import is_loopback
-from kube_embedded.access.tokens import ServiceAccountTokens, create_key
+from kube_embedded.access.tokens import Authentication, ServiceAccountTokens, create_key
 from kube_embedded.base.identity import AnonymousAccess, Authenticator, Identity, StaticTokens
 from kube_embedded.base.resource import Converter
 from kube_embedded.base.store import SqliteJournal
@@ -129,9 +129,8 @@ def build(options: ServerOptions, clock: Clock | None = None, dice: Dice | None 
         dice or random.Random(),
         plugins=options.plugins,
         converters=options.converters,
-        authenticator=Authenticator(sources, options.nobody),
+        authentication=Authentication(Authenticator(sources, options.nobody), accounts),
         journal=SqliteJournal(options.data_dir) if options.data_dir is not None else None,
-        tokens=accounts,
     )
     return server
 

@@ -10,7 +10,7 @@ from kube_apimachinery.admission import AdmissionRequest, Object
 from kube_apimachinery.selectors import SelectorError, parse_fields
 from kube_embedded.access.attributes import is_local_request, on_path, on_resource
 from kube_embedded.access.rbac import Authorizer
-from kube_embedded.access.tokens import IMPERSONATES, ServiceAccountTokens, impersonated
+from kube_embedded.access.tokens import IMPERSONATES, Authentication, impersonated
 from kube_embedded.base.errors import ApiError, NoSuchPath, bad_request, method_not_allowed, no_such_path
 from kube_embedded.base.http import (
     JSON_TYPE,
@@ -25,7 +25,7 @@ from kube_embedded.base.http import (
     parse_target,
     pretty,
 )
-from kube_embedded.base.identity import Authenticator, Identity
+from kube_embedded.base.identity import Identity
 from kube_embedded.base.resource import Resource
 from kube_embedded.requests.bodies import check_kind, media_type, of_type, off_loop_if_long, read_object, read_patch
 from kube_embedded.requests.deletion import delete, parse_options
@@ -90,15 +90,14 @@ class Router:
     def __init__(
         self,
         kernel: Kernel,
-        authenticator: Authenticator,
+        authentication: Authentication,
         authorizer: Authorizer,
-        tokens: ServiceAccountTokens | None,
         templates: PodTemplateCache,
     ) -> None:
         self._kernel = kernel
-        self._authenticator = authenticator
+        self._authenticator = authentication.callers
         self._authorizer = authorizer
-        self._reviews = ReviewEndpoints(kernel, authorizer, authenticator, tokens)
+        self._reviews = ReviewEndpoints(kernel, authorizer, authentication)
         self._nonresource = NonResourcePaths(kernel.registry)
         self._templates = templates
         self._quiet: set[tuple[str, str]] = set()

@@ -14,7 +14,7 @@ from kube_apimachinery.field_errors import invalid as invalid_field
 from kube_apimachinery.field_errors import invalid as invalid_value
 from kube_embedded.access.attributes import Attributes
 from kube_embedded.access.rbac import Authorizer, Rule, quoted
-from kube_embedded.access.tokens import ServiceAccountTokens
+from kube_embedded.access.tokens import Authentication, ServiceAccountTokens
 from kube_embedded.base import errors
 from kube_embedded.base.errors import bad_request, invalid, no_such_path
 from kube_embedded.base.generated_metadata import new_uid, rfc3339
@@ -196,13 +196,12 @@ class ReviewEndpoints:
         self,
         kernel: Kernel,
         authorizer: Authorizer,
-        authenticator: Authenticator,
-        tokens: ServiceAccountTokens | None,
+        authentication: Authentication,
     ) -> None:
         self._kernel = kernel
         self._authorizer = authorizer
-        self._authenticator = authenticator
-        self._tokens = tokens
+        self._authenticator = authentication.callers
+        self._tokens = authentication.issuer
 
     @staticmethod
     def answers(resource: Resource) -> bool:

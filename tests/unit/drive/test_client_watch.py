@@ -29,6 +29,7 @@ from spinney.drive.client.informers.watch import (
     State,
     Watcher,
     Watching,
+    WatchSettings,
     step,
 )
 from spinney.drive.client.informers.watch_lines import LineBuffer
@@ -89,9 +90,8 @@ async def watching(transport: Scripted) -> AsyncIterator[tuple[Cache[Thing], lis
     cache: Cache[Thing] = Cache(THINGS)
     changes: list[Change[Thing]] = []
     cache.subscribe(changes.append)
-    watcher = Watcher(
-        reader(transport), Selection(THINGS), codec_for(Thing), cache, random.Random(1), backoff=Backoff(1.0, 30.0)
-    )
+    settings = WatchSettings(Backoff(1.0, 30.0))
+    watcher = Watcher(reader(transport), Selection(THINGS), codec_for(Thing), cache, random.Random(1), settings)
     task = asyncio.create_task(watcher.run())
     try:
         async with asyncio.timeout(3600):
@@ -272,7 +272,8 @@ async def test_the_collectors_manners_are_kept_during_lists_only() -> None:
     cache: Cache[Thing] = Cache(THINGS)
     first = reply({"metadata": {"resourceVersion": "10", "continue": "t"}, "items": [thing("a", 3)]})
     client = reader(Scripted(first, listing(thing("b", 4))))
-    watcher = Watcher(client, Selection(THINGS), codec_for(Thing), cache, random.Random(1), during_list=manners)
+    settings = WatchSettings(during_list=manners)
+    watcher = Watcher(client, Selection(THINGS), codec_for(Thing), cache, random.Random(1), settings)
     task = asyncio.create_task(watcher.run())
     await cache.wait_synced()
     await asyncio.sleep(0)

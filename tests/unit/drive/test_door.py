@@ -23,7 +23,7 @@ from spinney.drive.apply.outcome import (
     Written,
     written,
 )
-from spinney.drive.apply.write import ANY, Precondition, Write
+from spinney.drive.apply.write import ANY, Precondition
 from spinney.drive.client.errors import (
     Conflict,
     Invalid,
@@ -34,7 +34,7 @@ from spinney.drive.client.errors import (
 )
 from spinney.drive.client.http.transport import Response
 from spinney.drive.client.informers.expectations import OwnWrites, Pending
-from unit.drive.drive_kit import HASTY, NODES, PODS, THINGS, Scripted, refusal, reply
+from unit.drive.drive_kit import HASTY, PODS, THINGS, Scripted, refusal, reply
 
 REF = THINGS.ref("a", "ns")
 POD = PODS.ref("p", "ns")
@@ -313,37 +313,6 @@ class TestMemory:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert expectations.pending == {REF.key: Pending(unsure=True)}
-
-
-class Crash(BaseException):
-    pass
-
-
-class CrashAt:
-    """Stops the world before the n-th write, and counts."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.seen: list[str] = []
-
-    def before_write(self, write: Write) -> None:
-        if len(self.seen) == self.number:
-            raise Crash
-        self.seen.append(str(write))
-
-    def after_write(self, write: Write, outcome: Outcome) -> None:
-        self.seen[-1] += f": {type(outcome).__name__}"
-
-
-async def test_a_witness_sees_every_write_and_can_stop_the_world_before_the_nth() -> None:
-    transport, witness = Scripted(reply(OBJECT), refusal(404, "NotFound"), reply(OBJECT)), CrashAt(2)
-    writer = door(transport, witness=witness)
-    await writer.create(REF, {})
-    await writer.status(NODES.ref("n"), {}, ANY)
-    with pytest.raises(Crash):
-        await writer.create(REF, {})
-    assert witness.seen == ["create things.test.dev ns/a: Written", "merge patch nodes n/status: Gone"]
-    assert len(transport.asked) == 2
 
 
 async def test_nothing_is_sent_once_we_may_not_write() -> None:

@@ -17,10 +17,12 @@ from spinney.drive.apply.door import Door
 from spinney.drive.client.http.transport import Response, TransportTimeout
 from spinney.drive.election.leader_election import (
     LEASES,
+    Candidacy,
     Election,
     Leadership,
     LeadershipLost,
     LeaseSettings,
+    RenewalLoop,
     WorkDidNotEnd,
 )
 from unit.drive.drive_kit import HASTY, Chunks, LoopClock, as_json, in_skipped_time, reader, refusal, reply
@@ -117,10 +119,17 @@ class Lines:
 
 
 class Candidate:
-    def __init__(self, server: LeaseServer, name: str, **more: Any) -> None:
+    def __init__(self, server: LeaseServer, name: str, *, watches: bool = False, **renewal: Any) -> None:
         dice = random.Random(name)
         self.door = Door(server, dice, field_manager=name, retry_policy=HASTY)
-        self.election = Election(reader(server), self.door, REF, name, LoopClock(), dice, **more)
+        self.election = Election(
+            reader(server),
+            self.door,
+            Candidacy(REF, name, watches=watches),
+            LoopClock(),
+            dice,
+            RenewalLoop(**renewal),
+        )
         self.leadership: Leadership | None = None
         self.began, self.ended = asyncio.Event(), asyncio.Event()
         self.over = False

@@ -10,7 +10,7 @@ import pytest
 
 from spinney.drive.apply.door import Door
 from spinney.drive.clock import SystemClock
-from spinney.drive.election.leader_election import Election, Leadership, LeaseSettings
+from spinney.drive.election.leader_election import Candidacy, Election, Leadership, LeaseSettings, RenewalLoop
 from spinney.drive.election.lease_thread import STUCK_S, Heartbeat, loop_thread
 from unit.drive.drive_kit import HASTY, reader
 from unit.drive.test_election import REF, LeaseServer
@@ -47,13 +47,10 @@ async def test_the_lease_is_renewed_while_the_main_loop_is_blocked() -> None:
         election = Election(
             reader(server),
             door,
-            REF,
-            "one",
+            Candidacy(REF, "one", lease_settings, watches=True),
             SystemClock(),
             dice,
-            lease_settings=lease_settings,
-            place=thread.run,
-            watches=True,
+            RenewalLoop(thread.run),
         )
         await election.run(block)
     assert not held[0].holds()

@@ -12,7 +12,7 @@ from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import Selection
 from spinney.drive.client.codec import WatchEvent, codec_for
 from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.watch import Watcher
+from spinney.drive.client.informers.watch import Watcher, WatchSettings
 from unit.drive.drive_kit import THINGS, Thing, ThingServer, in_skipped_time, reader, thing
 
 SEEDS = 200
@@ -133,7 +133,7 @@ async def run_broken_world(seed: int) -> None:
     server, cache = ThingServer(dice, fault_rate=0.15), a_cache()
     mirror = Mirror(cache)
     watcher = Watcher(
-        reader(server, page_limit=3), Selection(THINGS), codec_for(Thing), cache, dice, backoff=Backoff(0.1, 1.0)
+        reader(server, page_limit=3), Selection(THINGS), codec_for(Thing), cache, dice, WatchSettings(Backoff(0.1, 1.0))
     )
     task = asyncio.create_task(watcher.run())
     for _ in range(STEPS):

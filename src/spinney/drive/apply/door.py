@@ -7,7 +7,6 @@ twice is the same as once, and never forgets an own write: caches are told what 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -36,22 +35,6 @@ _MERGE_PATCH = "application/merge-patch+json"
 _NOTHING: Mapping[str, str] = {}
 
 
-class Witness(Protocol):
-    """Is called before and after every write; may count writes, and may abort by raising (crash tests)."""
-
-    def before_write(self, write: Write) -> None: ...
-
-    def after_write(self, write: Write, outcome: Outcome) -> None: ...
-
-
-class _Nobody:
-    def before_write(self, write: Write) -> None:
-        pass
-
-    def after_write(self, write: Write, outcome: Outcome) -> None:
-        pass
-
-
 class Door:
     """Writes for one field manager. `may_write` is called before each write and raises when leadership is lost."""
 
@@ -64,7 +47,6 @@ class Door:
         own_writes: OwnWrites | None = None,
         retry_policy: RetryPolicy | None = None,
         may_write: Callable[[], None] = lambda: None,
-        witness: Witness | None = None,
     ) -> None:
         self.own_writes = own_writes or OwnWrites()
         self._transport = transport
@@ -72,7 +54,6 @@ class Door:
         self._field_manager = field_manager
         self._retry_policy = retry_policy or RetryPolicy()
         self._may_write = may_write
-        self._witness: Witness = witness or _Nobody()
 
     async def create(self, ref: Ref, body: Object, *, dry_run: bool = False) -> Outcome:
         """Create the object. The precondition is that no object of its name exists: `Exists` otherwise.
@@ -205,14 +186,12 @@ class Door:
 
     async def _send(self, write: Write, call: Call) -> Outcome:
         self._may_write()
-        self._witness.before_write(write)
         try:
             outcome = await self._carry_out(write, call)
         except BaseException:
             self._record(write, None)
             raise
         self._record(write, outcome)
-        self._witness.after_write(write, outcome)
         return outcome
 
     async def _carry_out(self, write: Write, call: Call) -> Outcome:

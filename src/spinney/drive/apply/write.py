@@ -55,7 +55,7 @@ Given = Precondition | Unconditional
 
 
 class Write(msgspec.Struct, frozen=True):
-    """One write, as it is passed to the witnesses of the door."""
+    """One write through the door: what is done to which object, and on which condition."""
 
     verb: Verb
     ref: Ref

@@ -73,10 +73,9 @@ class Controller(Generic[K]):
         dice: Dice,
         *,
         workers: int = 4,
-        queue: WorkQueue[K] | None = None,
     ) -> None:
         self.name = name
-        self.queue: WorkQueue[K] = queue or WorkQueue(dice)
+        self.queue: WorkQueue[K] = WorkQueue(dice)
         self._sources = tuple(sources)
         self._caches = tuple({id(source.cache): source.cache for source in sources}.values())
         self._subject = self._sources[0].cache

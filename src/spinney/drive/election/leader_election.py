@@ -133,36 +133,50 @@ async def _here(work: Coroutine[Any, Any, Any]) -> Any:
     return await work
 
 
-class Election:
-    """One candidate. `identity` is unique to the process; `stuck` returns why it must not lead, empty if it may.
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """Who wants to hold which Lease. `identity` is unique to the process.
 
     With `watches` the candidate watches the Lease; without it, or where watching is forbidden, it polls.
     """
+
+    lease: Ref
+    identity: str
+    settings: LeaseSettings = LeaseSettings()
+    watches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenewalLoop:
+    """Where the lease is renewed, and why the loop that works must not lead: `stuck` is empty if it may."""
+
+    run: RunOn = _here
+    stuck: Callable[[], str] = lambda: ""
+
+
+class Election:
+    """The part of one candidate in the election of a leader."""
 
     def __init__(
         self,
         client: ApiClient,
         door: Door,
-        lease: Ref,
-        identity: str,
+        candidacy: Candidacy,
         clock: Clock,
         dice: Dice,
-        *,
-        lease_settings: LeaseSettings | None = None,
-        watches: bool = False,
-        stuck: Callable[[], str] = lambda: "",
-        place: RunOn = _here,
+        renewal: RenewalLoop | None = None,
     ) -> None:
+        renewal = renewal or RenewalLoop()
         self._client = client
         self._door = door
-        self._ref = lease
-        self._identity = identity
+        self._ref = candidacy.lease
+        self._identity = candidacy.identity
         self._clock = clock
         self._dice = dice
-        self._lease_settings = lease_settings or LeaseSettings()
-        self._watches = watches
-        self._stuck = stuck
-        self._place = place
+        self._lease_settings = candidacy.settings
+        self._watches = candidacy.watches
+        self._stuck = renewal.stuck
+        self._place = renewal.run
         self._seen: _Lease | None = None
         self._seen_at = 0.0
         self._highest_epoch = 0

@@ -23,7 +23,16 @@ from spinney.drive.client.config.loader import connect
 from spinney.drive.client.http.retries import RetryPolicy
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock, system_dice
-from spinney.drive.election.leader_election import LEASES, Elect, Election, Leadership, LeadershipLost, LeaseSettings
+from spinney.drive.election.leader_election import (
+    LEASES,
+    Candidacy,
+    Elect,
+    Election,
+    Leadership,
+    LeadershipLost,
+    LeaseSettings,
+    RenewalLoop,
+)
 from spinney.drive.election.lease_thread import LoopThread, loop_thread
 
 Work = Callable[[Elect], Awaitable[None]]
@@ -115,17 +124,19 @@ class Candidate:
         retry_policy = RetryPolicy(
             attempts=1, timeout_s=max(lease_settings.renew_deadline_s / 2, lease_settings.retry_s)
         )
+        heartbeat = self._config.heartbeat
         return Election(
             ApiClient(self._transport, self._dice, retry_policy=retry_policy),
             Door(self._transport, self._dice, field_manager=field_manager, retry_policy=retry_policy),
-            LEASES.ref(lease, election.resource_namespace or self._config.connection.namespace or "default"),
-            f"{socket.gethostname()}-{secrets.token_hex(4)}",
+            Candidacy(
+                LEASES.ref(lease, election.resource_namespace or self._config.connection.namespace or "default"),
+                f"{socket.gethostname()}-{secrets.token_hex(4)}",
+                lease_settings,
+                watches=True,
+            ),
             self._clock,
             self._dice,
-            lease_settings=lease_settings,
-            watches=True,
-            stuck=self._config.heartbeat.stuck if self._config.heartbeat is not None else lambda: "",
-            place=self._in_thread,
+            RenewalLoop(self._in_thread, heartbeat.stuck if heartbeat is not None else lambda: ""),
         )
 
     async def _in_thread(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -127,6 +127,17 @@ def step(state: State, outcome: Outcome) -> State:
     raise AssertionError(f"{outcome} cannot follow {state}")
 
 
+_BACKOFF = Backoff(base_s=0.5, cap_s=30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """How long a watcher waits after failures, and what is held back while it lists."""
+
+    backoff: Backoff = _BACKOFF
+    during_list: DuringList = during_list
+
+
 class Watcher(Generic[T]):
     """Keeps one cache up to date. `trouble` is the current problem, empty if there is none."""
 
@@ -137,10 +148,9 @@ class Watcher(Generic[T]):
         codec: Codec[T],
         cache: Cache[T],
         dice: Dice,
-        *,
-        backoff: Backoff | None = None,
-        during_list: DuringList = during_list,
+        settings: WatchSettings | None = None,
     ) -> None:
+        settings = settings or WatchSettings()
         self.trouble = ""
         self._client = client
         self._selection = selection
@@ -148,8 +158,8 @@ class Watcher(Generic[T]):
         self._codec = codec
         self._cache = cache
         self._dice = dice
-        self._backoff = backoff or Backoff(base_s=0.5, cap_s=30.0)
-        self._during_list = during_list
+        self._backoff = settings.backoff
+        self._during_list = settings.during_list
         self._stale_lists = 0
         self._doubted = False
         self._watch_end: asyncio.Timeout | None = None
