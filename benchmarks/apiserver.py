@@ -20,8 +20,7 @@ import uvloop
 from kube_embedded.base.http import HttpRequest
 from kube_embedded.base.identity import ADMIN
 from kube_embedded.server.embedded import ServerOptions, build
-from spinney.drive.client.config.connection import Connection
-from spinney.drive.client.config.credentials import Fixed, Grant
+from spinney.drive.client.config.credentials import Connection, Fixed, Grant
 from spinney.drive.client.http.http_transport import HttpTransport
 from spinney.drive.client.http.transport import Transport
 

@@ -17,9 +17,8 @@ from spinney.api.builtin.pod import Pod
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import codec_for
 from spinney.drive.client.http.transport import Response, Stream
-from spinney.drive.client.informers.cache import Cache
+from spinney.drive.client.informers.cache import Cache, of_struct
 from spinney.drive.client.informers.gc_pause import pause_in_this_process
-from spinney.drive.client.informers.identity import of_struct
 from spinney.drive.client.informers.watch import Watcher
 from spinney.drive.client.paths import ResourcePath
 

@@ -32,7 +32,7 @@ from spinney.api.operator_configuration import load_configuration
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.expansion.settings import Settings
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Response, Transport
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.controller.controller import Controller

@@ -28,7 +28,7 @@ from benchmarks.scheduler.steps import (
     spread,
     written,
 )
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock
 from spinney.sim.kubernetes.assets import Assets, find_assets

@@ -12,6 +12,17 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
+# Whole numbers in texts that anybody may have written: labels and annotations. Never takes longer for a longer text,
+# and never raises: Python's `int` refuses texts of thousands of digits.
+
+_MOST_DIGITS = 9
+
+
+def read_number(text: str) -> int | None:
+    """The number that up to nine ASCII digits stand for; None: the text is no such number."""
+    return int(text) if len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal() else None
+
+
 LARGEST = 2**63 - 1
 """Amounts end here, as they do in Kubernetes: a quantity beyond it is as large as can be told."""
 

@@ -21,7 +21,7 @@ from kube_embedded.server.api_server import ApiServer
 from kube_embedded.server.embedded import Listen, ServerOptions, WallClock, build, listening
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.cache import OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.sim.controllers.manager import Controllers
 from spinney.sim.kubernetes.control_plane import write_certificates, write_kubeconfig

@@ -13,7 +13,7 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
 from spinney.api.roles import NAMESPACE
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.world import RECORD_KEYS

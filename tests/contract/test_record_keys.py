@@ -22,7 +22,7 @@ from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.cli.wiring.roles.scheduler import SchedulerRole
 from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.core.scheduling.plan_records import Mark, Term, sign
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role

@@ -20,7 +20,7 @@ from spinney.api.roles import ROLES
 from spinney.cli.wiring.roles.dashboard import dashboard
 from spinney.cli.wiring.roles.registry import DashboardOptions
 from spinney.core.scheduling.settings import Settings
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.sim.stack import Parts

@@ -18,7 +18,7 @@ from spinney.api.roles.catalog import DYNAMO_LEASE
 from spinney.cli.wiring.roles.controllers import dynamo_role
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.core.scheduling.settings import Settings
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.sim.stack import Parts

@@ -21,7 +21,7 @@ from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import OPERATOR_LEASE
 from spinney.cli.wiring.roles.controllers import ControllerRole, operator_role
 from spinney.cli.wiring.roles.registry import RoleConfig
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.drive.operator.startup import StartupFailed
 from stack_kit.bare import bare_server, kubeconfig_of_role

@@ -17,7 +17,7 @@ from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.cli.wiring.roles.scheduler import SchedulerRole
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.sim.controllers.manager import ALL
 from spinney.sim.stack import Parts

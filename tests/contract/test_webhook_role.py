@@ -30,7 +30,7 @@ from spinney.api.roles.catalog import WEBHOOK_CERTIFICATES, WEBHOOK_CONFIGURATIO
 from spinney.cli.wiring.install_manifests import SERVICE, webhook_objects
 from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
 from spinney.cli.wiring.roles.webhook import WebhookRole
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.clock import SystemClock
 from spinney.serve.webhook.certificates import Schedule
 from spinney.sim.kubernetes.processes import free_ports

@@ -37,10 +37,8 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import Broken, codec_for
 from spinney.drive.client.errors import ClientError, TransportError
 from spinney.drive.client.http.transport import Response
-from spinney.drive.client.informers.cache import Cache
-from spinney.drive.client.informers.expectations import OwnWrites
-from spinney.drive.client.informers.optional_caches import OptionalCaches
-from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.informers.cache import Cache, OwnWrites
+from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import SystemClock, system_dice

@@ -32,7 +32,7 @@ from spinney.api.roles import NAMESPACE, rbac_objects, user_of, users_in
 from spinney.core.admission.operator_admission import OperatorAdmission
 from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.operator import Operator

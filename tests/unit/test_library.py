@@ -16,7 +16,7 @@ import yaml
 
 import spinney
 from spinney import ClientError, WorkloadNotFound, explain, place, plan
-from spinney.drive.client.config import connection, loader
+from spinney.drive.client.config import credentials, kubeconfig
 from unit.cli.canned_cluster import CannedCluster
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +41,8 @@ POD = {
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster that a kubeconfig leads to; it has one pod."""
-    monkeypatch.setattr(loader, "find_connection", lambda *_, **__: connection.Connection)
-    monkeypatch.setattr(loader, "connect", lambda *_, **__: CannedCluster({"podgroups": [], "pods": [POD]}))
+    monkeypatch.setattr(kubeconfig, "find_connection", lambda *_, **__: credentials.Connection)
+    monkeypatch.setattr(kubeconfig, "connect", lambda *_, **__: CannedCluster({"podgroups": [], "pods": [POD]}))
 
 
 def surface() -> str:

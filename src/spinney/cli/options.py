@@ -86,7 +86,7 @@ def query_cluster(command: str, kubeconfig: Path | None, look: Callable[[ApiClie
 
 
 async def _query(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
-    from spinney.drive.client.config.loader import cluster_client
+    from spinney.drive.client.config.kubeconfig import cluster_client
 
     async with cluster_client(kubeconfig, left_out(command)) as client:
         return await look(client)

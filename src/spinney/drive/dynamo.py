@@ -29,8 +29,7 @@ from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.cache import Cache, Change, OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source

@@ -17,7 +17,7 @@ from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.cache import OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.roles import Roles, RoleSettings, RoleTransports
 from spinney.sim.binder import Binder

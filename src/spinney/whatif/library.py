@@ -19,7 +19,7 @@ from spinney.api.placement.result import Result
 from spinney.core.placement.engine import place as place_problem
 from spinney.core.view.explanation import WorkloadExplanation
 from spinney.core.view.plan_result import PlanResult
-from spinney.drive.client.config.loader import cluster_client
+from spinney.drive.client.config.kubeconfig import cluster_client
 from spinney.drive.client.errors import ClientError
 from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, check_manifests, parse_manifests, read_manifests

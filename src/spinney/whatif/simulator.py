@@ -42,10 +42,8 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import NotSent
 from spinney.drive.client.http.transport import Response, Stream
-from spinney.drive.client.informers.cache import Cache
-from spinney.drive.client.informers.expectations import OwnWrites
-from spinney.drive.client.informers.optional_caches import OptionalCaches
-from spinney.drive.client.informers.shared_caches import SharedCaches
+from spinney.drive.client.informers.cache import Cache, OwnWrites
+from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
 from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 from spinney.drive.client.paths import Key
 from spinney.drive.clock import system_dice

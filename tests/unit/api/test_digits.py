@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import read_number
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spinney.cli.main import cli
-from spinney.drive.client.config import connection, loader
+from spinney.drive.client.config import credentials, kubeconfig
 from spinney.drive.client.errors import NotSent
 from spinney.drive.client.http.transport import Response, Stream
 
@@ -53,8 +53,8 @@ def run_on(
     monkeypatch: pytest.MonkeyPatch, objects: Mapping[str, list[Json]], *arguments: str, text: str | None = None
 ) -> Result:
     """A command against the cluster."""
-    monkeypatch.setattr(loader, "find_connection", lambda *_, **__: connection.Connection)
-    monkeypatch.setattr(loader, "connect", lambda *_, **__: CannedCluster(objects))
+    monkeypatch.setattr(kubeconfig, "find_connection", lambda *_, **__: credentials.Connection)
+    monkeypatch.setattr(kubeconfig, "connect", lambda *_, **__: CannedCluster(objects))
     return CliRunner().invoke(cli, list(arguments), input=text)
 
 

@@ -26,9 +26,8 @@ from spinney.cli.commands.up import up
 from spinney.cli.wiring.api_servers import StackOptions
 from spinney.cli.wiring.install_manifests import deployment_objects, webhook_objects
 from spinney.cli.wiring.roles.registry import DashboardOptions, RoleConfig, WebhookOptions
-from spinney.drive.client.config.connection import Connection
-from spinney.drive.client.config.credentials import Fixed, Grant
-from spinney.drive.client.http.rate_limit import RateLimitedTransport
+from spinney.drive.client.config.credentials import Connection, Fixed, Grant
+from spinney.drive.client.http.retries import RateLimitedTransport
 from spinney.drive.client.http.transport import Response
 from spinney.sim.event_loop import Sim, run
 from spinney.whatif.inputs.operator_settings import names_of

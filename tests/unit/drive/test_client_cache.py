@@ -9,9 +9,8 @@ import pytest
 
 from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import StaleView
-from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.expectations import OwnWrites
-from spinney.drive.client.informers.read_own_writes import catch_up
+from spinney.drive.client.informers.cache import Cache, Change, OwnWrites
+from spinney.drive.client.informers.shared_caches import catch_up
 from unit.drive.drive_kit import THINGS, Scripted, Thing, in_skipped_time, reader, refusal, reply, thing
 
 A = ("ns", "a")

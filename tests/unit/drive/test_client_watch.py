@@ -15,24 +15,24 @@ from spinney.drive.client.codec import codec_for
 from spinney.drive.client.errors import NotSent, TransportError, Undecodable
 from spinney.drive.client.http.transport import Response
 from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.gc_pause import Tidy
 from spinney.drive.client.informers.watch import (
     Closed,
     Complete,
     Empty,
     Expired,
     Failed,
+    LineBuffer,
     Listed,
     Opened,
     Outcome,
     Received,
     State,
+    Tidy,
     Watcher,
     Watching,
     WatchSettings,
     step,
 )
-from spinney.drive.client.informers.watch_lines import LineBuffer
 from unit.drive.drive_kit import (
     THINGS,
     Chunks,

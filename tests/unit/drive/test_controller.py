@@ -12,8 +12,7 @@ import pytest
 from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
 from spinney.drive.client.informers.cache import Cache
-from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.drive.controller.supervision import restart_on_error
+from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source, restart_on_error
 from spinney.drive.election.leader_election import LeadershipLost
 from unit.drive.drive_kit import THINGS, Scripted, Thing, in_skipped_time, reader, thing
 

@@ -33,7 +33,7 @@ from spinney.drive.client.errors import (
     TransportTimeout,
 )
 from spinney.drive.client.http.transport import Response
-from spinney.drive.client.informers.expectations import OwnWrites, Pending
+from spinney.drive.client.informers.cache import OwnWrites, Pending
 from unit.drive.drive_kit import HASTY, PODS, THINGS, Scripted, refusal, reply
 
 REF = THINGS.ref("a", "ns")

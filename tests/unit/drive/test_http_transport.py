@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spinney.drive.client.config.connection import Connection
-from spinney.drive.client.config.credentials import Certificate, Credentials, Fixed, Grant, TokenFile, bearer
+from spinney.drive.client.config.credentials import (
+    Certificate,
+    Connection,
+    Credentials,
+    Fixed,
+    Grant,
+    TokenFile,
+    bearer,
+)
 from spinney.drive.client.errors import CertificateRefused, NotSent, TransportError, TransportTimeout
 from spinney.drive.client.http.http_transport import HttpTransport
 from spinney.drive.clock import SystemClock

@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from spinney.drive.client.config.connection import Connection
-from spinney.drive.client.config.kubeconfig import connection_of, kubeconfig_paths, read_kubeconfig
-from spinney.drive.client.config.loader import find_connection, in_cluster_connection
+from spinney.drive.client.config.credentials import Connection
+from spinney.drive.client.config.kubeconfig import (
+    connection_of,
+    find_connection,
+    in_cluster_connection,
+    kubeconfig_paths,
+    read_kubeconfig,
+)
 from spinney.drive.client.errors import ConfigError, CredentialError
 from spinney.drive.clock import SystemClock
 

@@ -10,7 +10,7 @@ import spinney.drive
 ROOT = Path(spinney.drive.__file__).parent
 DOOR = ROOT / "apply" / "door.py"
 SENDERS = {
-    ROOT / "client" / "http" / name for name in ("retries.py", "http_transport.py", "rate_limit.py")
+    ROOT / "client" / "http" / name for name in ("retries.py", "http_transport.py")
 }  # they pass on the method of a call
 MUTATING = {"POST", "PUT", "PATCH", "DELETE"}
 SESSION_METHODS = {"post", "put", "patch", "delete"}

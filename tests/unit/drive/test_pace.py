@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spinney.drive.client.http.adaptive_concurrency import FEWEST, FIRST, ROUND, AdaptiveConcurrency, kind_of
+from spinney.drive.client.http.connection_pool import FEWEST, FIRST, ROUND, AdaptiveConcurrency, kind_of
 
 MOST = 48
 

@@ -6,7 +6,7 @@ import asyncio
 
 from spinney.api.changes import EmitEvent
 from spinney.core.expansion.objects import PODCLIQUES
-from spinney.drive.apply.event_recorder import EventRecorder
+from spinney.drive.apply.change_applier import EventRecorder
 from spinney.sim.event_loop import Sim, run
 
 

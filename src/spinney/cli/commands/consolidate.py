@@ -74,7 +74,7 @@ def consolidate(
 
 async def _survey_cluster(kubeconfig: Path | None, gang: str, limits: Consolidate, dry_run: bool) -> Survey:
     from spinney.drive.apply.door import Door
-    from spinney.drive.client.config.loader import cluster_client
+    from spinney.drive.client.config.kubeconfig import cluster_client
     from spinney.drive.clock import system_dice
     from spinney.whatif.consolidation import read_objects, request_moves, survey
 

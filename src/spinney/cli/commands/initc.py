@@ -22,10 +22,9 @@ from spinney.core.expansion.podclique.desired_pod import Parent
 from spinney.core.expansion.podclique.pod_state import Pod, is_gone, is_ready
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
-from spinney.drive.client.config.loader import cluster_client
+from spinney.drive.client.config.kubeconfig import cluster_client
 from spinney.drive.client.errors import ClientError
-from spinney.drive.client.informers.cache import Cache
-from spinney.drive.client.informers.expectations import OwnWrites
+from spinney.drive.client.informers.cache import Cache, OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.clock import system_dice
 

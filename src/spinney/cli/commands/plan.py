@@ -186,7 +186,7 @@ async def _live(question: Callable[[], PlanRequest], kubeconfig: Path | None) ->
     """What the answer needs is loaded while the cluster is being read."""
     import asyncio
 
-    from spinney.drive.client.config.loader import cluster_client
+    from spinney.drive.client.config.kubeconfig import cluster_client
     from spinney.whatif.inputs.snapshot import read_snapshot
 
     try:

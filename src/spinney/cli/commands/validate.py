@@ -92,7 +92,7 @@ async def _judged(
     configuration: OperatorConfiguration | None,
 ) -> list[ValidationResult]:
     from spinney.core.admission.settings import AdmissionSettings, settings_of
-    from spinney.drive.client.config.loader import cluster_client
+    from spinney.drive.client.config.kubeconfig import cluster_client
     from spinney.drive.operator.settings_from_config import capabilities_of
     from spinney.whatif.inputs.manifests import read_manifests
     from spinney.whatif.inputs.snapshot import ClusterReader

@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from kube_apimachinery.integers import read_number
-from kube_apimachinery.quantity import format_bytes
+from kube_apimachinery.quantity import format_bytes, read_number
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, narrowed, plain
 from spinney.core.placement.explain.reasons import enumerated, many

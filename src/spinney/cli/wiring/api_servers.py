@@ -38,9 +38,8 @@ from spinney.cli.wiring.roles.webhook import WebhookRole
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.config.connection import Connection
-from spinney.drive.client.config.credentials import Fixed, Grant
-from spinney.drive.client.config.loader import connect, find_connection
+from spinney.drive.client.config.credentials import Connection, Fixed, Grant
+from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.clock import SystemClock, system_dice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import read_number
 from spinney.api.kinds.podgroup import PodGroupTopologyConstraint
 from spinney.api.labels import (
     KAI_SEGMENT_PREFERRED,

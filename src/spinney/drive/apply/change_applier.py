@@ -9,20 +9,65 @@ be run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import assert_never
+from typing import Any, assert_never
+
+import structlog
 
 from kube_apimachinery.clock import Clock
 from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Patch, Resource, Scale, SetStatus, Target
 from spinney.core.expansion.objects import EVENTS, format_time, short_hash
 from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, failure, is_remembered, successes
 from spinney.drive.apply.door import Door
-from spinney.drive.apply.event_recorder import EventRecorder
 from spinney.drive.apply.outcome import Deleted, Exists, Gone, Outcome, Refused, written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.paths import Ref, ResourcePath
+
+# Events about applied changes are written in the background: reconciling never waits for them. Best effort: the rate
+# is limited, and an event that has waited longer than `_OLD_S` is dropped.
+
+_PAUSE_S = 0.04
+_OLD_S = 2.0
+_MOST = 256
+
+_log = structlog.get_logger(__name__)
+
+
+class EventRecorder:
+    """Start it with `run`; events recorded before or while it runs are written."""
+
+    def __init__(self, write: Callable[[EmitEvent], Awaitable[Any]], clock: Clock) -> None:
+        self._tell = write
+        self._clock = clock
+        self._waiting: deque[tuple[float, EmitEvent]] = deque(maxlen=_MOST)
+        self._said = asyncio.Event()
+
+    def record(self, notices: Iterable[EmitEvent]) -> None:
+        """Queue events; they are written soon or dropped."""
+        for notice in notices:
+            self._waiting.append((self._clock.monotonic(), notice))
+            self._said.set()
+
+    async def run(self) -> None:
+        """Write queued events until cancelled."""
+        while True:
+            await self._said.wait()
+            self._said.clear()
+            while self._waiting:
+                since_s, notice = self._waiting.popleft()
+                if self._clock.monotonic() - since_s <= _OLD_S:
+                    await self._told(notice)
+
+    async def _told(self, notice: EmitEvent) -> None:
+        try:
+            await self._tell(notice)
+        except Exception as error:
+            _log.info("an event was lost", reason=notice.reason, target=str(notice.target), error=str(error))
+        await asyncio.sleep(_PAUSE_S)
+
 
 _AT_A_TIME = 8
 _COMPONENT = "grove-operator"

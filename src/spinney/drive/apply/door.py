@@ -25,7 +25,7 @@ from spinney.drive.apply.write import (
 from spinney.drive.client.errors import NotSent, TransportError
 from spinney.drive.client.http.retries import Call, RetryPolicy, carry_out
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.client.informers.expectations import Expectations, OwnWrites
+from spinney.drive.client.informers.cache import Expectations, OwnWrites
 from spinney.drive.client.paths import Key, Ref, ResourcePath
 
 _JSON = "application/json"

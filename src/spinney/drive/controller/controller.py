@@ -17,10 +17,37 @@ from kube_apimachinery.clock import Dice
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ApiStatusError, ClientError, Policy
 from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.read_own_writes import catch_up
+from spinney.drive.client.informers.shared_caches import catch_up
 from spinney.drive.client.paths import Key
-from spinney.drive.controller.supervision import raise_if_cancelled
 from spinney.drive.controller.work_queue import QueueClosed, WorkQueue
+
+# Restarts the tasks of a role that fail by a bug of ours: a role ends on purpose, never by accident. Errors that end
+# a role on purpose pass through: it was cancelled, it lost its leadership, the server refused it.
+
+PAUSE_S = 1.0
+
+
+def raise_if_cancelled() -> None:
+    """For loops that catch every error: a TaskGroup that is cancelled while one of its tasks fails raises the failure
+    and not the cancellation, which would be lost when the failure is caught.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+async def restart_on_error(task: Callable[[], Awaitable[None]], name: str) -> None:
+    """Run the task until it returns, is cancelled or raises a `ClientError`."""
+    while True:
+        try:
+            return await task()
+        except ClientError:
+            raise
+        except Exception as error:
+            raise_if_cancelled()
+            _log.error("a task failed by our own fault and begins again", task=name, exc_info=error)
+            await asyncio.sleep(PAUSE_S)
+
 
 K = TypeVar("K", bound=Hashable)
 

@@ -24,8 +24,8 @@ from spinney.drive.apply.write import Precondition
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import codec_for
 from spinney.drive.client.errors import ClientError, NotFound, Policy
-from spinney.drive.client.informers.identity import version_number
-from spinney.drive.client.informers.watch_lines import LineBuffer
+from spinney.drive.client.informers.cache import version_number
+from spinney.drive.client.informers.watch import LineBuffer
 from spinney.drive.client.paths import Ref, ResourcePath
 
 LEASES = ResourcePath("coordination.k8s.io", "v1", "leases")

@@ -19,7 +19,7 @@ from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.drive.apply.door import Door
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient
-from spinney.drive.client.config.loader import connect
+from spinney.drive.client.config.kubeconfig import connect
 from spinney.drive.client.http.retries import RetryPolicy
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.clock import SystemClock, system_dice

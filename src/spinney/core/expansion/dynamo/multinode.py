@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import read_number
 from spinney.api import labels as known
 from spinney.api.changes import Change, Json, Resource, Target
 from spinney.api.kinds.podclique import PodClique

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import read_number
 from spinney.api.labels import KNATIVE_MIN_SCALE, SPARK_APP
 from spinney.core.grouping.group_shape import (
     BUILD,

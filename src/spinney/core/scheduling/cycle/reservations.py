@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import read_number
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK

@@ -11,7 +11,7 @@ from itertools import chain, count, islice
 
 import msgspec
 
-from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import read_number
 from spinney.api.builtin.pod import Pod
 from spinney.api.labels import (
     KAI_SEGMENT_PREFERRED,

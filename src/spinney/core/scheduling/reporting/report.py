@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kube_apimachinery.integers import read_number
+from kube_apimachinery.quantity import read_number
 from spinney.api.builtin.pod import PodCondition
 from spinney.api.changes import Json
 from spinney.api.documents import DocumentError, read_json

@@ -1,7 +1,4 @@
-"""Credentials: tokens, rotating token files, passwords, certificates.
-
-Never exposes a secret: nothing in here puts a token or a key into a message or a representation.
-"""
+"""How to reach one API server and how to authenticate to it, as a kubeconfig or the in-cluster environment say."""
 
 from __future__ import annotations
 
@@ -92,3 +89,16 @@ def bearer(token: str) -> dict[str, str]:
 def basic(user: str, password: str) -> dict[str, str]:
     pair = base64.b64encode(f"{user}:{password}".encode()).decode()
     return {"authorization": f"Basic {pair}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Server address, CA, credentials and the default namespace."""
+
+    server: str
+    credentials: Credentials = field(repr=False)
+    ca: bytes | None = None
+    verify: bool = True
+    tls_server_name: str | None = None
+    namespace: str = "default"
+    source: str = ""

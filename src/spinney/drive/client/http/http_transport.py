@@ -19,8 +19,7 @@ from urllib.parse import urlencode
 import aiohttp
 from yarl import URL
 
-from spinney.drive.client.config.connection import Connection
-from spinney.drive.client.config.credentials import Certificate
+from spinney.drive.client.config.credentials import Certificate, Connection
 from spinney.drive.client.errors import CertificateRefused, ConfigError, NotSent, TransportError, TransportTimeout
 from spinney.drive.client.http.connection_pool import CONNECT_S, KEEP_ALIVE_S, Endpoint, Pool, watch_peer
 from spinney.drive.client.http.transport import Response

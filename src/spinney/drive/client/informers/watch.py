@@ -7,6 +7,7 @@ randomness are injected. Ends only when it is cancelled, whatever the server sen
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -16,10 +17,45 @@ from kube_apimachinery.clock import Dice
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import Codec
-from spinney.drive.client.errors import ClientError, Gone, TransportTimeout, status_error
+from spinney.drive.client.errors import ClientError, Gone, TransportTimeout, Undecodable, status_error
 from spinney.drive.client.informers.cache import Cache, StaleList
 from spinney.drive.client.informers.gc_pause import DuringList, Tidy, during_list
-from spinney.drive.client.informers.watch_lines import LineBuffer
+
+# Splits a stream of chunks into pieces of whole lines. Never scans a line twice, and copies only a line that is split
+# between chunks.
+
+_LONGEST_LINE = 64 << 20
+_PIECE = 64 << 10
+
+
+class LineBuffer:
+    """Holds the unfinished line between chunks."""
+
+    def __init__(self) -> None:
+        self._tail: list[bytes] = []
+        self._tail_size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | memoryview]:
+        """Small pieces of whole lines: objects decoded from a piece are applied while still in the CPU cache."""
+        start, end = 0, chunk.rfind(b"\n") + 1
+        if self._tail and end:
+            start = chunk.find(b"\n") + 1
+            yield b"".join((*self._tail, chunk[:start]))
+            self._tail, self._tail_size = [], 0
+        view = memoryview(chunk)
+        while start < end:
+            cut = end if end - start <= _PIECE else chunk.find(b"\n", start + _PIECE, end) + 1 or end
+            yield view[start:cut]
+            start = cut
+        if end < len(chunk):
+            self._keep(chunk[end:])
+
+    def _keep(self, rest: bytes) -> None:
+        self._tail.append(rest)
+        self._tail_size += len(rest)
+        if self._tail_size > _LONGEST_LINE:
+            raise Undecodable(f"watch: found a line of over {self._tail_size} bytes, expected at most {_LONGEST_LINE}")
+
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from spinney.drive.backoff import Backoff
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.informers.cache import Cache
-from spinney.drive.client.informers.read_own_writes import catch_up
+from spinney.drive.client.informers.shared_caches import catch_up
 
 _CONFIRM_BACKOFF = Backoff(base_s=0.05, cap_s=5.0)
 _log = structlog.get_logger(__name__)

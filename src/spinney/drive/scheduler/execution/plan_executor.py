@@ -21,7 +21,7 @@ from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.errors import words
-from spinney.drive.client.informers.identity import version_number
+from spinney.drive.client.informers.cache import version_number
 from spinney.drive.scheduler.caches import PODGROUPS, SchedulerCaches
 from spinney.drive.scheduler.execution.api_writer import ApiWriter, YieldSlot, no_wait
 from spinney.drive.scheduler.execution.binder import Binder, BindResult, UnreserveResult, unreserve_all
