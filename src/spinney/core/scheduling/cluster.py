@@ -16,7 +16,7 @@ from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology
 from spinney.api.kinds.clustertopology import Topology as KaiTopology
-from spinney.api.labels import KAI_NODE_POOL
+from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.api.placement import problem
 from spinney.api.placement.problem import Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
@@ -67,6 +67,7 @@ class Cluster:
         self.affinity_index = AffinityIndex(lambda: map(self._placed_pod, self._held.values()))
         self._unreadable: dict[str, str] = {}
         self._reserved: set[str] = set()
+        self._nominated: dict[str, Pod] = {}  # without a node, but promised one by whichever scheduler
         self._victims: set[str] = set()
         self._kai: dict[str, KaiTopology] = {}
         self._grove: dict[str, ClusterTopology] = {}
@@ -110,6 +111,7 @@ class Cluster:
         some = new or old
         assert some is not None
         uid = some.metadata.uid
+        self._note_nomination(uid, new)
         if new is None or _is_over(new):
             self._reserved.discard(uid)
             self._victims.discard(uid)
@@ -170,6 +172,32 @@ class Cluster:
             self._fill(uid, name)
         for node in self._nodes.values():
             self.inventory.put_node(self._projected(node))
+
+    # Nominations by others
+
+    def _note_nomination(self, uid: str, pod: Pod | None) -> None:
+        before = self._nominated.pop(uid, None)
+        if pod is not None and _is_nominated(pod):
+            self._nominated[uid] = pod
+        after = self._nominated.get(uid)
+        if before is not None and (after is None or after.status != before.status):
+            self.improved += 1
+
+    @property
+    def has_nominated(self) -> bool:
+        return bool(self._nominated)
+
+    def hold_nominated(self, priority: int, gang: str) -> None:
+        """Take the room of nominated pods that are no less important than a gang, and not its own; inside a trial.
+
+        Victims of another scheduler's preemption leave for the pod that it nominated. Who takes that room makes it
+        preempt again, for ever.
+        """
+        for uid, pod in self._nominated.items():
+            important = (pod.spec.priority or 0) >= priority
+            if important and uid not in self._held and "/".join(_gang_of(pod)) != gang:
+                shape = shapes_on(self.inventory.resources).of(pod)
+                self.inventory.add_pod(uid, pod.status.nominated_node_name, shape.request, shape.host_ports)
 
     # Reservations and victims
 
@@ -343,6 +371,15 @@ class Cluster:
         if kai is not None:
             return tuple(level.node_label for level in kai.spec.levels)
         return tuple(topology_keys(grove)) if grove is not None else None
+
+
+def _is_nominated(pod: Pod) -> bool:
+    is_leaving = pod.metadata.deletion_timestamp is not None or _is_over(pod)
+    return bool(pod.status.nominated_node_name) and not pod.spec.node_name and not is_leaving
+
+
+def _gang_of(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.annotations.get(POD_GROUP_NAME, "")
 
 
 def _is_over(pod: Pod) -> bool:

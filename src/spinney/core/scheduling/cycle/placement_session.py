@@ -186,7 +186,7 @@ class PlacementSession:
 
     def minimum(self, gang: Gang) -> Decision:
         """Place the minimum without disturbing others, or explain why it does not fit."""
-        plain = _is_template(gang)
+        plain = _is_template(gang) and not self._cluster.has_nominated  # whose room is held depends on the priority
         self._drop_outdated()
         known = self._refusals.get((gang.root, None, None)) if plain else None
         if known is not None:
@@ -220,6 +220,7 @@ class PlacementSession:
         engine.options = options
         try:
             with inventory.trial(), self._planned(gang):
+                self._cluster.hold_nominated(gang.priority, gang.name)
                 return engine.decide(gang)
         finally:
             if placed_gang is None:
