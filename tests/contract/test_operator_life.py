@@ -165,6 +165,30 @@ def test_l2_c5_a_topology_in_use_outlives_its_deletion_until_the_set_goes(up: Sp
     eventually(lambda: not up.get("pods", "-l", "app.kubernetes.io/part-of=holder")["items"], "no pods", DEADLINE_S)
 
 
+def test_t8_a_set_is_placed_by_a_binding_which_outlives_its_deletion_until_the_set_goes(up: Spinney) -> None:
+    levels = [{"domain": "rack", "key": "topology.kubernetes.io/rack"}]
+    binding = {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "ClusterTopologyBinding",
+        "metadata": {"name": "bound"},
+        "spec": {"levels": levels},
+    }
+    _apply(up, binding)
+    _apply(up, podcliqueset("tenant", [clique("a", 2)], clusterTopologyName="bound", topologyConstraint=RACK))
+    pods = _running(up, "tenant", 2)
+    racks = {
+        node["metadata"]["name"]: node["metadata"]["labels"][levels[0]["key"]] for node in up.get("nodes")["items"]
+    }
+    assert len({racks[each["spec"]["nodeName"]] for each in pods}) == 1
+    assert condition(up.get("ctb", "bound"), "SchedulerTopologyDrift") == ("False", "InSync")
+    up.kubectl("delete", "clustertopologybinding", "bound", "--wait=false")
+    eventually(lambda: "default/tenant" in up.kubectl("get", "events", "-A"), "an event names the user", DEADLINE_S)
+    assert up.get("clustertopologybinding", "bound")["metadata"]["deletionTimestamp"]
+    up.kubectl("delete", "podcliqueset", "tenant")
+    eventually(lambda: "bound" not in up.kubectl("get", "ctb"), "the binding is gone", DEADLINE_S)
+    eventually(lambda: "bound" not in up.kubectl("get", "topologies.kai.scheduler"), "its twin is gone", DEADLINE_S)
+
+
 def test_live1_a_settled_stack_does_not_write(up: Spinney) -> None:
     """The versions of everything the operator makes stay as they are while nothing happens."""
     _apply(up, podcliqueset("rest", [clique("a", 2)], [], topologyConstraint=RACK))

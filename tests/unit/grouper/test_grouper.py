@@ -10,6 +10,7 @@ from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.drive.client.http.transport import Response
 from spinney.sim.faults import CrashPoint, FaultyTransport, Schedule, When
 from unit.grouper.grouper_world import RACK, ZONE, GrouperWorld, in_world, job, placed, pod, pod_spec
+from unit.operator.test_topology_bindings import binding
 
 Json = dict[str, Any]
 ASKS = placed(topology="network", required="rack")
@@ -171,6 +172,21 @@ def test_k2_a_mistake_that_a_topology_heals_is_healed_by_it() -> None:
     before, after = in_world(scenario)
     assert before == {""}
     assert after != {""}
+
+
+@pytest.mark.parametrize("references", [{}, {"kai_scheduler": "later"}], ids=["by name", "by reference"])
+def test_t8_a_short_name_is_one_that_a_binding_gives(references: dict[str, str]) -> None:
+    async def scenario(world: GrouperWorld) -> tuple[set[str], Json]:
+        kai = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "later"}}
+        await world.world.apply({**kai, "spec": {"levels": [{"nodeLabel": RACK}]}})
+        await world.world.apply(pod("p", annotations=placed(topology="later", required="rack")))
+        await world.settle()
+        before = _named(await _pods(world))
+        await world.world.apply(binding("a" if references else "later", {"rack": RACK}, **references))
+        await world.settle()
+        return before, (await world.the_group())["spec"]["topologyConstraint"]
+
+    assert in_world(scenario) == ({""}, {"topology": "later", "requiredTopologyLevel": RACK})
 
 
 def test_k2_a_mistake_made_later_is_seen_on_the_group_that_is_there() -> None:

@@ -5,7 +5,10 @@ The two mean the same; the second is the name that Grove has for it since May 20
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, ClassVar
+
+from msgspec import structs
 
 from spinney.api.domains import DOMAINS
 from spinney.api.meta import (
@@ -214,3 +217,37 @@ AnyTopology = ClusterTopology | ClusterTopologyBinding
 def in_force(binding: ClusterTopologyBinding | None, topology: ClusterTopology | None) -> AnyTopology | None:
     """Which of the two counts where both have one name: the binding (T8)."""
     return binding if binding is not None else topology
+
+
+def known_as(binding: ClusterTopologyBinding) -> frozenset[str]:
+    """The names under which workloads and schedulers know the levels of a binding."""
+    references = (each.topology_reference for each in binding.spec.scheduler_topology_bindings)
+    return frozenset({binding.metadata.name, *references})
+
+
+def find_levels(
+    name: str, bindings: Iterable[ClusterTopologyBinding], topology: ClusterTopology | None
+) -> AnyTopology | None:
+    """The topology that a PodGroup or a pod means by a name: a binding is also known by what it is bound to."""
+    known = sorted((each for each in bindings if name in known_as(each)), key=lambda each: each.metadata.name != name)
+    if known and (known[0].metadata.name == name or topology is None):
+        return known[0]
+    return topology
+
+
+def published(
+    topologies: Iterable[ClusterTopology], bindings: Iterable[ClusterTopologyBinding]
+) -> list[ClusterTopology]:
+    """Both kinds as one, each name once: what commands, pages and what-ifs go by."""
+    by_name = {each.metadata.name: each for each in topologies}
+    bindings = list(bindings)
+    names = by_name.keys() | {name for each in bindings for name in known_as(each)}
+    found = ((name, find_levels(name, bindings, by_name.get(name))) for name in sorted(names))
+    return [_as_topology(name, each) for name, each in found if each is not None]
+
+
+def _as_topology(name: str, topology: AnyTopology) -> ClusterTopology:
+    if isinstance(topology, ClusterTopology):
+        return topology
+    metadata = structs.replace(topology.metadata, name=name)
+    return ClusterTopology(metadata=metadata, spec=ClusterTopologySpec(topology.spec.levels))

@@ -19,7 +19,7 @@ from kube_apimachinery import quantity
 from spinney.api.builtin.node import NodeResourceTopology, PublishedZone, ZoneResource
 from spinney.api.builtin.pod import Pod
 from spinney.api.domains import NUMA
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.labels import NUMA_ZONE
 from spinney.api.placement.problem import SINGLE_NUMA_NODE, Amounts, Node, Topology, Zone
 
@@ -99,7 +99,7 @@ def policy_of(published: NodeResourceTopology) -> str:
     return next((_POLICIES[one] for one in published.topology_policies if one in _POLICIES), "")
 
 
-def below_hosts(topology: Topology, published: ClusterTopology) -> Topology:
+def below_hosts(topology: Topology, published: AnyTopology) -> Topology:
     """The topology with the level for zones below the host, if the ClusterTopology defines one."""
     key = published.spec.key_of(NUMA)
     if key is None or topology.zones:

@@ -14,7 +14,7 @@ import msgspec
 from spinney.api.builtin import node as nodes
 from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.api.placement import problem
@@ -70,7 +70,7 @@ class Cluster:
         self._nominated: dict[str, Pod] = {}  # without a node, but promised one by whichever scheduler
         self._victims: set[str] = set()
         self._kai: dict[str, KaiTopology] = {}
-        self._grove: dict[str, ClusterTopology] = {}
+        self._grove: dict[str, AnyTopology] = {}
         self._outgrown = False
 
     # Events
@@ -148,7 +148,7 @@ class Cluster:
             self._kai[name] = topology
         self._choose_topology(name)
 
-    def put_cluster_topology(self, name: str, topology: ClusterTopology | None) -> None:
+    def put_cluster_topology(self, name: str, topology: AnyTopology | None) -> None:
         """Used where there is no KAI topology of that name."""
         if topology is None:
             self._grove.pop(name, None)

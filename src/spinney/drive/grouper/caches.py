@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from spinney.api.changes import Resource, resource_of
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, find_levels
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import POD_GROUP_NAME
@@ -40,6 +40,8 @@ class GrouperCaches:
         self.queues: Cache[PartialObject] = caches.cache(queues, PartialObject)
         self.topologies: Cache[Topology] = caches.cache(topologies, Topology)
         self.cluster_topologies = optional_caches.expect(path_of(resource_of(ClusterTopology)), ClusterTopology)
+        bindings = path_of(resource_of(ClusterTopologyBinding))
+        self.topology_bindings = optional_caches.expect(bindings, ClusterTopologyBinding)
         self.classes: Cache[PartialObject] = caches.cache(Selection(path_of(PRIORITY_CLASSES)), PartialObject)
         self.lookups = Lookups(
             self._topology_keys,
@@ -59,6 +61,7 @@ class GrouperCaches:
             self.queues,
             self.topologies,
             self.cluster_topologies,
+            self.topology_bindings,
             self.classes,
         )
 
@@ -71,7 +74,7 @@ class GrouperCaches:
         return [level.node_label for level in found.spec.levels] if found is not None else None
 
     def _domains(self, name: str) -> dict[str, str]:
-        found = self.cluster_topologies.get(("", name))
+        found = find_levels(name, self.topology_bindings, self.cluster_topologies.get(("", name)))
         return {level.domain: level.key for level in found.spec.levels} if found is not None else {}
 
 

@@ -339,7 +339,7 @@ def _kept_part(podgroup: PodGroup) -> tuple[object, ...]:
 
 def controller(grouping: PodReconciler, client: ApiClient, dice: Dice) -> Controller[Key]:
     views = grouping.views
-    lookups = (views.queues, views.topologies, views.cluster_topologies, views.classes)
+    lookups = (views.queues, views.topologies, views.cluster_topologies, views.topology_bindings, views.classes)
     sources: list[Source[Key]] = [
         Source(views.pods, grouping.of_pod),
         Source(views.podgroups, grouping.of_podgroup),

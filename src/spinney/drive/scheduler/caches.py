@@ -12,7 +12,7 @@ from spinney.api.builtin.claims import PersistentVolume, PersistentVolumeClaim, 
 from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import POD_GROUP_NAME
@@ -48,6 +48,7 @@ PODGROUPS = path_of(PodGroup)
 QUEUES = path_of(Queue)
 TOPOLOGIES = path_of(Topology)
 CLUSTER_TOPOLOGIES = path_of(ClusterTopology)
+TOPOLOGY_BINDINGS = path_of(ClusterTopologyBinding)
 
 NEEDED = (PODGROUPS, QUEUES, TOPOLOGIES)
 """Kinds without which nothing can be scheduled; the scheduler waits until they are served."""
@@ -78,6 +79,7 @@ class SchedulerCaches:
         self.queues = view(QUEUES, Queue)
         self.topologies = view(TOPOLOGIES, Topology)
         self.cluster_topologies = optional_caches.expect(CLUSTER_TOPOLOGIES, ClusterTopology)
+        self.topology_bindings = optional_caches.expect(TOPOLOGY_BINDINGS, ClusterTopologyBinding)
         self.node_zones = optional_caches.expect(NODE_ZONES, NodeResourceTopology)
         self.resource_claims = optional_caches.expect(RESOURCE_CLAIMS, ResourceClaim)
         self.priority_classes = view(PRIORITY_CLASSES, PriorityClass)
@@ -106,7 +108,7 @@ class SchedulerCaches:
     def all(self) -> list[Cache[Any]]:
         found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
         found += [self.priority_classes, self.budgets, self.quotas, self.claims, self.volumes, self.storage_classes]
-        return [*found, self.cluster_topologies, self.node_zones, self.resource_claims]
+        return [*found, self.cluster_topologies, self.topology_bindings, self.node_zones, self.resource_claims]
 
     @property
     def written_by_leaders(self) -> list[Cache[Any]]:

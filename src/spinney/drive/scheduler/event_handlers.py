@@ -11,7 +11,7 @@ from typing import Any
 from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, find_levels, known_as
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.core.scheduling.cycle.preemption import read_budget
@@ -47,6 +47,7 @@ class EventHandlers:
         views.nodes.subscribe(self._node)
         views.topologies.subscribe(self._topology)
         views.cluster_topologies.subscribe(self._cluster_topology)
+        views.topology_bindings.subscribe(self._topology_binding)
         views.node_zones.subscribe(self._zones)
         views.priority_classes.subscribe(self._priority_class)
         views.budgets.subscribe(self._budget)
@@ -143,7 +144,16 @@ class EventHandlers:
         self._wake()
 
     def _cluster_topology(self, change: Change[ClusterTopology]) -> None:
-        name, new = change.key[1], change.new
+        self._put_levels(change.key[1])
+
+    def _topology_binding(self, change: Change[ClusterTopologyBinding]) -> None:
+        seen = [each for each in (change.old, change.new) if each is not None]
+        for name in sorted({name for each in seen for name in known_as(each)}):
+            self._put_levels(name)
+
+    def _put_levels(self, name: str) -> None:
+        """The levels of a name, from whichever kind counts for it (T8)."""
+        new = find_levels(name, self._views.topology_bindings, self._views.cluster_topologies.get(("", name)))
         self._cluster.put_cluster_topology(name, new)
         short = {level.domain: level.key for level in new.spec.levels} if new is not None else {}
         if self._session.short_levels.get(name, {}) != short:
