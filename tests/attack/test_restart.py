@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from attack import test_amounts, test_names
+from attack import test_amounts, test_names, test_pod_fields
 from attack.forging import record
 from attack.harm import Before, check_page, check_unharmed, look
 from attack.table import MARKS, Row
@@ -19,7 +19,9 @@ from spinney.api.roles.catalog import SCHEDULER_LEASE
 from unit.scheduler.scheduler_world import podgroup
 
 pytestmark = [*MARKS, pytest.mark.timeout(600)]
-ACCEPTED: list[Row] = [row for module in (test_amounts, test_names) for row in module.table.rows if not row.code]
+ACCEPTED: list[Row] = [
+    row for module in (test_amounts, test_names, test_pod_fields) for row in module.table.rows if not row.code
+]
 FORGED = {
     f"spinney.dev/{key}": value for other in OTHERS.values() for key, value in other.items() if len(value) < 10_000
 }
@@ -31,7 +33,7 @@ def test_roles_that_start_on_everything_at_once_come_up_and_serve(attempt: Attem
     with ThreadPoolExecutor(4) as pool:
         sent = sum(pool.map(lambda row: _leaves_something(row, attempt), ACCEPTED))
     print(f"{sent} of {len(ACCEPTED)} accepted attacks at once")
-    assert sent >= 30
+    assert sent >= 45
     attempt.create(GROUPS, podgroup("poisoned", 2)).ok(201)
     records = {**FORGED, **record(GARBAGE["nested 50,000 deep"], EPOCHS["of 5,000 digits"])}
     for role in attempt.found.roles.values():

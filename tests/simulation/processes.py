@@ -65,7 +65,7 @@ class Wire:
     `late`: how likely a write arrives only after its sender has given it up, and is carried out all the same.
     """
 
-    def __init__(self, inner: Transport, dice: Dice, evicts: Callable[[tuple[str, str]], None]) -> None:
+    def __init__(self, inner: Transport, dice: Dice, evicts: Callable[[tuple[str, str], str], None]) -> None:
         self._inner = inner
         self._dice = dice
         self._evicts = evicts
@@ -104,7 +104,7 @@ class Wire:
         parts = path.split("/")
         if "pods" in parts and (method == "DELETE" or parts[-1] == "eviction"):
             at = parts.index("pods")
-            self._evicts((parts[at - 1], parts[at + 1]))
+            self._evicts((parts[at - 1], parts[at + 1]), _named_uid(rest.get("body")))
         return await self._inner.request(method, path, **rest)
 
     @asynccontextmanager
@@ -115,6 +115,13 @@ class Wire:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def _named_uid(body: bytes | None) -> str:
+    """Whom an eviction or a deletion is meant for; empty: whoever has that name."""
+    found = msgspec.json.decode(body) if body else {}
+    options = found.get("deleteOptions") or found
+    return str((options.get("preconditions") or {}).get("uid") or "")
 
 
 class _Announcing:
@@ -175,7 +182,7 @@ class SchedulerProcess:
     skew_s: float = 0.0
     next_schedule: Callable[[], Schedule] = Schedule
     late: float = 0.0
-    evicts: Callable[[tuple[str, str]], None] = lambda key: None
+    evicts: Callable[[tuple[str, str], str], None] = lambda key, uid: None
     sends: Callable[[tuple[str, str], Plan], None] = lambda key, plan: None
     lives: list[Life] = field(default_factory=list)
     crashes: int = 0

@@ -122,9 +122,9 @@ def outcome(scenario: Scenario, crash: CrashPoint | None = None, stale: Stale | 
 
             evicted: list[str] = []
 
-            def evicts(victim: tuple[str, str]) -> None:
+            def evicts(victim: tuple[str, str], uid: str) -> None:
                 evicted.append(victim[1])
-                dog.evicts(victim)
+                dog.evicts(victim, uid)
 
             process = SchedulerProcess(
                 world,

@@ -439,6 +439,14 @@ def test_inv10_without_an_election_nobody_plans_with_an_epoch_that_is_still_on_a
         assert record.broken == broken
 
 
+def test_inv7_a_late_eviction_of_a_pod_that_was_made_anew_ends_nobody() -> None:
+    for uid, broken in (("uid-of-its-predecessor", []), ("uid-of-a-0", ["INV7"]), ("", ["INV7"])):
+        record = Record()
+        record.bind("a", ("a-0", "n0"), ("a-1", "n1"))
+        record.dog.evicts(("default", "a-0"), uid)
+        assert record.broken == broken
+
+
 def test_inv7_a_gang_is_not_short_because_somebody_marked_it_so() -> None:
     for lost, broken in ((0, ["INV7"]), (1, [])):
         record = Record()

@@ -122,9 +122,14 @@ class Watchdog:
         """
         self._sent.setdefault((gang, plan), self._now())
 
-    def evicts(self, victim: Key) -> None:
-        """Must be called for every pod that the scheduler evicts, at the time of the eviction."""
+    def evicts(self, victim: Key, uid: str = "") -> None:
+        """Must be called for every eviction by the scheduler, when it reaches the server. `uid`: whom it names.
+
+        One that arrives late may find another pod of that name: the server refuses it.
+        """
         pod = self.ground.pods.get(victim)
+        if pod is not None and uid not in ("", pod.uid):
+            return
         needed_s = self._needed.get(pod.uid, -self._late_s) if pod is not None else 0.0
         if pod is not None and pod.is_live and needed_s + self._late_s < self._now():
             self._report(properties.inv7_lawful_eviction(self.ground, pod))
