@@ -42,6 +42,11 @@ _COMMANDS = {
     "topology": ("spinney.cli.commands.topology", "topology", "Look at the topologies of a cluster and who uses them."),
     "run": ("spinney.cli.commands.run", "run", "Run a role against a cluster."),
     "manifests": ("spinney.cli.commands.manifests", "manifests", "Print the manifests that a cluster needs."),
+    "uninstall": (
+        "spinney.cli.commands.uninstall",
+        "uninstall",
+        "End the roles and release what they keep, before everything is deleted.",
+    ),
     "initc": ("spinney.cli.commands.initc", "initc", "Wait for parent cliques; runs inside pods."),
     "bench": ("spinney.cli.commands.bench", "bench", "Run the benchmarks and print their figures."),
 }
