@@ -25,7 +25,7 @@ from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.whatif.inputs.manifests import Manifest
 from spinney.whatif.inputs.snapshot import read_snapshot
 from spinney.whatif.request import PlanRequest, prepare_plan
-from spinney.whatif.workloads import WorkloadNotFound, read_story
+from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 from stack_kit.spinney import Spinney, spinney
 
 Json = dict[str, Any]
@@ -97,7 +97,7 @@ def planned(stack: Spinney, manifests: list[Json]) -> PlanResult:
 def happened(stack: Spinney, kind: str, name: str) -> Any:
     async def explain(client: ApiClient) -> Any:
         try:
-            gangs = (await read_story(client, "default", name, kind)).gangs
+            gangs = (await read_explanation(client, "default", name, kind)).gangs
         except WorkloadNotFound:
             return []
         found = compared_gangs([(any(member.node for member in gang.members), gang) for gang in gangs], kind)
@@ -124,7 +124,7 @@ def test_b1_a_plan_against_a_running_stack_says_what_then_happens(options: tuple
             applied(stack, manifests)
             if forecast.workloads[0].refusals:
                 continue
-            expected = alike(compared_gangs([(gang.fits, gang.story) for gang in forecast.gangs], kind), name)
+            expected = alike(compared_gangs([(gang.fits, gang.explained) for gang in forecast.gangs], kind), name)
             until(expected, partial(happened, stack, kind, name), f"{kind} {name}")
             if dice.random() < 0.6:
                 stack.kubectl("delete", "--wait=true", "-f", "-", input=yaml.safe_dump_all(manifests), check=False)

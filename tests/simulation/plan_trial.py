@@ -40,7 +40,7 @@ from spinney.whatif.inputs.operator_settings import (
 )
 from spinney.whatif.inputs.snapshot import read_snapshot
 from spinney.whatif.request import PlanRequest, prepare_plan
-from spinney.whatif.workloads import WorkloadNotFound, read_story
+from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 
 Json = dict[str, Any]
 NAMES = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
@@ -115,7 +115,7 @@ async def _compare(world: World, trial: Trial, name: str, manifests: list[Json],
         return False
     await world.settle(quiet_s=20)
     try:
-        story = await read_story(world.client, "default", name, kind)
+        story = await read_explanation(world.client, "default", name, kind)
     except WorkloadNotFound as error:
         if forecast.gangs:
             trial.different.append(f"{kind} {name}: {error}; planned: {_short(forecast)}")
@@ -128,7 +128,7 @@ async def _compare(world: World, trial: Trial, name: str, manifests: list[Json],
     gone = set(before) - {pod["metadata"]["uid"] for pod in await world.list("Pod")}
     victims = sorted(f"default/{before[uid]['metadata']['name']}" for uid in gone)
     trial.figures["evictions"] += len(victims)
-    expected = sorted(leaver.pod for gang in forecast.gangs for leaver in gang.leavers)
+    expected = sorted(victim.pod for gang in forecast.gangs for victim in gang.victims)
     if victims != expected:
         trial.different.append(f"{kind} {name}: planned to evict {expected}, evicted {victims}")
     return True
@@ -149,7 +149,7 @@ def _short(forecast: PlanResult) -> str:
 
 def _seen(forecast: PlanResult, kind: str, grows: bool) -> Any:
     """Of a gang that grows it is told how many pods have nodes, not whether it fits: it runs."""
-    return compared_gangs([(grows or gang.fits, gang.story) for gang in forecast.gangs], kind)
+    return compared_gangs([(grows or gang.fits, gang.explained) for gang in forecast.gangs], kind)
 
 
 def _happened(gangs: list[GangExplanation], kind: str, grows: bool) -> Any:

@@ -12,7 +12,7 @@ from spinney.api.dynamo_conversion import from_list_form
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.world import World
 from spinney.whatif.inputs.nodes import DEFAULT_NODES
-from spinney.whatif.workloads import WorkloadNotFound, read_story
+from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -78,12 +78,12 @@ def test_k15_plan_explain_status_pods_and_events_tell_one_story(name: str) -> No
         served = from_list_form(manifest) if name.endswith("list") else manifest
         await world.apply([served])
         await world.settle(quiet_s=20)
-        gang = (await read_story(world.client, "default", "wide", kind)).gangs[0]
+        gang = (await read_explanation(world.client, "default", "wide", kind)).gangs[0]
         group = await world.get("PodGroup", gang.name.partition("/")[2])
         assert group is not None
         message = group["status"]["schedulingConditions"][-1]["message"]
         assert "\n".join(gang.lines) == message
-        assert _unnamed(planned.story.lines, planned.name) == _unnamed(gang.lines, gang.name)
+        assert _unnamed(planned.explained.lines, planned.name) == _unnamed(gang.lines, gang.name)
         pods = [pod for pod in await world.list("Pod") if pod["metadata"]["name"].startswith("wide-")]
         said = [one["message"] for pod in pods for one in pod["status"]["conditions"] if one["type"] == "PodScheduled"]
         assert (len(pods), set(said)) == (5, {message})
@@ -107,7 +107,7 @@ def test_a_deployment_without_a_set_says_why_it_has_no_gang() -> None:
         await world.apply([odd])
         await world.settle(quiet_s=20)
         with pytest.raises(WorkloadNotFound, match="queue 'nobodys' not found in cluster") as told:
-            await read_story(world.client, "default", "wide", "DynamoGraphDeployment")
+            await read_explanation(world.client, "default", "wide", "DynamoGraphDeployment")
         assert planned.workloads[0].refusals[0] in str(told.value)
 
     in_world(scenario)
@@ -121,7 +121,7 @@ def test_a_job_that_cannot_be_grouped_says_why_it_has_no_gang() -> None:
         await world.apply([odd])
         await world.settle(quiet_s=20)
         with pytest.raises(WorkloadNotFound, match="Requested topology x does not exist") as told:
-            await read_story(world.client, "default", "wide", "Job")
+            await read_explanation(world.client, "default", "wide", "Job")
         assert planned.workloads[0].refusals[0] in str(told.value)
 
     in_world(scenario)

@@ -55,7 +55,7 @@ from spinney.whatif.inputs.operator_settings import (
     dynamo_admission_of,
     read_configuration,
 )
-from spinney.whatif.workloads import WorkloadNotFound, read_story
+from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 
 
 def text_of(name: str) -> str:
@@ -91,10 +91,10 @@ class DemoCluster:
         """By the scale subresource, as kubectl does."""
         written(await self._door.scale(_GROUPS.ref(scaling_group, NAMESPACE), replicas, ANY))
 
-    async def story(self, name: str, kind: str) -> WorkloadExplanation | None:
+    async def explained(self, name: str, kind: str) -> WorkloadExplanation | None:
         """What `spinney explain` would tell; None: there is nothing to tell yet."""
         try:
-            return await read_story(self._client, NAMESPACE, name, kind)
+            return await read_explanation(self._client, NAMESPACE, name, kind)
         except WorkloadNotFound:
             return None
 
@@ -115,7 +115,7 @@ class DemoCluster:
             self._labels = {node.metadata.name: node.metadata.labels for node in nodes}
         return {self._labels[member.node].get(key, "") for member in members}
 
-    async def cluster(self) -> TopologyInputs:
+    async def topology_inputs(self) -> TopologyInputs:
         return await read_cluster(self._client, TopologyInputs(), Needs(pods=True))
 
 
@@ -144,24 +144,24 @@ class DemoFailed(Exception):
     """Something is not as it should be; the sentence says what."""
 
 
-async def perform(stage: DemoCluster, screen: Screen, started_s: float) -> None:
+async def perform(cluster: DemoCluster, screen: Screen, started_s: float) -> None:
     """All steps in order, then the picture. Raises DemoFailed."""
     for number, (title, step) in enumerate(STEPS, start=1):
         _say(f"[{number}/{len(STEPS)}] {title}", screen, bold=True)
-        for fact in await step(stage):
+        for fact in await step(cluster):
             for line in textwrap.wrap(plain(fact), screen.width - len(_INDENT), break_on_hyphens=False):
                 _say(f"{_INDENT}{line}", screen)
     _say("", screen)
-    found = await stage.cluster()
+    found = await cluster.topology_inputs()
     view = view_of(found.nodes, found.pods, found.groups, found.topologies or (), found.cluster_topologies)
     trees = [tree for tree in view.trees if tree.root.nodes]
     click.echo(shown(view, trees, RowSelection(), screen), color=screen.color)
     _say(f"Everything above was checked, in {time.monotonic() - started_s:.1f} s.", screen)
 
 
-async def _cluster(stage: DemoCluster) -> Facts:
-    await stage.apply("topologies")
-    found = await stage.cluster()
+async def _cluster(cluster: DemoCluster) -> Facts:
+    await cluster.apply("topologies")
+    found = await cluster.topology_inputs()
     view = view_of(found.nodes, cluster_topologies=found.cluster_topologies)
     facts = []
     for tree in view.trees:
@@ -173,46 +173,46 @@ async def _cluster(stage: DemoCluster) -> Facts:
     return facts
 
 
-async def _inference(stage: DemoCluster) -> Facts:
-    await stage.apply("chat")
-    story = await _placed(stage, "chat", "PodCliqueSet", _CHAT)
-    members = _members(story)
-    block = await _one(stage, members, BLOCK, "the pods of chat")
+async def _inference(cluster: DemoCluster) -> Facts:
+    await cluster.apply("chat")
+    explained = await _placed(cluster, "chat", "PodCliqueSet", _CHAT)
+    members = _members(explained)
+    block = await _one(cluster, members, BLOCK, "the pods of chat")
     facts = [f"{many(len(members), 'pod')} run in block {block}"]
     for name, instance in _instances(members).items():
-        facts.append(f"{name}: {many(len(instance), 'pod')} in rack {await _one(stage, instance, RACK, name)}")
+        facts.append(f"{name}: {many(len(instance), 'pod')} in rack {await _one(cluster, instance, RACK, name)}")
     routers = [member for member in members if "router" in member.group]
-    facts.append(f"routers: {many(len(routers), 'pod')} on host {await _one(stage, routers, HOST, 'the routers')}")
+    facts.append(f"routers: {many(len(routers), 'pod')} on host {await _one(cluster, routers, HOST, 'the routers')}")
     return facts
 
 
-async def _dynamo(stage: DemoCluster) -> Facts:
-    await stage.apply("assistant")
-    members = _members(await _placed(stage, "assistant", "DynamoGraphDeployment", 5))
-    block = await _one(stage, members, GB_BLOCK, "the pods of assistant")
+async def _dynamo(cluster: DemoCluster) -> Facts:
+    await cluster.apply("assistant")
+    members = _members(await _placed(cluster, "assistant", "DynamoGraphDeployment", 5))
+    block = await _one(cluster, members, GB_BLOCK, "the pods of assistant")
     decode = [member for member in members if "decode" in member.group]
-    rack = await _one(stage, decode, CLIQUE, "the decode worker")
+    rack = await _one(cluster, decode, CLIQUE, "the decode worker")
     return [
         f"{many(len(members), 'pod')} run in block {block}",
         f"the decode worker, {many(len(decode), 'pod')} on as many nodes, is in NVLink rack {rack}",
     ]
 
 
-async def _job(stage: DemoCluster) -> Facts:
-    await stage.apply("finetune")
-    members = _members(await _placed(stage, "finetune", "Job", 4))
-    rack = await _one(stage, members, RACK, "the pods of finetune")
+async def _job(cluster: DemoCluster) -> Facts:
+    await cluster.apply("finetune")
+    members = _members(await _placed(cluster, "finetune", "Job", 4))
+    rack = await _one(cluster, members, RACK, "the pods of finetune")
     return [f"{many(len(members), 'pod')} run in rack {rack}"]
 
 
-async def _misfit(stage: DemoCluster) -> Facts:
-    await stage.apply("giant")
+async def _misfit(cluster: DemoCluster) -> Facts:
+    await cluster.apply("giant")
 
     async def told() -> GangExplanation | None:
-        """The story, when the status of the gang has the same words."""
-        story = await stage.story("giant", "PodCliqueSet")
-        gang = next((gang for gang in story.gangs if gang.explanation), None) if story is not None else None
-        return gang if gang is not None and await stage.status_of("giant-0") == "\n".join(gang.lines) else None
+        """The explanation, when the status of the gang has the same words."""
+        explained = await cluster.explained("giant", "PodCliqueSet")
+        gang = next((gang for gang in explained.gangs if gang.explanation), None) if explained is not None else None
+        return gang if gang is not None and await cluster.status_of("giant-0") == "\n".join(gang.lines) else None
 
     gang = await wait_until(told)
     if gang is None:
@@ -224,23 +224,23 @@ async def _misfit(stage: DemoCluster) -> Facts:
     return [line for line in gang.lines if not line.startswith("node-group ")]
 
 
-async def _scale_out(stage: DemoCluster) -> Facts:
-    before = _members(await _placed(stage, "chat", "PodCliqueSet", _CHAT))
-    home = await _one(stage, before, BLOCK, "the pods of chat")
-    await stage.scale("chat-0-prefill", 3)
-    members = _members(await _placed(stage, "chat", "PodCliqueSet", _SCALED))
-    block = await _one(stage, members, BLOCK, "the pods of chat after its scale-out")
+async def _scale_out(cluster: DemoCluster) -> Facts:
+    before = _members(await _placed(cluster, "chat", "PodCliqueSet", _CHAT))
+    home = await _one(cluster, before, BLOCK, "the pods of chat")
+    await cluster.scale("chat-0-prefill", 3)
+    members = _members(await _placed(cluster, "chat", "PodCliqueSet", _SCALED))
+    block = await _one(cluster, members, BLOCK, "the pods of chat after its scale-out")
     _check(block == home, f"chat was in block {home} and is in block {block} after its scale-out")
     known = {member.name for member in before}
     fresh = [member for member in members if member.name not in known]
     _check(len(fresh) == _SCALED - _CHAT, f"{len(before) - len(known & {m.name for m in members})} pods were replaced")
     facts = [f"{many(len(fresh), 'pod')} more, all in block {block}"]
     for name, instance in _instances(fresh).items():
-        facts.append(f"{name}: {many(len(instance), 'pod')} in rack {await _one(stage, instance, RACK, name)}")
+        facts.append(f"{name}: {many(len(instance), 'pod')} in rack {await _one(cluster, instance, RACK, name)}")
     return facts
 
 
-async def _still(stage: DemoCluster) -> Facts:
+async def _still(cluster: DemoCluster) -> Facts:
     """Nobody was moved or stopped for anybody else."""
     total = 0
     for name, kind, pods in (
@@ -248,7 +248,7 @@ async def _still(stage: DemoCluster) -> Facts:
         ("assistant", "DynamoGraphDeployment", 5),
         ("finetune", "Job", 4),
     ):
-        total += len(_members(await _placed(stage, name, kind, pods)))
+        total += len(_members(await _placed(cluster, name, kind, pods)))
     return [f"{total} pods run, giant waits"]
 
 
@@ -263,20 +263,20 @@ STEPS: tuple[tuple[str, Step], ...] = (
 )
 
 
-async def _placed(stage: DemoCluster, name: str, kind: str, pods: int) -> WorkloadExplanation:
-    """The story of a workload when all its pods run on nodes."""
+async def _placed(cluster: DemoCluster, name: str, kind: str, pods: int) -> WorkloadExplanation:
+    """The explanation of a workload when all its pods run on nodes."""
     last: list[str] = ["it has no gang"]
 
     async def look() -> WorkloadExplanation | None:
-        story = await stage.story(name, kind)
-        if story is None:
+        explained = await cluster.explained(name, kind)
+        if explained is None:
             return None
-        members, running = _members(story), await stage.running()
-        waits = [line for gang in story.gangs if gang.waits for line in gang.lines]
+        members, running = _members(explained), await cluster.running()
+        waits = [line for gang in explained.gangs if gang.waits for line in gang.lines]
         count = sum(member.name in running for member in members)
         last[0] = " ".join(waits) or f"{count} of {pods} pods run"
         is_there = len(members) == pods == count and all(member.node for member in members)
-        return story if is_there else None
+        return explained if is_there else None
 
     found = await wait_until(look)
     if found is None:
@@ -284,8 +284,8 @@ async def _placed(stage: DemoCluster, name: str, kind: str, pods: int) -> Worklo
     return found
 
 
-def _members(story: WorkloadExplanation) -> list[Member]:
-    return [member for gang in story.gangs for member in gang.members]
+def _members(explained: WorkloadExplanation) -> list[Member]:
+    return [member for gang in explained.gangs for member in gang.members]
 
 
 def _instances(members: Iterable[Member]) -> dict[str, list[Member]]:
@@ -298,9 +298,9 @@ def _instances(members: Iterable[Member]) -> dict[str, list[Member]]:
     return dict(sorted(found.items()))
 
 
-async def _one(stage: DemoCluster, members: Sequence[Member], key: str, who: str) -> str:
+async def _one(cluster: DemoCluster, members: Sequence[Member], key: str, who: str) -> str:
     """The domain that all are in."""
-    found = await stage.domains(members, key)
+    found = await cluster.domains(members, key)
     _check(len(found) == 1, f"{who} should share one {key} and are in {enumerated(sorted(found)) or 'none'}")
     return found.pop()
 
@@ -352,9 +352,9 @@ async def _demonstrated(options: StackOptions, keep: bool, ending: _Ending) -> N
     rules = (admission_of(configuration), dynamo_admission_of(configuration))
     started = time.monotonic()
     async with embedded(options, rules) as api, running_roles(api, manifests("nodes"), configuration):
-        stage = DemoCluster(api.transport)
+        cluster = DemoCluster(api.transport)
         try:
-            await perform(stage, screen(), started)
+            await perform(cluster, screen(), started)
         except (DemoFailed, ClientError) as error:
             click.echo(f"spinney demo: {error}", err=True)
             ending.status = NO

@@ -64,8 +64,8 @@ class Screen:
 def screen() -> Screen:
     """80 columns in a pipe unless COLUMNS says otherwise; colours only on a terminal and never with NO_COLOR."""
     is_terminal = sys.stdout.isatty()
-    told = os.environ.get("COLUMNS", "")
-    width = int(told) if told.isdecimal() and int(told) else 0
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and int(columns) else 0
     if not width:
         width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns if is_terminal else PIPE_WIDTH
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
@@ -73,23 +73,23 @@ def screen() -> Screen:
     return Screen(max(width, _NARROWEST), color, encoding.startswith("utf"))
 
 
-def query_cluster(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+def query_cluster(command: str, kubeconfig: Path | None, query: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
     """What a look at the cluster finds; a cluster that cannot be read is one line and exit status 2."""
     import asyncio
 
     from spinney.drive.client.errors import ClientError
 
     try:
-        return asyncio.run(_query(command, kubeconfig, look))
+        return asyncio.run(_query(command, kubeconfig, query))
     except (ClientError, OSError, ValueError) as error:
         stop(command, str(error), UNREADABLE)
 
 
-async def _query(command: str, kubeconfig: Path | None, look: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
+async def _query(command: str, kubeconfig: Path | None, query: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
     from spinney.drive.client.config.kubeconfig import cluster_client
 
     async with cluster_client(kubeconfig, left_out(command)) as client:
-        return await look(client)
+        return await query(client)
 
 
 def left_out(command: str) -> Unreadable:

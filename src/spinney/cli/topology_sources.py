@@ -92,8 +92,8 @@ async def read_cluster(client: ApiClient, written: TopologyInputs, needs: Needs)
     met: list[Complaint] = []
     client.unreadable.listen(met.append)
     found = await _read(client, written, needs)
-    told = {"/".join(filter(None, one.thing.key)): str(one) for one in met if one.resource not in (NODES, PODS)}
-    return replace(found, unreadable=told)
+    unreadable = {"/".join(filter(None, one.thing.key)): str(one) for one in met if one.resource not in (NODES, PODS)}
+    return replace(found, unreadable=unreadable)
 
 
 async def read_usage(client: ApiClient) -> list[TopologyUse]:

@@ -61,20 +61,20 @@ LIMITS = Consolidate(max_moves=16, max_loss=0.0)
 class MoveSearch:
     """Searches moves in the current state of a simulated cluster."""
 
-    def __init__(self, shadow: ClusterSimulator, settings: Settings) -> None:
-        self._shadow = shadow
-        self._session = PlacementSession(shadow.cluster, settings.strategy, settings.budget)
+    def __init__(self, simulator: ClusterSimulator, settings: Settings) -> None:
+        self._simulator = simulator
+        self._session = PlacementSession(simulator.cluster, settings.strategy, settings.budget)
         self._session.renew()
-        for entry in shadow.entries:
+        for entry in simulator.entries:
             if entry.reading is not None:
                 self._session.put_gang(entry.reading.gang)
         self._preemptor = Preemptor(
-            shadow.views.budgets, shadow.cluster, self._session, self._session.options, self._running_gang
+            simulator.views.budgets, simulator.cluster, self._session, self._session.options, self._running_gang
         )
 
     def moves_for(self, key: Key) -> tuple[DisplacedPod, ...]:
         """The pods that would have to move, each with its new node; empty if moves do not help."""
-        reading = next((entry.reading for entry in self._shadow.entries if entry.key == key), None)
+        reading = next((entry.reading for entry in self._simulator.entries if entry.key == key), None)
         if reading is None or not reading.ready or reading.mistake:
             return ()
         selection = self._preemptor.decide(replace(reading, preempts=False), LIMITS)
@@ -88,11 +88,11 @@ class MoveSearch:
         )
 
     def _running_gang(self, name: str) -> RunningGang | None:
-        found = next((entry for entry in self._shadow.entries if entry.name == name), None)
+        found = next((entry for entry in self._simulator.entries if entry.name == name), None)
         if found is None or found.reading is None:
             return None
         key = found.key
-        return RunningGang(found.reading, lambda: self._shadow.views.pods_of(key), found.in_flight)
+        return RunningGang(found.reading, lambda: self._simulator.views.pods_of(key), found.in_flight)
 
 
 ANYBODY = 2**31 - 1

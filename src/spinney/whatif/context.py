@@ -174,7 +174,7 @@ def is_namespaced(kind: str) -> bool:
     return kind in _NAMESPACED
 
 
-def put_manifest(shadow: ClusterSimulator, manifest: Manifest, body: Json, registry: Registry) -> None:
+def put_manifest(simulator: ClusterSimulator, manifest: Manifest, body: Json, registry: Registry) -> None:
     """Put the object of a manifest into the simulated cluster. Raises ManifestError if it is not valid for its kind."""
     kind, where = _KINDS[_group_kind(manifest)]
     if kind is Node:
@@ -183,12 +183,12 @@ def put_manifest(shadow: ClusterSimulator, manifest: Manifest, body: Json, regis
         made = msgspec.convert(registry.adopt(body), kind, strict=False)
     except msgspec.ValidationError as error:
         raise ManifestError(f"{manifest}: {error}") from None
-    shadow.put(where(shadow.views), made)
+    simulator.put(where(simulator.views), made)
 
 
-def put_snapshot(shadow: ClusterSimulator, snapshot: Snapshot) -> None:
+def put_snapshot(simulator: ClusterSimulator, snapshot: Snapshot) -> None:
     """Put all objects of a snapshot into the simulated cluster; nodes before pods, PodGroups before both are used."""
-    views = shadow.views
+    views = simulator.views
     by_field: dict[str, Cache[Any]] = {
         "nodes": views.nodes,
         "topologies": views.topologies,
@@ -208,20 +208,20 @@ def put_snapshot(shadow: ClusterSimulator, snapshot: Snapshot) -> None:
     assert by_field.keys() == {each.name for each in fields(snapshot)} - _NO_VIEWS
     for name, cache in by_field.items():
         cache.fold_page(getattr(snapshot, name), snapshot.broken.get(name, ()))
-    shadow.cluster.settle()
+    simulator.cluster.settle()
 
 
-def put_scheduler_topologies(shadow: ClusterSimulator, backends: list[Backend], registry: Registry) -> None:
+def put_scheduler_topologies(simulator: ClusterSimulator, backends: list[Backend], registry: Registry) -> None:
     """Add the scheduler Topologies that the operator would write for ClusterTopologies without one."""
-    for topology in list(shadow.views.cluster_topologies):
-        if ("", topology.metadata.name) in shadow.views.topologies:
+    for topology in list(simulator.views.cluster_topologies):
+        if ("", topology.metadata.name) in simulator.views.topologies:
             continue
         for backend in backends:
             twin = backend.twin_of(topology, lambda *_: None)
             for change in twin.changes if twin is not None else ():
                 if isinstance(change, Create):
                     made = msgspec.convert(registry.adopt(change.body), Topology, strict=False)
-                    shadow.put(shadow.views.topologies, made)
+                    simulator.put(simulator.views.topologies, made)
 
 
 def _node(manifest: Manifest) -> Json:

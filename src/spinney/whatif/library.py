@@ -27,7 +27,7 @@ from spinney.whatif.inputs.nodes import load_nodes
 from spinney.whatif.inputs.operator_settings import read_configuration
 from spinney.whatif.inputs.snapshot import described, read_snapshot
 from spinney.whatif.request import AS_MANY_AS_FIT, PlanRequest, prepare_plan
-from spinney.whatif.workloads import WorkloadNotFound, read_story
+from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 
 __all__ = ["ClientError", "PlanResult", "Result", "WorkloadExplanation", "WorkloadNotFound", "explain", "place", "plan"]
 
@@ -101,7 +101,7 @@ async def _plan(request: PlanRequest, nodes: str | Path | None, kubeconfig: Path
 
 async def _explain(namespace: str, name: str, kind: str, kubeconfig: Path | None) -> WorkloadExplanation:
     async with cluster_client(kubeconfig) as client:
-        return await read_story(client, namespace, name, kind)
+        return await read_explanation(client, namespace, name, kind)
 
 
 def _manifests(given: Sequence[Json] | str | Path) -> list[Manifest]:

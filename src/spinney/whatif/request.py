@@ -53,8 +53,8 @@ def podcliqueset_of(graph: Json, settings: DynamoSettings, has_queue: bool, now_
     for change in expansion.changes:
         if isinstance(change, Create) and change.target.resource == PODCLIQUESETS:
             return change.body
-    told = [change.status for change in expansion.changes if isinstance(change, SetStatus)]
-    said = [one["message"] for status in told for one in status.get("conditions", ()) if one["status"] == "False"]
+    statuses = [change.status for change in expansion.changes if isinstance(change, SetStatus)]
+    said = [one["message"] for status in statuses for one in status.get("conditions", ()) if one["status"] == "False"]
     return said[0] if said else "no PodCliqueSet follows from it"
 
 
@@ -108,13 +108,13 @@ def planner(client: ApiClient, configuration: OperatorConfiguration | None = Non
 
     Raises ManifestError for what is no manifest, ClientError where the cluster cannot be read.
     """
-    told = configuration or read_configuration(None)
+    configuration = configuration or read_configuration(None)
 
     async def plan_text(text: str) -> PlanResult:
         manifests = parse_manifests(text, "the text", PAGE)
         if not manifests:
             raise ManifestError("the text: found no manifest, expected at least one")
-        question = PlanRequest(manifests, configuration=told, most_pods=MOST_PODS_OF_A_PAGE)
+        question = PlanRequest(manifests, configuration=configuration, most_pods=MOST_PODS_OF_A_PAGE)
         placing = await prepare_plan(question, await read_snapshot(client), client)
         return await asyncio.to_thread(placing.answer)
 
@@ -136,10 +136,12 @@ class _RequestPreparation:
         self._now_s = now_s
         self._reader = ClusterReader(client) if client is not None else None
         self._registry = Registry(question.most_pods)
-        told = question.configuration
-        self._validator = Validator(admission_settings_of(told, capabilities=capabilities_of(told)), self._reader)
+        configuration = question.configuration
+        self._validator = Validator(
+            admission_settings_of(configuration, capabilities=capabilities_of(configuration)), self._reader
+        )
         if client is None:
-            self._validator.know_default(told)
+            self._validator.know_default(configuration)
         self._queues = {queue.metadata.name for queue in snapshot.queues}
 
     async def prepare(self) -> PlanRun:
@@ -224,9 +226,12 @@ class _RequestPreparation:
 
     async def _graph(self, manifest: Manifest, body: Json, base: Workload) -> Workload:
         named = queue_named(body)
-        told = self._question.configuration
+        configuration = self._question.configuration
         made = podcliqueset_of(
-            self._registry.adopt(body), dynamo_settings_of(told), not named or named in self._queues, self._now_s
+            self._registry.adopt(body),
+            dynamo_settings_of(configuration),
+            not named or named in self._queues,
+            self._now_s,
         )
         if isinstance(made, str):
             return replace(base, refusals=(made,))

@@ -60,17 +60,19 @@ class MaterializedPods:
 class Materializer:
     """Writes to one simulated cluster. `names`: the scheduler names whose pods we schedule."""
 
-    def __init__(self, shadow: ClusterSimulator, registry: Registry, names: frozenset[str], gate: PodAdmission) -> None:
-        self._shadow = shadow
+    def __init__(
+        self, simulator: ClusterSimulator, registry: Registry, names: frozenset[str], gate: PodAdmission
+    ) -> None:
+        self._simulator = simulator
         self._registry = registry
         self._gate = gate
         self._settings = GrouperSettings(scheduler_names=names)
-        self._lookups = _lookups(shadow)
+        self._lookups = _lookups(simulator)
 
     def materialize(self, expected: ExpectedPods, raised: MaterializedPods) -> None:
         """Put the pods into the caches, with a scheduling gate if they wait for a gang that is not scheduled yet."""
         namespace = expected.pods[0]["metadata"]["namespace"]
-        gated = bool(expected.after) and not self._shadow.minimum_is_placed((namespace, expected.after))
+        gated = bool(expected.after) and not self._simulator.minimum_is_placed((namespace, expected.after))
         self._make_claims(expected, namespace)
         try:
             pods = [self._admitted(body, gated) for body in expected.pods]
@@ -89,26 +91,26 @@ class Materializer:
         return pod
 
     def _make_claims(self, expected: ExpectedPods, namespace: str) -> None:
-        views = self._shadow.views
+        views = self._simulator.views
         for name in expected.claims:
             if views.resource_claims.get((namespace, name)) is None:
                 body = {"metadata": {"name": name, "namespace": namespace, "uid": self._registry.uid()}}
-                self._shadow.put(views.resource_claims, msgspec.convert(body, ResourceClaim, strict=False))
+                self._simulator.put(views.resource_claims, msgspec.convert(body, ResourceClaim, strict=False))
         for claim in expected.volume_claims:
             key = (namespace, claim["metadata"]["name"])
             if views.claims.get(key) is None:
                 made = msgspec.convert(
                     self._gate.claim(self._registry.adopt(claim)), PersistentVolumeClaim, strict=False
                 )
-                self._shadow.put(views.claims, made)
+                self._simulator.put(views.claims, made)
 
     def write(self, body: Json) -> None:
         """Create the PodGroup; an existing one is not changed."""
         metadata = body["metadata"]
-        if self._shadow.views.podgroups.get((metadata["namespace"], metadata["name"])) is None:
+        if self._simulator.views.podgroups.get((metadata["namespace"], metadata["name"])) is None:
             made = self._registry.adopt(body)
-            made["metadata"]["creationTimestamp"] = format_time(self._shadow.now_s)
-            self._shadow.put(self._shadow.views.podgroups, msgspec.convert(made, PodGroup, strict=False))
+            made["metadata"]["creationTimestamp"] = format_time(self._simulator.now_s)
+            self._simulator.put(self._simulator.views.podgroups, msgspec.convert(made, PodGroup, strict=False))
 
     def _join(self, expected: ExpectedPods, pod: Json, raised: MaterializedPods) -> None:
         if pod["spec"]["schedulerName"] not in self._settings.scheduler_names and not pod["spec"].get("nodeName"):
@@ -117,9 +119,9 @@ class Materializer:
         runs_alone = pod["spec"].get("nodeName") and POD_GROUP_NAME not in pod["metadata"]["annotations"]
         if expected.podgroup is None and not runs_alone and not self._group(expected, pod, raised):
             return
-        pod["metadata"]["creationTimestamp"] = format_time(self._shadow.now_s)
+        pod["metadata"]["creationTimestamp"] = format_time(self._simulator.now_s)
         made = msgspec.convert(pod, Pod, strict=False)
-        self._shadow.put(self._shadow.views.pods, made)
+        self._simulator.put(self._simulator.views.pods, made)
         if not made.spec.node_name:
             raised.ask((made.metadata.namespace, made.metadata.annotations.get(POD_GROUP_NAME, "")))
 
@@ -129,7 +131,7 @@ class Materializer:
             raised.add_error(answer.sentence)
             return False
         if isinstance(answer, DesiredPodGroup):
-            live = self._shadow.views.podgroups.get((answer.namespace, answer.name))
+            live = self._simulator.views.podgroups.get((answer.namespace, answer.name))
             changes = keep(answer, live, self._lookups)
             if isinstance(changes, UserError):
                 raised.add_error(changes.sentence)
@@ -146,7 +148,7 @@ class Materializer:
             elif isinstance(change, Patch) and live is not None:
                 body = msgspec.json.decode(msgspec.json.encode(live))
                 _merge(body, change.patch)
-                self._shadow.put(self._shadow.views.podgroups, msgspec.convert(body, PodGroup, strict=False))
+                self._simulator.put(self._simulator.views.podgroups, msgspec.convert(body, PodGroup, strict=False))
 
 
 def _gated(body: Json) -> Json:
@@ -165,8 +167,8 @@ def _merge(body: Json, patch: Json) -> None:
             body[key] = value
 
 
-def _lookups(shadow: ClusterSimulator) -> Lookups:
-    views = shadow.views
+def _lookups(simulator: ClusterSimulator) -> Lookups:
+    views = simulator.views
 
     def keys(name: str) -> list[str] | None:
         found = views.topologies.get(("", name))
@@ -249,16 +251,16 @@ class _Simulation:
 
     def __init__(self, placing: PlanRun) -> None:
         self._given = placing
-        self._shadow = shadow = ClusterSimulator(placing.scheduler, placing.now_s)
-        put_snapshot(shadow, placing.snapshot)
+        self._simulator = simulator = ClusterSimulator(placing.scheduler, placing.now_s)
+        put_snapshot(simulator, placing.snapshot)
         for manifest, body in placing.world:
-            put_manifest(shadow, manifest, body, placing.registry)
-        put_scheduler_topologies(shadow, list(placing.settings.backends.values()), placing.registry)
-        shadow.cluster.settle()
-        shadow.settle()
-        self._before = {key for key in map(_key, shadow.views.podgroups) if shadow.views.pods_of(key)}
-        gate = PodAdmission(shadow, placing.snapshot.limit_ranges)
-        self._materializer = Materializer(shadow, placing.registry, placing.scheduler.names, gate)
+            put_manifest(simulator, manifest, body, placing.registry)
+        put_scheduler_topologies(simulator, list(placing.settings.backends.values()), placing.registry)
+        simulator.cluster.settle()
+        simulator.settle()
+        self._before = {key for key in map(_key, simulator.views.podgroups) if simulator.views.pods_of(key)}
+        gate = PodAdmission(simulator, placing.snapshot.limit_ranges)
+        self._materializer = Materializer(simulator, placing.registry, placing.scheduler.names, gate)
         self._levels: dict[str, Levels] = {}
         self._notes: list[str] = list(placing.snapshot.notes)
         self._move_search: MoveSearch | None = None  # only for the first copy: the search is expensive
@@ -266,7 +268,7 @@ class _Simulation:
     def play(self) -> PlanResult:
         given = self._given
         first = self._place(list(given.workloads))
-        self._move_search = MoveSearch(self._shadow, given.scheduler)
+        self._move_search = MoveSearch(self._simulator, given.scheduler)
         workloads = tuple(self._told(first))
         self._move_search = None
         copies = self._copies(workloads) if given.copies != 1 else None
@@ -277,7 +279,7 @@ class _Simulation:
         self._notes += self._unreadable()
         return PlanResult(
             workloads,
-            len(self._shadow.views.nodes),
+            len(self._simulator.views.nodes),
             given.snapshot.against,
             copies,
             tuple(dict.fromkeys(self._notes)),
@@ -285,9 +287,9 @@ class _Simulation:
 
     def _unreadable(self) -> list[str]:
         """Notes about undecodable objects: a node with such a pod has no free capacity, other objects are left out."""
-        told = self._shadow.complaints
-        more = [f"{len(told) - _FEW_NOTES} more objects can not be read"] if len(told) > _FEW_NOTES else []
-        return [*map(str, told[:_FEW_NOTES]), *more]
+        results = self._simulator.complaints
+        more = [f"{len(results) - _FEW_NOTES} more objects can not be read"] if len(results) > _FEW_NOTES else []
+        return [*map(str, results[:_FEW_NOTES]), *more]
 
     def _copies(self, first: Sequence[WorkloadResult]) -> Copies:
         asked = None if self._given.copies == AS_MANY_AS_FIT else self._given.copies
@@ -323,7 +325,7 @@ class _Simulation:
                 for expected in each:
                     if expected.wave == wave:
                         self._materializer.materialize(expected, raised)
-            self._shadow.settle()
+            self._simulator.settle()
         _gather(copy.raised)
         return copy
 
@@ -333,7 +335,7 @@ class _Simulation:
             return []
         try:
             if body["kind"] == PodCliqueSet.KIND:
-                topologies = self._shadow.views.cluster_topologies
+                topologies = self._simulator.views.cluster_topologies
                 return podcliqueset.expected_pods_of(
                     body, lambda name: topologies.get(("", name)), given.settings, given.registry, workload.there
                 )
@@ -353,15 +355,15 @@ class _Simulation:
                 continue  # its gang is reported elsewhere, or it has its node
             if workload.kind == PodGroup.KIND and self._only_runs(raised) and not workload.refusals:
                 continue
-            there = {key: asked for key, asked in raised.asked.items() if key in self._shadow.views.podgroups}
-            waiting = {key: pods for key, pods in workload.waiting.items() if key in self._shadow.views.podgroups}
+            there = {key: asked for key, asked in raised.asked.items() if key in self._simulator.views.podgroups}
+            waiting = {key: pods for key, pods in workload.waiting.items() if key in self._simulator.views.podgroups}
             gangs = tuple(
                 self._gang(key, there.get(key, 0), waiting.get(key, 0))
                 for key in (*there, *sorted(waiting.keys() - there.keys()))
                 if key in waiting or there[key] or not self._runs(key)
             )
             for key in raised.asked.keys() - there.keys():
-                raised.add_error(self._shadow.stray_words(key))
+                raised.add_error(self._simulator.stray_words(key))
             if workload.exists:
                 self._notes.append(f"{workload.kind} {workload.name} exists: only what it lacks is asked for")
             yield WorkloadResult(
@@ -380,41 +382,45 @@ class _Simulation:
 
     def _runs(self, key: Key) -> bool:
         """Whether a gang runs already: it has pods, and all of them have nodes."""
-        pods = self._shadow.views.pods_of(key)
+        pods = self._simulator.views.pods_of(key)
         return bool(pods) and all(pod.spec.node_name for pod in pods)
 
     def _gang(self, key: Key, more: int, waiting: int) -> GangResult:
         """The result for a gang. `more` of its pods are planned, `waiting` ones exist and had no node."""
-        shadow = self._shadow
-        group = shadow.views.podgroups.get(key)
+        simulator = self._simulator
+        group = simulator.views.podgroups.get(key)
         assert group is not None
-        pods = shadow.told_pods(key)
+        pods = simulator.reported_pods(key)
         nodes = {
-            name: node for pod in pods if (name := pod.spec.node_name) and (node := shadow.views.nodes.get(("", name)))
+            name: node
+            for pod in pods
+            if (name := pod.spec.node_name) and (node := simulator.views.nodes.get(("", name)))
         }
         named = {group.spec.topology_constraint.topology, *_below(group)}
-        story = explain_gang(shadow.told_group(key), pods, nodes, {name: self._levels_of(name) for name in named})
+        explained = explain_gang(
+            simulator.reported_group(key), pods, nodes, {name: self._levels_of(name) for name in named}
+        )
         is_new = key not in self._before
         asked = more + waiting
         placed = asked - sum(not pod.spec.node_name for pod in pods)
-        fits = shadow.minimum_is_placed(key) if is_new or not more else placed == asked
+        fits = simulator.minimum_is_placed(key) if is_new or not more else placed == asked
         least = group.spec.min_member or sum(each.min_member or 0 for each in group.spec.sub_groups) or 1
-        moves = self._move_search.moves_for(key) if self._move_search is not None and shadow.is_hopeless(key) else ()
+        moves = self._move_search.moves_for(key) if self._move_search is not None and simulator.is_hopeless(key) else ()
         return GangResult(
-            story,
+            explained,
             fits,
             least,
             asked,
             max(placed, 0),
-            tuple(shadow.leavers.get(key, ())),
+            tuple(simulator.victims.get(key, ())),
             moves,
-            key in shadow.pipelined,
+            key in simulator.pipelined,
             is_new,
         )
 
     def _levels_of(self, name: str) -> Levels:
         if name not in self._levels:
-            views = self._shadow.views
+            views = self._simulator.views
             grove, kai = views.cluster_topologies.get(("", name)), views.topologies.get(("", name))
             short = {level.key: level.domain for level in grove.spec.levels} if grove is not None else {}
             keys = tuple(level.node_label for level in kai.spec.levels) if kai is not None else tuple(short)
@@ -442,10 +448,10 @@ def _gather(raised: Sequence[MaterializedPods]) -> None:
             homes[key].asked[key] += one.asked.pop(key)
 
 
-def _count(told: Sequence[WorkloadResult]) -> tuple[int, GangResult | None]:
+def _count(results: Sequence[WorkloadResult]) -> tuple[int, GangResult | None]:
     """1 if the whole copy fits, else 0 with the first gang that does not fit."""
-    blocker = next((gang for workload in told for gang in workload.gangs if not gang.fits), None)
-    return int(all(workload.fits for workload in told)), blocker
+    blocker = next((gang for workload in results for gang in workload.gangs if not gang.fits), None)
+    return int(all(workload.fits for workload in results)), blocker
 
 
 def _renamed(workload: Workload, number: int) -> Workload:

@@ -88,17 +88,17 @@ class _ReportRecorder:
     """Replaces the status writer: keeps the latest report about each gang."""
 
     def __init__(self) -> None:
-        self.told: dict[Key, Report] = {}
-        self.strays: dict[Key, PodReport] = {}
+        self.reported: dict[Key, Report] = {}
+        self.ungrouped: dict[Key, PodReport] = {}
 
     def put(self, key: Key, report: Report) -> None:
-        self.told[key] = report
+        self.reported[key] = report
 
     def put_ungrouped(self, reports: Iterable[PodReport]) -> None:
-        self.strays.update({one.key: one for one in reports})
+        self.ungrouped.update({one.key: one for one in reports})
 
     def forget(self, key: Key) -> None:
-        self.told.pop(key, None)
+        self.reported.pop(key, None)
 
     def note(self, *_: object) -> None:
         """Events of the simulation are dropped."""
@@ -121,7 +121,7 @@ class ClusterSimulator:
         self._clock = _ManualClock(now_s)
         self._session = Session(settings, self._clock)
         self.cluster = self._session.cluster
-        self.leavers: dict[Key, list[DisplacedPod]] = {}
+        self.victims: dict[Key, list[DisplacedPod]] = {}
         self.pipelined: set[Key] = set()
         self._scheduling_queue = self._session.scheduling_queue
         self._reports = _ReportRecorder()
@@ -141,14 +141,14 @@ class ClusterSimulator:
 
     def is_hopeless(self, key: Key) -> bool:
         """Whether a gang is reported as unschedulable in the current state."""
-        told = self._reports.told.get(key)
-        return told is not None and told.state is State.UNSCHEDULABLE
+        reported = self._reports.reported.get(key)
+        return reported is not None and reported.state is State.UNSCHEDULABLE
 
     def minimum_is_placed(self, key: Key) -> bool:
         """Whether the minimum of a gang is scheduled: at most elastic pods beyond the minimum are pending."""
         pods = self.views.pods_of(key)
-        told = self._reports.told.get(key)
-        waits = told is not None and told.state not in (State.SCHEDULED, State.PARTLY)
+        reported = self._reports.reported.get(key)
+        waits = reported is not None and reported.state not in (State.SCHEDULED, State.PARTLY)
         return any(pod.spec.node_name for pod in pods) and not waits
 
     # Filling
@@ -258,8 +258,8 @@ class ClusterSimulator:
                 continue
             title = f"{pod.metadata.namespace}/{pod.metadata.name}"
             to = targets.get(uid, "")
-            leaver = DisplacedPod(title, "/".join(group_of(pod)), pod.spec.node_name, to)
-            self.leavers.setdefault(key, []).append(leaver)
+            displaced = DisplacedPod(title, "/".join(group_of(pod)), pod.spec.node_name, to)
+            self.victims.setdefault(key, []).append(displaced)
             self.remove(pod)
             if to:
                 metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{uid}")
@@ -278,26 +278,26 @@ class ClusterSimulator:
 
     def stray_words(self, key: Key) -> str:
         """The message for pods whose PodGroup does not exist."""
-        told = [
-            self._reports.strays.get((pod.metadata.namespace, pod.metadata.name)) for pod in self.views.pods_of(key)
+        reported = [
+            self._reports.ungrouped.get((pod.metadata.namespace, pod.metadata.name)) for pod in self.views.pods_of(key)
         ]
-        said = [one.condition[1] for one in told if one is not None and one.condition is not None]
-        return said[0] if said else f"PodGroup {'/'.join(key)} does not exist"
+        reason = [one.condition[1] for one in reported if one is not None and one.condition is not None]
+        return reason[0] if reason else f"PodGroup {'/'.join(key)} does not exist"
 
-    def told_group(self, key: Key) -> PodGroup:
+    def reported_group(self, key: Key) -> PodGroup:
         """The PodGroup with the explanation annotation that the scheduler would write."""
-        group, report = self.views.podgroups.get(key), self._reports.told.get(key)
+        group, report = self.views.podgroups.get(key), self._reports.reported.get(key)
         assert group is not None
         notes = {name: value for name, value in group.metadata.annotations.items() if name != EXPLANATION}
         if report is not None and report.explanation is not None:
             notes[EXPLANATION] = encode(report.explanation)
         return _noted(group, notes)
 
-    def told_pods(self, key: Key) -> list[Pod]:
+    def reported_pods(self, key: Key) -> list[Pod]:
         """The pods of a gang with the conditions that the scheduler would write."""
-        report = self._reports.told.get(key)
-        said = {one.uid: one.condition for one in report.pods if one.condition} if report is not None else {}
-        return [_conditioned(pod, said.get(pod.metadata.uid)) for pod in self.views.pods_of(key)]
+        report = self._reports.reported.get(key)
+        reason = {one.uid: one.condition for one in report.pods if one.condition} if report is not None else {}
+        return [_conditioned(pod, reason.get(pod.metadata.uid)) for pod in self.views.pods_of(key)]
 
 
 def _bound(pod: Pod, node: str, notes: Mapping[str, str], labels: Mapping[str, str]) -> Pod:
@@ -313,12 +313,12 @@ def _noted(group: PodGroup, notes: dict[str, str]) -> PodGroup:
     return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, annotations=notes))
 
 
-def _conditioned(pod: Pod, said: tuple[str, str] | None) -> Pod:
-    if said is None:
+def _conditioned(pod: Pod, reason: tuple[str, str] | None) -> Pod:
+    if reason is None:
         return pod
-    told = PodCondition(POD_SCHEDULED, "False", *said)
+    reported = PodCondition(POD_SCHEDULED, "False", *reason)
     others = tuple(one for one in pod.status.conditions if one.type != POD_SCHEDULED)
-    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(*others, told)))
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(*others, reported)))
 
 
 def _unversioned(thing: Any) -> Any:

@@ -54,10 +54,10 @@ class PodRefused(ValueError):
 class PodAdmission:
     """Admits pods into a simulated cluster; `limit_ranges` as the server returns them."""
 
-    def __init__(self, shadow: ClusterSimulator, limit_ranges: Sequence[Object] = ()) -> None:
-        self._classes = _Classes(shadow)
-        self._priority = Priority(lambda: map(_plain, shadow.views.priority_classes))
-        self._storage = DefaultStorageClass(lambda: map(_plain, shadow.views.storage_classes))
+    def __init__(self, simulator: ClusterSimulator, limit_ranges: Sequence[Object] = ()) -> None:
+        self._classes = _Classes(simulator)
+        self._priority = Priority(lambda: map(_plain, simulator.views.priority_classes))
+        self._storage = DefaultStorageClass(lambda: map(_plain, simulator.views.storage_classes))
         self._limits = LimitRanger(lambda: limit_ranges)
 
     def pod(self, body: Object, *, check: bool = True) -> Object:
@@ -97,8 +97,8 @@ class PodAdmission:
 class _Classes:
     """The lookup of PriorityClasses for the admission rules."""
 
-    def __init__(self, shadow: ClusterSimulator) -> None:
-        self._views = shadow.views
+    def __init__(self, simulator: ClusterSimulator) -> None:
+        self._views = simulator.views
 
     def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Object | None:
         found = self._views.priority_classes.get(("", name))
@@ -279,7 +279,7 @@ class Validator:
             obj = obj if changed is None else changed
         errors += _schema_errors(resource, obj, old)
         more, warnings = await self._by_rules(msgspec.structs.replace(request, object=obj), bool(errors))
-        unique = tuple({str(error): error for error in (*errors, *_untold(more, errors))}.values())
+        unique = tuple({str(error): error for error in (*errors, *_new(more, errors))}.values())
         if not unique:
             self._known.put(resource.group, resource.plural, obj)
         admitted = None if unique else obj
@@ -296,15 +296,15 @@ class Validator:
         return errors, verdict.warnings
 
 
-def _untold(errors: Sequence[FieldError], told: Sequence[FieldError]) -> list[FieldError]:
+def _new(errors: Sequence[FieldError], known: Sequence[FieldError]) -> list[FieldError]:
     """Rule errors that the schema has not reported already."""
-    return [error for error in errors if not any(_says(one, error) for one in told)]
+    return [error for error in errors if not any(_says(one, error) for one in known)]
 
 
-def _says(told: FieldError, error: FieldError) -> bool:
-    """Whether `told` covers `error`: the same unsupported value, or the same detail at the field or around it."""
-    unknown = (told.path, told.type) == (error.path, error.type) and error.type is ErrorType.NOT_SUPPORTED
-    around = error.path.startswith(told.path) and bool(error.detail) and told.detail.endswith(error.detail)
+def _says(known: FieldError, error: FieldError) -> bool:
+    """Whether `known` covers `error`: the same unsupported value, or the same detail at the field or around it."""
+    unknown = (known.path, known.type) == (error.path, error.type) and error.type is ErrorType.NOT_SUPPORTED
+    around = error.path.startswith(known.path) and bool(error.detail) and known.detail.endswith(error.detail)
     return unknown or around
 
 

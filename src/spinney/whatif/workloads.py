@@ -195,7 +195,7 @@ class _Owner(Slim, frozen=True):
         return bool(self.spec.suspend or self.spec.run_policy.suspend)
 
 
-async def read_story(client: ApiClient, namespace: str, name: str, kind: str) -> WorkloadExplanation:
+async def read_explanation(client: ApiClient, namespace: str, name: str, kind: str) -> WorkloadExplanation:
     """Read a workload. Raises WorkloadNotFound, and ClientError if the cluster or the workload cannot be read."""
     if dns_label(namespace) or dns_subdomain(name):
         raise _nobody(namespace, name, kind)  # no server has an object of such a name
@@ -221,7 +221,7 @@ async def read_story(client: ApiClient, namespace: str, name: str, kind: str) ->
     nodes, notes = await _nodes(client, {pod.spec.node_name for each in members.values() for pod in each})
     levels = {each: await _levels(client, each) for each in _topologies(chosen)}
     notes = notes or _lost([pod for each in members.values() for pod in each], nodes)
-    notes += _strays(pods, found, name)
+    notes += _ungrouped_notes(pods, found, name)
     notes += _left_out(_GROUPS, [each for each in listed.broken if each.key[1] in names])
     notes += _left_out(_PODS, [each for each in listed_pods.broken if each.annotations.get(POD_GROUP_NAME) in names])
     known = {each: node for each, node in nodes.items() if isinstance(node, Node)}
@@ -260,7 +260,7 @@ def _lost(members: Sequence[Pod], nodes: Mapping[str, Node | Broken]) -> list[st
     ][:_FEW_NOTES]
 
 
-def _strays(pods: Sequence[Pod], kind: str, name: str) -> list[str]:
+def _ungrouped_notes(pods: Sequence[Pod], kind: str, name: str) -> list[str]:
     """Notes about pending pods of the workload that are in no gang."""
     alone = [
         pod

@@ -28,7 +28,7 @@ from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.world import World
-from spinney.whatif.workloads import WorkloadNotFound, find, read_story
+from spinney.whatif.workloads import WorkloadNotFound, find, read_explanation
 from unit.placement.refusal_kit import BLOCK, RACK, gang, nodes, pods
 from unit.scheduling.reporting_kit import told
 
@@ -303,7 +303,7 @@ def looked(*manifests: Json, name: str = "a", kind: str = "") -> WorkloadExplana
         async with World(sim.clock, sim.dice, Parts(controllers=())) as world:
             await world.apply([each for each in all_crds() if each["spec"]["group"] != "nvidia.com"])
             await world.apply([NAMESPACE, *manifests])
-            return await read_story(world.client, "ns", name, kind)
+            return await read_explanation(world.client, "ns", name, kind)
 
     return run(main)
 
@@ -374,7 +374,7 @@ def test_c8_without_the_right_to_read_nodes_domains_are_what_pods_were_told() ->
             await world.apply([{**access, "kind": "Role", "rules": rules}])
             await world.apply([{**access, "kind": "RoleBinding", "subjects": [who], "roleRef": role}])
             guest = InProcessTransport(world.server, Identity("guest", groups=(AUTHENTICATED,)))
-            return await read_story(ApiClient(guest, sim.dice), "ns", "a", "")
+            return await read_explanation(ApiClient(guest, sim.dice), "ns", "a", "")
 
     found = run(main)
     assert found.gangs[0].members[0].domain == ("b0", "r0")
@@ -399,7 +399,7 @@ def test_a_name_that_nobody_can_have_is_nobodys(namespace: str, name: str) -> No
     async def main(sim: Sim) -> None:
         async with World(sim.clock, sim.dice) as world:
             with pytest.raises(WorkloadNotFound, match=f"there is no workload or pod {namespace}/{name}"):
-                await read_story(world.client, namespace, name, "")
+                await read_explanation(world.client, namespace, name, "")
 
     run(main)
 
@@ -408,7 +408,7 @@ def test_a_cluster_without_our_kinds_is_told_what_to_apply() -> None:
     async def main(sim: Sim) -> None:
         async with World(sim.clock, sim.dice) as world:
             with pytest.raises(ConfigError, match=r"does not serve podgroups.scheduling.run.ai: apply `spinney man"):
-                await read_story(world.client, "ns", "a", "")
+                await read_explanation(world.client, "ns", "a", "")
 
     run(main)
 

@@ -14,7 +14,7 @@ from spinney.drive.apply.write import ANY
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
-from spinney.whatif.workloads import WorkloadNotFound, read_story
+from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 
 Json = dict[str, Any]
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}}
@@ -43,7 +43,7 @@ def _looked(job: Json, *phases: str) -> WorkloadExplanation:
                 body = {"apiVersion": "v1", "kind": "Pod", "metadata": {**named, **owner}, **TEMPLATE}
                 (pod,) = await world.apply(body)
                 await world.door.status(world.ref(pod), {"phase": phase}, ANY)
-            return await read_story(world.client, "default", "a", "")
+            return await read_explanation(world.client, "default", "a", "")
 
     return run(main)
 

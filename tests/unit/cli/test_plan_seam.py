@@ -61,7 +61,7 @@ def test_b1_a_text_of_manifests_is_answered_while_the_loop_goes_on() -> None:
         forecast: PlanResult = await plan_text(POD)
         ticking.cancel()
         assert forecast.fits
-        assert forecast.gangs[0].story.members[0].node == load_nodes()[0]["metadata"]["name"]
+        assert forecast.gangs[0].explained.members[0].node == load_nodes()[0]["metadata"]["name"]
         assert ticks > 1
 
     with_cluster(scenario)
@@ -196,6 +196,6 @@ def test_b1_a_component_that_was_scaled_to_none_asks_for_no_pods() -> None:
         assert isinstance(made, dict)
         await world.apply({**made, "metadata": {"name": "graph", "namespace": "default"}})
         forecast = await planner(world.client)(GRAPH)
-        assert [member.name for gang in forecast.gangs for member in gang.story.members] == ["graph-0-front-0"]
+        assert [member.name for gang in forecast.gangs for member in gang.explained.members] == ["graph-0-front-0"]
 
     with_cluster(scenario)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   spinney explain default/llm
-  spinney explain default/llm-0-decode-x7k2p     # a pod: the story of its gang
+  spinney explain default/llm-0-decode-x7k2p     # a pod: the explanation of its gang
   spinney explain research/train --kind Job
   spinney explain default/llm -o json | jq '.gangs[] | select(.waits)'
 
@@ -48,20 +48,20 @@ def explain(workload: str, kind: str, kubeconfig: Path | None, output: str) -> N
     if not (slash and namespace and name) or "/" in name:
         likely = workload.strip("/").rpartition("/")[2] or "llm"
         raise click.UsageError(f"'{workload}' is not NAMESPACE/NAME, for example default/{likely}")
-    story = _read(kubeconfig, namespace, name, kind)
+    explained = _read(kubeconfig, namespace, name, kind)
     if output != "table":
-        print_structured(story.to_json(), output)
+        print_structured(explained.to_json(), output)
         return
     from spinney.cli.render.explanation import shown
 
     look = screen()
-    click.echo(shown(story, look), nl=False, color=look.color)
+    click.echo(shown(explained, look), nl=False, color=look.color)
 
 
 def _read(kubeconfig: Path | None, namespace: str, name: str, kind: str) -> WorkloadExplanation:
-    from spinney.whatif.workloads import WorkloadNotFound, read_story
+    from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 
     try:
-        return query_cluster("explain", kubeconfig, lambda client: read_story(client, namespace, name, kind))
+        return query_cluster("explain", kubeconfig, lambda client: read_explanation(client, namespace, name, kind))
     except WorkloadNotFound as error:
         stop("explain", str(error), NO)

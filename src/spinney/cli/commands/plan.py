@@ -115,15 +115,15 @@ def plan(
     if nodes is not None and kubeconfig is not None:
         raise click.UsageError("--nodes and --kubeconfig exclude each other: one cluster is asked about")
     with _rarely_collecting():
-        forecast = _forecast(manifests, nodes, kubeconfig, copies, namespace, config)
+        result = _result(manifests, nodes, kubeconfig, copies, namespace, config)
     if output == "table":
         from spinney.cli.render.plan import shown
 
         look = screen()
-        click.echo(shown(forecast, look), nl=False, color=look.color)
+        click.echo(shown(result, look), nl=False, color=look.color)
     else:
-        print_structured(forecast.to_json(), output)
-    if not forecast.fits:
+        print_structured(result.to_json(), output)
+    if not result.fits:
         raise SystemExit(NO)
 
 
@@ -138,7 +138,7 @@ def _rarely_collecting() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _forecast(
+def _result(
     manifests: tuple[Path, ...],
     nodes: Path | None,
     kubeconfig: Path | None,

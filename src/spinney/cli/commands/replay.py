@@ -128,7 +128,7 @@ def replay(
         levels = read_levels(_content(topology), _shown(topology)) if topology is not None else None
         described = read_hosts(_content(nodes), _shown(nodes), resource, levels)
         jobs = part_of(read_trace(_content(trace), _shown(trace)), limit, gpus_times)
-        scene = replay_inputs(
+        inputs = replay_inputs(
             described,
             jobs,
             resource=resource,
@@ -141,13 +141,13 @@ def replay(
         )
     except (NodesError, InputError, RuleError, SettingError) as error:
         stop("replay", str(error), UNREADABLE)
-    found = _run(scene, chosen)
+    found = _run(inputs, chosen)
     if plots is not None:
-        _write_plots(plots, scene, found)
-    _print(scene, found, (_shown(trace), _shown(nodes)), output)
+        _write_plots(plots, inputs, found)
+    _print(inputs, found, (_shown(trace), _shown(nodes)), output)
 
 
-def _run(scene: ReplayInputs, settings: Sequence[Setting]) -> list[Figures]:
+def _run(inputs: ReplayInputs, settings: Sequence[Setting]) -> list[Figures]:
     from spinney.sim.replay.figures import figures
     from spinney.sim.replay.simulation import replay as run
 
@@ -155,37 +155,37 @@ def _run(scene: ReplayInputs, settings: Sequence[Setting]) -> list[Figures]:
     try:
         for setting in settings:
             with click.progressbar(
-                length=2 * len(scene.schedule.arrivals),
+                length=2 * len(inputs.schedule.arrivals),
                 label=setting.name,
                 file=sys.stderr,
                 hidden=not sys.stderr.isatty(),
             ) as bar:
-                found.append(figures(scene, run(scene, setting, bar.update)))
+                found.append(figures(inputs, run(inputs, setting, bar.update)))
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
     return found
 
 
-def _write_plots(directory: Path, scene: ReplayInputs, found: Sequence[Figures]) -> None:
+def _write_plots(directory: Path, inputs: ReplayInputs, found: Sequence[Figures]) -> None:
     from spinney.sim.replay.plots import plots
 
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, picture in plots(scene, found).items():
+        for name, picture in plots(inputs, found).items():
             (directory / name).write_text(picture, encoding="utf-8")
     except OSError as error:
         stop("replay", f"--plots {directory}: cannot be written: {error.strerror}", UNREADABLE)
 
 
-def _print(scene: ReplayInputs, found: Sequence[Figures], files: tuple[str, str], output: str) -> None:
+def _print(inputs: ReplayInputs, found: Sequence[Figures], files: tuple[str, str], output: str) -> None:
     if output == "table":
         from spinney.cli.render.replay import table
 
-        click.echo(table(scene, found, files, screen().width), nl=False)
+        click.echo(table(inputs, found, files, screen().width), nl=False)
         return
     from spinney.sim.replay.figures import to_json
 
-    print_structured(to_json(scene, files[0], found), output)
+    print_structured(to_json(inputs, files[0], found), output)
 
 
 def _shown(path: Path) -> str:

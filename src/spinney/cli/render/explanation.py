@@ -1,4 +1,4 @@
-"""A story for people: no wider than their terminal where names allow it.
+"""An explanation for people: no wider than their terminal where names allow it.
 
 Names come from servers: a terminal must not obey them.
 """
@@ -34,17 +34,17 @@ class GangHeading:
     screen: Screen
 
 
-def shown(story: WorkloadExplanation, screen: Screen | None = None) -> str:
-    """The whole story; every line ends with a newline."""
-    look = screen or Screen()
-    lines = [plain(_title(story))]
-    for gang in _chosen(story.gangs):
-        lines += ["", *gang_lines(gang, _look(gang, look))]
-    if len(story.gangs) > _MOST_GANGS:
-        more = many(len(story.gangs) - _MOST_GANGS, "gang")
-        lines += ["", *wrapped(f"and {more} more: -o json has them all", look.width)]
-    if story.notes:
-        lines += ["", *(f"note: {plain(note)}" for note in story.notes)]
+def shown(explained: WorkloadExplanation, screen: Screen | None = None) -> str:
+    """The whole explanation; every line ends with a newline."""
+    heading = screen or Screen()
+    lines = [plain(_title(explained))]
+    for gang in _chosen(explained.gangs):
+        lines += ["", *gang_lines(gang, _heading(gang, heading))]
+    if len(explained.gangs) > _MOST_GANGS:
+        more = many(len(explained.gangs) - _MOST_GANGS, "gang")
+        lines += ["", *wrapped(f"and {more} more: -o json has them all", heading.width)]
+    if explained.notes:
+        lines += ["", *(f"note: {plain(note)}" for note in explained.notes)]
     return "\n".join(lines) + "\n"
 
 
@@ -53,35 +53,37 @@ def _chosen(gangs: Sequence[GangExplanation]) -> Sequence[GangExplanation]:
     return gangs if len(gangs) <= _MOST_GANGS else sorted(gangs, key=lambda gang: not gang.waits)[:_MOST_GANGS]
 
 
-def _title(story: WorkloadExplanation) -> str:
-    name = f"{story.kind} {story.namespace}/{story.name}"
-    if story.suspended:
+def _title(explained: WorkloadExplanation) -> str:
+    name = f"{explained.kind} {explained.namespace}/{explained.name}"
+    if explained.suspended:
         return f"{name} is suspended"
-    waiting = sum(gang.waits for gang in story.gangs)
-    ended = sum(gang.state == FINISHED for gang in story.gangs)
-    if len(story.gangs) == 1:
+    waiting = sum(gang.waits for gang in explained.gangs)
+    ended = sum(gang.state == FINISHED for gang in explained.gangs)
+    if len(explained.gangs) == 1:
         return f"{name} {'waits' if waiting else 'has finished' if ended else 'is placed'}"
-    if ended == len(story.gangs):
+    if ended == len(explained.gangs):
         return f"{name}: all {ended} gangs have finished"
     if ended and not waiting:
-        return f"{name}: {ended} of {len(story.gangs)} gangs {'has' if ended == 1 else 'have'} finished, no gang waits"
+        return (
+            f"{name}: {ended} of {len(explained.gangs)} gangs {'has' if ended == 1 else 'have'} finished, no gang waits"
+        )
     if not waiting:
-        return f"{name}: all {len(story.gangs)} gangs are placed"
-    return f"{name}: {waiting} of {many(len(story.gangs), 'gang')} {'waits' if waiting == 1 else 'wait'}"
+        return f"{name}: all {len(explained.gangs)} gangs are placed"
+    return f"{name}: {waiting} of {many(len(explained.gangs), 'gang')} {'waits' if waiting == 1 else 'wait'}"
 
 
-def _look(gang: GangExplanation, screen: Screen) -> GangHeading:
+def _heading(gang: GangExplanation, screen: Screen) -> GangHeading:
     bound = sum(bool(member.node) for member in gang.members)
     facts = [f"{bound} of {many(len(gang.members), 'pod')} bound"] if gang.state != FINISHED else []
     return GangHeading(gang.state, "red" if gang.waits else "green", facts, screen)
 
 
-def gang_lines(gang: GangExplanation, look: GangHeading) -> Iterator[str]:
+def gang_lines(gang: GangExplanation, heading: GangHeading) -> Iterator[str]:
     """Its name, what it was told, the domains that came close; where it is, as far as it is anywhere."""
-    width = look.screen.width
-    word = click.style(look.word, fg=look.color) if look.screen.color else look.word
+    width = heading.screen.width
+    word = click.style(heading.word, fg=heading.color) if heading.screen.color else heading.word
     bound = any(member.node for member in gang.members)
-    facts = [*look.facts]
+    facts = [*heading.facts]
     facts += [f"score {gang.score:.2f}"] if gang.score is not None and bound else []
     facts += [f"queue {gang.queue}"] if gang.queue else []
     facts += [f"topology {gang.topology}"] if gang.topology else []
@@ -96,7 +98,7 @@ def gang_lines(gang: GangExplanation, look: GangHeading) -> Iterator[str]:
     yield from _figures(gang, best, width)
     if bound:
         yield from _where(gang, width)
-    yield from _strays(gang, width)
+    yield from _own_reports(gang, width)
 
 
 def _best(gang: GangExplanation) -> list[Mapping[str, Any]]:
@@ -107,12 +109,12 @@ def _best(gang: GangExplanation) -> list[Mapping[str, Any]]:
 
 
 def _figures(gang: GangExplanation, best: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
-    told = gang.explanation
+    reported = gang.explanation
     if best:
-        head = (_level(gang, str(told["level"])).upper(), "HOLDS", "SHORT OF")
+        head = (_level(gang, str(reported["level"])).upper(), "HOLDS", "SHORT OF")
         yield ""
         yield from _table([head, *(_shortfall(one) for one in best)], width)
-    for word, counts in (("blocked", told.get("blocked")), ("occupied", told.get("occupied"))):
+    for word, counts in (("blocked", reported.get("blocked")), ("occupied", reported.get("occupied"))):
         if isinstance(counts, dict) and counts:
             yield ""
             by = "by " if word == "occupied" else ""
@@ -154,7 +156,7 @@ def _place(gang: GangExplanation, one: Place) -> tuple[str, ...]:
     return one.group or "(whole gang)", _level(gang, one.level) or "-", domain, pods, str(one.nodes)
 
 
-def _strays(gang: GangExplanation, width: int) -> Iterator[str]:
+def _own_reports(gang: GangExplanation, width: int) -> Iterator[str]:
     """Pods that were told something of their own."""
     own: dict[str, list[Member]] = {}
     for member in gang.members:

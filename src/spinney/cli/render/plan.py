@@ -106,24 +106,24 @@ def _reason(one: Decision) -> str:
 
 
 _MOST_GANGS = 12
-_MOST_LEAVERS = 8
+_MOST_VICTIMS = 8
 _COLORS = {"fits": "green", "partly": "yellow", "no": "red"}
 
 
-def shown(forecast: PlanResult, screen: Screen) -> str:
+def shown(result: PlanResult, screen: Screen) -> str:
     """The whole answer; every line ends with a newline."""
     lines: list[str] = []
-    for workload in forecast.workloads:
+    for workload in result.workloads:
         lines += [*_workload(workload, screen), ""]
-    if forecast.copies is not None:
-        lines += [*_copies(forecast.copies, screen), ""]
-    lines += [line for note in forecast.notes for line in wrapped(f"note: {note}", screen.width, "")]
-    lines += wrapped(_last(forecast), screen.width, "")
+    if result.copies is not None:
+        lines += [*_copies(result.copies, screen), ""]
+    lines += [line for note in result.notes for line in wrapped(f"note: {note}", screen.width, "")]
+    lines += wrapped(_last(result), screen.width, "")
     return "\n".join(lines) + "\n"
 
 
-def _last(forecast: PlanResult) -> str:
-    place = f"{forecast.against}, {many(forecast.nodes, 'node')}" if forecast.against else many(forecast.nodes, "node")
+def _last(result: PlanResult) -> str:
+    place = f"{result.against}, {many(result.nodes, 'node')}" if result.against else many(result.nodes, "node")
     return f"asked about {place}; nothing was written"
 
 
@@ -161,19 +161,19 @@ def _gang(gang: GangResult, screen: Screen) -> Iterator[str]:
     facts = [f"{gang.placed} of {many(gang.pods, 'pod')} placed"]
     facts += [f"minimum {gang.minimum}"] if gang.minimum != gang.pods else []
     facts += [] if gang.is_new else ["exists: these are its pods without a node"]
-    yield from gang_lines(gang.story, GangHeading(gang.verdict, _COLORS[gang.verdict], facts, screen))
+    yield from gang_lines(gang.explained, GangHeading(gang.verdict, _COLORS[gang.verdict], facts, screen))
     if gang.waits_for_leaving:
         yield from wrapped("its room is that of pods on their way out: it starts when they are gone", screen.width)
-    yield from _leavers([one for one in gang.leavers if not one.to], "evicted for it", screen)
-    yield from _leavers([one for one in gang.leavers if one.to], "moved for it", screen)
-    yield from _leavers(gang.moves, f"it would fit after {many(len(gang.moves), 'move')}", screen)
+    yield from _victims([one for one in gang.victims if not one.to], "evicted for it", screen)
+    yield from _victims([one for one in gang.victims if one.to], "moved for it", screen)
+    yield from _victims(gang.moves, f"it would fit after {many(len(gang.moves), 'move')}", screen)
 
 
-def _leavers(leavers: Sequence[DisplacedPod], word: str, screen: Screen) -> Iterator[str]:
-    if not leavers:
+def _victims(victims: Sequence[DisplacedPod], word: str, screen: Screen) -> Iterator[str]:
+    if not victims:
         return
-    named = [f"{one.pod} on {one.node}" + (f" to {one.to}" if one.to else "") for one in leavers[:_MOST_LEAVERS]]
-    more = [f"{len(leavers) - _MOST_LEAVERS} more"] if len(leavers) > _MOST_LEAVERS else []
+    named = [f"{one.pod} on {one.node}" + (f" to {one.to}" if one.to else "") for one in victims[:_MOST_VICTIMS]]
+    more = [f"{len(victims) - _MOST_VICTIMS} more"] if len(victims) > _MOST_VICTIMS else []
     yield ""
     yield from wrapped(f"{word}: {', '.join([*named, *more])}", screen.width)
 
@@ -190,7 +190,7 @@ def _copies(copies: Copies, screen: Screen) -> Iterator[str]:
     yield _styled(text, verdict, screen)
     if copies.blocker is not None:
         yield from wrapped(f"the next one is stopped by {copies.blocker.name}:", screen.width)
-        for line in copies.blocker.story.lines:
+        for line in copies.blocker.explained.lines:
             yield from wrapped(line, screen.width)
 
 

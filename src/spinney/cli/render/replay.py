@@ -21,10 +21,10 @@ Column = tuple[tuple[str, ...], dict[str, str]]
 """The lines of its header, and its figures by title."""
 
 
-def table(scene: ReplayInputs, found: Sequence[Figures], files: tuple[str, str], width: int) -> str:
+def table(inputs: ReplayInputs, found: Sequence[Figures], files: tuple[str, str], width: int) -> str:
     """What was replayed, the figures, and who can never be placed."""
-    parts = [_wrapped(_about(scene, files), width)]
-    columns = [(_header(figures.setting), dict(_rows(scene, figures))) for figures in found]
+    parts = [_wrapped(_about(inputs, files), width)]
+    columns = [(_header(figures.setting), dict(_rows(inputs, figures))) for figures in found]
     parts += [_block(block, width) for block in _blocks(columns, width)]
     never = _never(found[0])
     return "\n".join([*parts, _wrapped(never, width)] if never else parts)
@@ -39,8 +39,8 @@ def span(seconds: float) -> str:
     return f"{seconds / _HOUR:.1f} h" if seconds < _DAY else f"{seconds / _DAY:,.1f} d"
 
 
-def _about(scene: ReplayInputs, files: tuple[str, str]) -> list[str]:
-    schedule, capacity, shaping = scene.schedule, scene.capacity, scene.shaping
+def _about(inputs: ReplayInputs, files: tuple[str, str]) -> list[str]:
+    schedule, capacity, shaping = inputs.schedule, inputs.capacity, inputs.shaping
     lasts = span(schedule.last_s - schedule.first_s)
     count = len(schedule.arrivals)
     gangs = f"{count:,} gangs" if count != 1 else "1 gang"
@@ -51,7 +51,7 @@ def _about(scene: ReplayInputs, files: tuple[str, str]) -> list[str]:
         f"{_times(schedule)}: a load of {schedule.load:.2f}",
         f"{files[1]}: {nodes}, {capacity.gpus:,} {shaping.resource}, pods of up to {shaping.gpus_per_pod}; "
         f"domains: {levels or 'none'}",
-        f"levels: {'; '.join(_rule(scene, rule) for rule in shaping.rules)}",
+        f"levels: {'; '.join(_rule(inputs, rule) for rule in shaping.rules)}",
     ]
 
 
@@ -65,8 +65,8 @@ def _times(schedule: Schedule) -> str:
             return "arrivals and run times drawn"
 
 
-def _rule(scene: ReplayInputs, rule: Rule) -> str:
-    names = {level.key: level.name for level in scene.described.levels.levels}
+def _rule(inputs: ReplayInputs, rule: Rule) -> str:
+    names = {level.key: level.name for level in inputs.described.levels.levels}
     needs = f"need one {names[rule.required]}" if rule.required is not None else "need none"
     likes = f", would like one {names[rule.preferred]}" if rule.preferred is not None else ""
     return f"{'all others' if rule.up_to is None else f'up to {rule.up_to} GPUs'} {needs}{likes}"
@@ -77,7 +77,7 @@ def _header(setting: str) -> tuple[str, ...]:
     return strategy, *(f"+{word}" for word in added)
 
 
-def _rows(scene: ReplayInputs, found: Figures) -> Iterator[tuple[str, str]]:
+def _rows(inputs: ReplayInputs, found: Figures) -> Iterator[tuple[str, str]]:
     waits, mean = found.waits, found.mean
     yield "placed at once", _percent(found.at_once / found.gangs)
     yield "by the last arrival", _percent(found.in_time / found.gangs)
@@ -92,7 +92,7 @@ def _rows(scene: ReplayInputs, found: Figures) -> Iterator[tuple[str, str]]:
     yield "GPUs in use, mean", _percent(mean.used)
     yield "gangs waiting, mean", f"{mean.waiting:,.1f}"
     yield "stranded GPUs", _percent(mean.stranded)
-    for level, share in reversed(list(zip(scene.capacity.levels, mean.fragmentation, strict=True))):
+    for level, share in reversed(list(zip(inputs.capacity.levels, mean.fragmentation, strict=True))):
         yield f"fragmentation, {level.name}", _percent(share)
     yield "pods moved", f"{found.moves:,}"
 

@@ -155,9 +155,9 @@ def _problem(problem: Problem, screen: Screen) -> Iterator[str]:
 
 def _verdict(found: Lint) -> str:
     counts = {name: sum(problem.severity == name for problem in found.problems) for name in (ERROR, WARNING, NOTE)}
-    told = ", ".join(many(count, name) for name, count in counts.items() if count)
+    counted = ", ".join(many(count, name) for name, count in counts.items() if count)
     topologies = f"{len(found.topologies)} topolog{'y' if len(found.topologies) == 1 else 'ies'}"
-    return f"{topologies}: {told or 'no problems'}"
+    return f"{topologies}: {counted or 'no problems'}"
 
 
 _USAGE_HEAD = ("TOPOLOGY", "PODCLIQUESET", "APPLIES")

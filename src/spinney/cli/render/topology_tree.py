@@ -55,13 +55,13 @@ class Listing:
     notes: tuple[str, ...] = ()
 
 
-def rows_of(tree: Tree, wish: RowSelection) -> Listing:
+def rows_of(tree: Tree, selection: RowSelection) -> Listing:
     """The rows of a tree; notes say what was left out."""
-    asked = tree.depth(wish.level) if wish.level else None
-    if wish.is_all or asked is not None:
-        return Listing(tuple(_RowBuilder(tree, asked or len(tree.levels), wish).rows()))
+    asked = tree.depth(selection.level) if selection.level else None
+    if selection.is_all or asked is not None:
+        return Listing(tuple(_RowBuilder(tree, asked or len(tree.levels), selection).rows()))
     for depth in range(len(tree.levels), 0, -1):
-        rows = tuple(_RowBuilder(tree, depth, wish).rows())
+        rows = tuple(_RowBuilder(tree, depth, selection).rows())
         if len(rows) <= MOST_ROWS:
             break
     notes = _folded(tree, depth)
@@ -89,10 +89,10 @@ _NO_NAME = '""'
 class _RowBuilder:
     """Rows down to a depth."""
 
-    def __init__(self, tree: Tree, depth: int, wish: RowSelection) -> None:
+    def __init__(self, tree: Tree, depth: int, selection: RowSelection) -> None:
         self._tree = tree
         self._depth = depth
-        self._wish = wish
+        self._selection = selection
         self._signs: dict[int, Any] = {}
 
     def rows(self) -> Iterator[Row]:
@@ -119,15 +119,15 @@ class _RowBuilder:
 
     def _groups(self, domains: Sequence[Domain]) -> Iterator[tuple[list[Domain], bool]]:
         """Runs of equal domains; of one gang: the domains that hold it, then all others together."""
-        if self._wish.gang:
-            yield from (([one], False) for one in domains if self._wish.gang in one.gangs)
-            others = [one for one in domains if self._wish.gang not in one.gangs]
+        if self._selection.gang:
+            yield from (([one], False) for one in domains if self._selection.gang in one.gangs)
+            others = [one for one in domains if self._selection.gang not in one.gangs]
             if others:
                 yield others, True
             return
         for _, equal in groupby(domains, key=self._sign):
             run = list(equal)
-            if len(run) >= _RUN and not self._wish.is_all:
+            if len(run) >= _RUN and not self._selection.is_all:
                 yield run, False
             else:
                 yield from (([one], False) for one in run)
@@ -146,7 +146,7 @@ class _RowBuilder:
 
     def _hosts(self, domain: Domain, indent: str) -> Iterator[Row]:
         """Hosts of a topology whose narrowest level is broader than they are, if everything is to be seen."""
-        if not self._wish.is_all or len(domain.hosts) <= 1:
+        if not self._selection.is_all or len(domain.hosts) <= 1:
             return
         for host in domain.hosts:
             branch = indent + ("└─ " if host is domain.hosts[-1] else "├─ ")
@@ -163,9 +163,9 @@ class _RowBuilder:
 
     def _row(self, domain: Domain, branch: str, name: str) -> Row:
         gangs = domain.gangs if domain.path else {}
-        if self._wish.gang:
-            gangs = {name: pods for name, pods in domain.gangs.items() if name == self._wish.gang}
-        loose = domain.loose if domain.path and not self._wish.gang else 0
+        if self._selection.gang:
+            gangs = {name: pods for name, pods in domain.gangs.items() if name == self._selection.gang}
+        loose = domain.loose if domain.path and not self._selection.gang else 0
         at = self._tree.own_resource(domain.rooms)
         return Row(branch, name, domain.nodes, domain.rooms[at], at, gangs, loose, state_of(domain))
 
@@ -231,38 +231,38 @@ class _Beside:
     gang: str
 
 
-def shown(view: View, trees: Sequence[Tree], wish: RowSelection, screen: Screen) -> str:
+def shown(view: View, trees: Sequence[Tree], selection: RowSelection, screen: Screen) -> str:
     """Every tree with a heading; every line ends with a newline."""
     lines: list[str] = []
     for tree in trees:
         lines += [""] if lines else []
-        lines += _tree(view, tree, wish, screen)
+        lines += _tree(view, tree, selection, screen)
     return "\n".join(lines) + "\n"
 
 
-def _tree(view: View, tree: Tree, wish: RowSelection, screen: Screen) -> Iterator[str]:
-    yield from _heading(view, tree, wish, screen)
+def _tree(view: View, tree: Tree, selection: RowSelection, screen: Screen) -> Iterator[str]:
+    yield from _heading(view, tree, selection, screen)
     if tree.root.nodes:
         yield ""
-        listing = rows_of(tree, wish)
-        namespace = _only_namespace(tree) if not wish.gang else ""
+        listing = rows_of(tree, selection)
+        namespace = _only_namespace(tree) if not selection.gang else ""
         layout = _layout(listing.rows, screen, view.resources)
         yield _cut(_head(layout, namespace, view.resource(tree), screen), screen.width)
         for row in listing.rows:
             unit = "" if row.resource == tree.resource else view.resources[row.resource]
-            yield _line(row, layout, view.resources[row.resource], _Beside(unit, namespace, wish.gang), screen)
+            yield _line(row, layout, view.resources[row.resource], _Beside(unit, namespace, selection.gang), screen)
         yield from (["", *(_cut(note, screen.width) for note in listing.notes)] if listing.notes else ())
     yield from _outside(view, tree, screen)
 
 
-def _heading(view: View, tree: Tree, wish: RowSelection, screen: Screen) -> Iterator[str]:
+def _heading(view: View, tree: Tree, selection: RowSelection, screen: Screen) -> Iterator[str]:
     arrow = " › " if screen.is_unicode else " > "
     levels = arrow.join(plain(level.name) for level in tree.levels)
     yield _cut(f"{_bold(plain(tree.name), screen)}  {levels}", screen.width + (8 if screen.color else 0))
     nodes = many(tree.root.nodes, "node")
     told = f"{nodes}, {'; '.join(_totals(view, tree))}" if tree.root.nodes else "no node carries all its keys"
     yield from _wrapped(told, screen.width)
-    gang = view.gangs.get(wish.gang)
+    gang = view.gangs.get(selection.gang)
     if gang is not None:
         yield from _gang_heading(tree, gang, screen)
 

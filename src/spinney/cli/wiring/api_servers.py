@@ -145,8 +145,8 @@ async def running_webhook(
     configuration: OperatorConfiguration, connection: Connection, admin: Transport, webhook: Transport
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """The webhook runs while the block does; gives what waits until the API server asks it about everything."""
-    told = RoleConfig(configuration, connection, WebhookOptions(bind_address="127.0.0.1", port=0))
-    role = WebhookRole(told, webhook, registrar=admin)
+    role_config = RoleConfig(configuration, connection, WebhookOptions(bind_address="127.0.0.1", port=0))
+    role = WebhookRole(role_config, webhook, registrar=admin)
     async with asyncio.TaskGroup() as group:
         serving = group.create_task(role.run(), name="webhook")
         try:

@@ -45,22 +45,25 @@ def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> lis
     Where certificates are somebody else's, so is the Secret with them.
     """
     settings = settings_of(configuration, users_in(namespace))
-    told = configuration.server.webhooks
+    webhooks = configuration.server.webhooks
     service = {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": SERVICE, "namespace": namespace, "labels": dict(PART_OF)},
-        "spec": {"selector": selector("webhook"), "ports": [{"name": "https", "port": 443, "targetPort": told.port}]},
+        "spec": {
+            "selector": selector("webhook"),
+            "ports": [{"name": "https", "port": 443, "targetPort": webhooks.port}],
+        },
     }
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": told.secret_name, "namespace": namespace, "labels": dict(PART_OF)},
+        "metadata": {"name": webhooks.secret_name, "namespace": namespace, "labels": dict(PART_OF)},
         "type": "Opaque",
     }
     return [
         service,
-        *([secret] if told.cert_provision_mode == "auto" else []),
+        *([secret] if webhooks.cert_provision_mode == "auto" else []),
         *webhook_configurations(address_in(namespace), [namespace], settings=settings),
     ]
 

@@ -198,7 +198,7 @@ class Nesting:
         domains = sum(map(len, parents.values()))
         if domains <= self.count(outer):
             return False
-        return self._strays(inner, outer) * _FEW <= len(self._labels) or domains * 2 <= len(self._labels)
+        return self._misplaced(inner, outer) * _FEW <= len(self._labels) or domains * 2 <= len(self._labels)
 
     def witness(self, inner: str, outer: str) -> str:
         """An example value of the inner key that occurs with two values of the outer one."""
@@ -213,7 +213,7 @@ class Nesting:
             return ""
         return f"{many(len(torn), 'name')} under several parents, such as {min(torn)}: see topology lint"
 
-    def _strays(self, inner: str, outer: str) -> int:
+    def _misplaced(self, inner: str, outer: str) -> int:
         """The number of nodes outside the parent domain in which most nodes of their value are."""
         return sum(sum(parents.values()) - max(parents.values()) for parents in self._parents(inner, outer).values())
 

@@ -137,9 +137,9 @@ def explain_gang(
     group: PodGroup, pods: Sequence[Pod], nodes: Mapping[str, Node], levels: Mapping[str, Levels]
 ) -> GangExplanation:
     live = sorted((pod for pod in pods if _lives(pod)), key=lambda pod: pod.metadata.name)
-    told = decode(group.metadata.annotations.get(EXPLANATION, "")) or {}
+    reported = decode(group.metadata.annotations.get(EXPLANATION, "")) or {}
     ended = bool(pods) and all(pod.status.phase in _OVER for pod in pods)
-    state, lines = (FINISHED, ("all its pods have ended",)) if ended else _state(group, live, told, bool(pods))
+    state, lines = (FINISHED, ("all its pods have ended",)) if ended else _state(group, live, reported, bool(pods))
     topology = group.spec.topology_constraint.topology or next(iter(_constraints(group).values()), _NONE).topology
     here = levels.get(topology, Levels())
     members = tuple(_member(pod, nodes, here, lines) for pod in live)
@@ -152,7 +152,7 @@ def explain_gang(
         queue=group.spec.queue,
         topology=topology,
         score=_score(group),
-        explanation=told,
+        explanation=reported,
         places=places,
         members=members,
         short=here.short,
@@ -179,13 +179,15 @@ def _lives(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in _OVER
 
 
-def _state(group: PodGroup, pods: Sequence[Pod], told: Json, had_any: bool) -> tuple[str, tuple[str, ...]]:
+def _state(group: PodGroup, pods: Sequence[Pod], reported: Json, had_any: bool) -> tuple[str, tuple[str, ...]]:
     """The state and its reasons: from the explanation, else from the condition, else from the pods.
 
     `had_any`: there are pods, even if all of them are finished.
     """
-    if told:
-        return str(told.get("state", NOT_REPORTED)), tuple(map(str, told.get("lines") or [told.get("reason", "")]))
+    if reported:
+        return str(reported.get("state", NOT_REPORTED)), tuple(
+            map(str, reported.get("lines") or [reported.get("reason", "")])
+        )
     said = next(
         (one for one in reversed(group.status.scheduling_conditions) if one.type == UNSCHEDULABLE_ON_NODE_POOL), None
     )
@@ -233,11 +235,11 @@ def _score(group: PodGroup) -> float | None:
     return score if 0.0 <= score <= 1.0 else None
 
 
-def _member(pod: Pod, nodes: Mapping[str, Node], levels: Levels, told: Sequence[str]) -> Member:
+def _member(pod: Pod, nodes: Mapping[str, Node], levels: Levels, reported: Sequence[str]) -> Member:
     notes, node = pod.metadata.annotations, nodes.get(pod.spec.node_name)
     domain = levels.path(node.metadata.labels) if node is not None else tuple(notes.get(DOMAIN, "").split("/"))
     said = pod.condition(POD_SCHEDULED)
-    own = "" if said is None or pod.spec.node_name or said.message == "\n".join(told) else said.message
+    own = "" if said is None or pod.spec.node_name or said.message == "\n".join(reported) else said.message
     return Member(
         name=pod.metadata.name,
         group=pod.metadata.labels.get(KAI_SUBGROUP_NAME, ""),

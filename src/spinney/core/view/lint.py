@@ -85,8 +85,8 @@ def lint(
     subjects = _subjects(cluster_topologies, topologies or ())
     problems = [problem for subject in subjects for problem in _TopologyCheck(subject, ordered).problems()]
     problems += _equal_topologies(subjects)
-    told = {name for problem in problems if problem.code == "missing-key" for name in problem.nodes}
-    problems += _outside(subjects, [node for node in ordered if node.metadata.name not in told])
+    listed = {name for problem in problems if problem.code == "missing-key" for name in problem.nodes}
+    problems += _outside(subjects, [node for node in ordered if node.metadata.name not in listed])
     if topologies is not None:
         problems += _drift(cluster_topologies, topologies)
     problems.sort(key=lambda one: (_ORDER.index(one.severity), one.topology))
@@ -201,12 +201,12 @@ class _TopologyCheck:
         where = enumerated([f"{parent} ({many(len(parts[parent]), 'node')})" for parent in ordered])
         text = f"{level.name} {value} lies under {many(len(parts), above.name)}: {where}"
         if len(homes) == 1:
-            strays = [name for parent in ordered if parent != homes[0] for name in parts[parent]]
-            hint = f"{_listed(strays)} may have a wrong {above.key} or {level.key}: the others are in {homes[0]}"
+            misplaced = [name for parent in ordered if parent != homes[0] for name in parts[parent]]
+            hint = f"{_listed(misplaced)} may have a wrong {above.key} or {level.key}: the others are in {homes[0]}"
         else:
-            strays = [name for parent in ordered for name in parts[parent]]
-            hint = f"some of {_listed(strays)} may have a wrong {above.key} or {level.key}"
-        return self._problem(WARNING, "not-nested", level.name, text, hint, tuple(strays), (value,))
+            misplaced = [name for parent in ordered for name in parts[parent]]
+            hint = f"some of {_listed(misplaced)} may have a wrong {above.key} or {level.key}"
+        return self._problem(WARNING, "not-nested", level.name, text, hint, tuple(misplaced), (value,))
 
     def _equal_names(self, above: Level, level: Level, torn: Mapping[str, Mapping[str, list[str]]]) -> Problem:
         values = sorted(torn, key=natural)
@@ -220,8 +220,8 @@ class _TopologyCheck:
         nodes = tuple(sorted(names, key=natural))
         return self._problem(WARNING, "equal-names", level.name, text, hint, nodes, tuple(values))
 
-    def _single_hosts(self, strays: Set[str]) -> Iterator[Problem]:
-        """Domains above the host that hold one node: packing into them is packing onto the host. Strays are reported.
+    def _single_hosts(self, misplaced: Set[str]) -> Iterator[Problem]:
+        """Domains above the host that hold one node: packing into them is packing onto the host.
 
         Of a topology with one node no level can hold more: that says nothing about its labels.
         """
@@ -234,7 +234,7 @@ class _TopologyCheck:
             for node in self._inside:
                 path = tuple(node.metadata.labels[key] for key in self._subject.keys[:depth])
                 sizes.setdefault(path, []).append(node.metadata.name)
-            alone = [path for path, names in sizes.items() if len(names) == 1 and names[0] not in strays]
+            alone = [path for path, names in sizes.items() if len(names) == 1 and names[0] not in misplaced]
             single = sorted(alone, key=_path_order)
             if not single:
                 continue
@@ -311,10 +311,10 @@ def _drift(cluster: Sequence[ClusterTopology], own: Sequence[Topology]) -> Itera
     stored: dict[str, Any] = {one.metadata.name: to_builtins(one) for one in own}
     backend = Kai(manages_topologies=False)
     for grove in sorted(cluster, key=lambda one: one.metadata.name):
-        twin = backend.twin_of(grove, lambda resource, namespace, name: stored.get(name))
-        if twin is not None and not twin.in_sync:
+        synced = backend.twin_of(grove, lambda resource, namespace, name: stored.get(name))
+        if synced is not None and not synced.in_sync:
             hint = "the operator mends the one that it owns; any other is its owner's to correct or delete"
-            yield Problem(WARNING, "drift", grove.metadata.name, "", twin.message, hint)
+            yield Problem(WARNING, "drift", grove.metadata.name, "", synced.message, hint)
 
 
 def _has_misfits(parts: Mapping[str, list[str]]) -> bool:

@@ -31,24 +31,24 @@ class DisplacedPod:
 class GangResult:
     """The result for one gang. `fits`: its minimum has nodes. `minimum`, `pods`: pods it needs and requests.
 
-    `leavers`: its victims. `moves`: pods that would have to move for it to fit, if it does not. `waits_for_leaving`:
-    it is placed on capacity of pods that are terminating already. `is_new` False: it exists already, and more pods of
-    it were requested.
+    `victims`: pods that are evicted or moved for it. `moves`: pods that would have to move for it to fit, if it does
+    not. `waits_for_leaving`: it is placed on capacity of pods that are terminating already. `is_new` False: it exists
+    already, and more pods of it were requested.
     """
 
-    story: GangExplanation
+    explained: GangExplanation
     fits: bool
     minimum: int
     pods: int
     placed: int
-    leavers: tuple[DisplacedPod, ...] = ()
+    victims: tuple[DisplacedPod, ...] = ()
     moves: tuple[DisplacedPod, ...] = ()
     waits_for_leaving: bool = False
     is_new: bool = True
 
     @property
     def name(self) -> str:
-        return self.story.name
+        return self.explained.name
 
     @property
     def verdict(self) -> str:
@@ -60,11 +60,11 @@ class GangResult:
     def to_json(self) -> Json:
         shown: Json = {"gang": self.name, "verdict": self.verdict, "minimum": self.minimum, "asked": self.pods}
         shown |= {"placed": self.placed, "new": self.is_new, "waitsForLeaving": self.waits_for_leaving}
-        shown["leavers"] = [leaver.to_json() for leaver in self.leavers]
+        shown["leavers"] = [victim.to_json() for victim in self.victims]
         shown["fitsAfterMoves"] = [move.to_json() for move in self.moves]
-        told = self.story.to_json()
-        told.pop("podGroup")
-        return {**shown, **told}
+        explained = self.explained.to_json()
+        explained.pop("podGroup")
+        return {**shown, **explained}
 
 
 @dataclass(frozen=True, slots=True)

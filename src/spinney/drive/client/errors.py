@@ -84,7 +84,6 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
     kind: str = ""
     uid: str = ""
     causes: tuple[Cause, ...] = ()
-    retry_after_seconds: int = 0
 
 
 class Status(msgspec.Struct, frozen=True):

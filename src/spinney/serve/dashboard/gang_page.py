@@ -45,7 +45,7 @@ class Lack:
 class GangPage:
     """`level`: of the domains in `lacks`. `ways`: what would make it fit. `picture` is empty while nothing is bound."""
 
-    story: GangExplanation
+    explained: GangExplanation
     created: str
     workload: str
     bound: int
@@ -64,29 +64,29 @@ class GangPage:
 
 def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[ClusterEvent]) -> GangPage | None:
     """None: there is no such gang."""
-    group, story = model.views.groups.get(key), model.story(key)
-    if group is None or story is None:
+    group, explained = model.views.groups.get(key), model.explained(key)
+    if group is None or explained is None:
         return None
-    told, scores = story.explanation, _scores(model, key, group)
-    lacks = _lacks(told)
+    reported, scores = explained.explanation, _scores(model, key, group)
+    lacks = _lacks(reported)
     view = model.trees()
-    tree = tree_for(view, story.topology)
+    tree = tree_for(view, explained.topology)
     unit = unit_of(view, tree) if tree is not None else None
     picture: tuple[Box, ...] = ()
     if tree is not None:
         picture = pruned(kept.boxes(view, tree, key))
     return GangPage(
-        story=story,
+        explained=explained,
         created=group.metadata.creation_timestamp or "",
         workload=workload_of(group),
-        bound=sum(bool(member.node) for member in story.members),
-        lines=tuple(line for line in story.lines if not (lacks and line.startswith(DOMAIN_LINE))),
-        groups=tuple(_group(story, place, scores) for place in story.places if place.pods or not place.group),
-        level=_short(story, str(told.get("level") or "")),
+        bound=sum(bool(member.node) for member in explained.members),
+        lines=tuple(line for line in explained.lines if not (lacks and line.startswith(DOMAIN_LINE))),
+        groups=tuple(_group(explained, place, scores) for place in explained.places if place.pods or not place.group),
+        level=_short(explained, str(reported.get("level") or "")),
         lacks=lacks,
-        blocked=_counts(told.get("blocked")),
-        occupied=_counts(told.get("occupied")),
-        ways=tuple(_way(story, way) for way in _dicts(told.get("fitsIf"))),
+        blocked=_counts(reported.get("blocked")),
+        occupied=_counts(reported.get("occupied")),
+        ways=tuple(_way(explained, way) for way in _dicts(reported.get("fitsIf"))),
         unit=unit,
         topology=tree.name if tree is not None else "",
         picture=picture,
@@ -114,12 +114,12 @@ def tree_for(view: View, name: str) -> Tree | None:
     return max(view.trees, key=lambda tree: tree.root.nodes, default=None)
 
 
-def _group(story: GangExplanation, place: Place, scores: Mapping[str, float]) -> Group:
-    return Group(place, _short(story, place.level), _short(story, place.required), scores.get(place.group))
+def _group(explained: GangExplanation, place: Place, scores: Mapping[str, float]) -> Group:
+    return Group(place, _short(explained, place.level), _short(explained, place.required), scores.get(place.group))
 
 
-def _short(story: GangExplanation, key: str) -> str:
-    return story.short.get(key) or key.rpartition("/")[2]
+def _short(explained: GangExplanation, key: str) -> str:
+    return explained.short.get(key) or key.rpartition("/")[2]
 
 
 def _scores(model: Model, key: Key, group: PodGroup) -> dict[str, float]:
@@ -147,7 +147,7 @@ def _dicts(found: object) -> list[Json]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _lacks(told: Json) -> tuple[Lack, ...]:
+def _lacks(reported: Json) -> tuple[Lack, ...]:
     return tuple(
         Lack(
             "/".join(map(str, one.get("path") or ())) or "the cluster",
@@ -155,7 +155,7 @@ def _lacks(told: Json) -> tuple[Lack, ...]:
             _number(one.get("of")),
             tuple(sorted((str(name), _number(amount)) for name, amount in _entries(one.get("short")))),
         )
-        for one in _dicts(told.get("best"))
+        for one in _dicts(reported.get("best"))
     )
 
 
@@ -171,7 +171,7 @@ def _number(found: object) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _way(story: GangExplanation, way: Json) -> str:
+def _way(explained: GangExplanation, way: Json) -> str:
     """In the words of the scheduler's own sentence."""
     if "count" in way:
         return f"with {many(_number(way['count']), 'pod')}"
@@ -179,4 +179,4 @@ def _way(story: GangExplanation, way: Json) -> str:
         gangs = enumerated([str(gang) for gang in way.get("gangs") or ()])
         return f"without {many(_number(way.get('victimCount')), 'pod')} of {gangs}"
     level = way.get("level")
-    return f"in one {_short(story, str(level))}" if level else "without the requirement"
+    return f"in one {_short(explained, str(level))}" if level else "without the requirement"

@@ -205,10 +205,10 @@ class Model:
         self.version += 1
 
     def _fold_gang(self, key: Key, levels: dict[str, Levels]) -> None:
-        story = self.story(key, levels)
+        explained = self.explained(key, levels)
         group = self.views.groups.get(key)
-        if story is not None and group is not None:
-            self._rows[key] = row_of(group, story)
+        if explained is not None and group is not None:
+            self._rows[key] = row_of(group, explained)
 
     # Reading
 
@@ -220,7 +220,7 @@ class Model:
         """One for each gang, in the order of their names."""
         return [self._rows[key] for key in sorted(self._rows)]
 
-    def story(self, key: Key, levels: dict[str, Levels] | None = None) -> GangExplanation | None:
+    def explained(self, key: Key, levels: dict[str, Levels] | None = None) -> GangExplanation | None:
         group = self.views.groups.get(key)
         if group is None:
             return None

@@ -172,11 +172,11 @@ def form(
     context: PageContext, text: str = "", answer: PlanResult | PlanRefused | None = None, status: int = 200
 ) -> PageContent:
     refused = answer.sentence if isinstance(answer, PlanRefused) else ""
-    forecast = answer if isinstance(answer, PlanResult) else None
+    result = answer if isinstance(answer, PlanResult) else None
     values = {
         "text": text,
         "refused": refused,
-        "forecast": forecast,
+        "result": result,
         "can_plan": context.questions.plan is not None,
         "most_gangs": MOST_GANGS,
     }

@@ -51,30 +51,30 @@ def gang_address(namespace: str, name: str) -> str:
     return f"/gangs/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
-def row_of(group: PodGroup, story: GangExplanation) -> Row:
-    whole = story.places[0] if story.places else None
+def row_of(group: PodGroup, explained: GangExplanation) -> Row:
+    whole = explained.places[0] if explained.places else None
     level = whole.level if whole is not None else ""
     return Row(
         namespace=group.metadata.namespace,
         name=group.metadata.name,
-        state=story.state,
-        waits=story.waits,
-        reason=reason_of(story),
-        queue=story.queue,
-        topology=story.topology,
+        state=explained.state,
+        waits=explained.waits,
+        reason=reason_of(explained),
+        queue=explained.queue,
+        topology=explained.topology,
         workload=workload_of(group),
-        bound=sum(bool(member.node) for member in story.members),
-        pods=len(story.members),
-        score=story.score,
-        level=story.short.get(level) or level.rpartition("/")[2],
+        bound=sum(bool(member.node) for member in explained.members),
+        pods=len(explained.members),
+        score=explained.score,
+        level=explained.short.get(level) or level.rpartition("/")[2],
         domain=whole.domain if whole is not None else (),
         created=group.metadata.creation_timestamp or "",
     )
 
 
-def reason_of(story: GangExplanation) -> str:
+def reason_of(explained: GangExplanation) -> str:
     """The first line is for programs where there are others."""
-    lines = [line for line in story.lines if not line.startswith(DOMAIN_LINE)]
+    lines = [line for line in explained.lines if not line.startswith(DOMAIN_LINE)]
     return " ".join(lines[1:] or lines)
 
 

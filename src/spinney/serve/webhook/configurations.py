@@ -97,23 +97,23 @@ def webhook_configurations(
     Defaulting may fail open, for validation refuses what was not defaulted; validation fails closed. With settings
     there are webhooks for what only roles of ours write, and for what the operator made if that is protected.
     """
-    spared = sorted({*SYSTEM_NAMESPACES, *own_namespaces})
+    exempt = sorted({*SYSTEM_NAMESPACES, *own_namespaces})
     mutating = [
-        _hook(address, MUTATE, resource, spared) | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"}
+        _hook(address, MUTATE, resource, exempt) | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"}
         for resource in (*CLUSTER_KINDS, "podcliquesets")
     ]
-    graphs = _graph_hook(address, MUTATE, spared)
+    graphs = _graph_hook(address, MUTATE, exempt)
     mutating.append(graphs | {"failurePolicy": "Ignore", "reinvocationPolicy": "IfNeeded"})
     validating = [
-        _hook(address, VALIDATE, resource, spared) | {"failurePolicy": "Fail"}
+        _hook(address, VALIDATE, resource, exempt) | {"failurePolicy": "Fail"}
         for resource in (*CLUSTER_KINDS, "podcliquesets")
     ]
-    validating += [_scheduler_hook(address, kind, spared) for kind in SCHEDULER_KINDS]
-    validating.append(_graph_hook(address, VALIDATE, spared) | {"failurePolicy": "Fail"})
+    validating += [_scheduler_hook(address, kind, exempt) for kind in SCHEDULER_KINDS]
+    validating.append(_graph_hook(address, VALIDATE, exempt) | {"failurePolicy": "Fail"})
     if settings is not None:
-        validating += _boundary(address, spared, settings)
+        validating += _boundary(address, exempt, settings)
     if settings is not None and settings.protects_managed:
-        validating.append(_guard(address, spared, settings))
+        validating.append(_guard(address, exempt, settings))
     return [
         _configuration("MutatingWebhookConfiguration", name, mutating),
         _configuration("ValidatingWebhookConfiguration", name, validating),
@@ -124,7 +124,7 @@ def _configuration(kind: str, name: str, hooks: list[dict[str, Any]]) -> dict[st
     return {"apiVersion": _REGISTRATION, "kind": kind, "metadata": {"name": name}, "webhooks": hooks}
 
 
-def _hook(address: Address, path: str, resource: str, spared: list[str]) -> dict[str, Any]:
+def _hook(address: Address, path: str, resource: str, exempt: list[str]) -> dict[str, Any]:
     namespaced = resource not in CLUSTER_KINDS
     rule = {
         "apiGroups": [GROUP],
@@ -134,10 +134,10 @@ def _hook(address: Address, path: str, resource: str, spared: list[str]) -> dict
         "scope": "Namespaced" if namespaced else "Cluster",
     }
     hook = _frame(f"{path.strip('/')}.{resource}", address, path, [rule])
-    return hook | {"namespaceSelector": _outside(spared)} if namespaced else hook
+    return hook | {"namespaceSelector": _outside(exempt)} if namespaced else hook
 
 
-def _scheduler_hook(address: Address, kind: type[Kind], spared: list[str]) -> dict[str, Any]:
+def _scheduler_hook(address: Address, kind: type[Kind], exempt: list[str]) -> dict[str, Any]:
     rule = {
         "apiGroups": [kind.GROUP],
         "apiVersions": [kind.VERSION],
@@ -146,10 +146,10 @@ def _scheduler_hook(address: Address, kind: type[Kind], spared: list[str]) -> di
         "scope": "Namespaced" if kind.NAMESPACED else "Cluster",
     }
     hook = _frame(f"validate.{kind.PLURAL}", address, VALIDATE, [rule]) | {"failurePolicy": "Fail"}
-    return hook | {"namespaceSelector": _outside(spared)} if kind.NAMESPACED else hook
+    return hook | {"namespaceSelector": _outside(exempt)} if kind.NAMESPACED else hook
 
 
-def _graph_hook(address: Address, path: str, spared: list[str]) -> dict[str, Any]:
+def _graph_hook(address: Address, path: str, exempt: list[str]) -> dict[str, Any]:
     """Each version is judged as it was written, never converted first: errors name the fields that the user knows."""
     stored = DynamoGraphDeployment
     rule = {
@@ -160,10 +160,10 @@ def _graph_hook(address: Address, path: str, spared: list[str]) -> dict[str, Any
         "scope": "Namespaced",
     }
     hook = _frame(f"{path.strip('/')}.{stored.PLURAL}", address, path, [rule])
-    return hook | {"matchPolicy": "Exact", "namespaceSelector": _outside(spared)}
+    return hook | {"matchPolicy": "Exact", "namespaceSelector": _outside(exempt)}
 
 
-def _boundary(address: Address, spared: list[str], settings: AdmissionSettings) -> list[dict[str, Any]]:
+def _boundary(address: Address, exempt: list[str], settings: AdmissionSettings) -> list[dict[str, Any]]:
     """What only roles of ours write. Asked, for its words, only about what it will refuse: others wait for nobody."""
     asked = [
         (f"validate.reserved.{row.resource}", keys_rules(row), is_refused(row, settings))
@@ -175,14 +175,14 @@ def _boundary(address: Address, spared: list[str], settings: AdmissionSettings) 
         _frame(name, address, VALIDATE, rules)
         | {
             "failurePolicy": "Fail",
-            "namespaceSelector": _outside(spared),
+            "namespaceSelector": _outside(exempt),
             "matchConditions": [{"name": "refused", "expression": expression}],
         }
         for name, rules, expression in asked
     ]
 
 
-def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> dict[str, Any]:
+def _guard(address: Address, exempt: list[str], settings: AdmissionSettings) -> dict[str, Any]:
     """Asked only about what carries the operator's label, and never about what exempt users do: should we be gone,
     those who clean up still get through.
     """
@@ -198,7 +198,7 @@ def _guard(address: Address, spared: list[str], settings: AdmissionSettings) -> 
     ]
     return _frame("validate.managed", address, VALIDATE, rules) | {
         "failurePolicy": "Fail",
-        "namespaceSelector": _outside(spared),
+        "namespaceSelector": _outside(exempt),
         "objectSelector": {"matchLabels": {APP_MANAGED_BY: MANAGED_BY_OPERATOR}},
         "matchConditions": [
             {
@@ -234,5 +234,5 @@ def _frame(name: str, address: Address, path: str, rules: list[dict[str, Any]]) 
     }
 
 
-def _outside(spared: list[str]) -> dict[str, Any]:
-    return {"matchExpressions": [{"key": _NAMESPACE_NAME, "operator": "NotIn", "values": spared}]}
+def _outside(exempt: list[str]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": _NAMESPACE_NAME, "operator": "NotIn", "values": exempt}]}

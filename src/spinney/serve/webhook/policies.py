@@ -67,8 +67,8 @@ def is_trusted(group: str, users: Iterable[str]) -> str:
 
 def changed(new: str, old: str, prefix: str, free: Iterable[str], free_prefixes: Iterable[str]) -> str:
     """The keys under a prefix, but for free ones, that two maps do not have in common."""
-    spared = "".join(f" && !key.startsWith({quoted(one)})" for one in sorted(free_prefixes))
-    ours = f"key.startsWith({quoted(prefix)}) && !(key in {words(free)}){spared}"
+    exempt = "".join(f" && !key.startsWith({quoted(one)})" for one in sorted(free_prefixes))
+    ours = f"key.startsWith({quoted(prefix)}) && !(key in {words(free)}){exempt}"
     set_or_changed = f"{new}.filter(key, {ours} && !(key in {old} && {old}[key] == {new}[key]))"
     return f"({set_or_changed} + {old}.filter(key, {ours} && !(key in {new})))"
 

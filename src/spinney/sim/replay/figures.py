@@ -65,13 +65,13 @@ class Figures:
     series: tuple[tuple[float, Averages], ...]
 
 
-def figures(scene: ReplayInputs, outcome: Outcome) -> Figures:
-    schedule = scene.schedule
+def figures(inputs: ReplayInputs, outcome: Outcome) -> Figures:
+    schedule = inputs.schedule
     waits = tuple(sorted(start.waited_s for start in outcome.starts))
     is_long = schedule.last_s > schedule.first_s
     timeline = Timeline(outcome.moments, schedule.first_s, schedule.last_s if is_long else outcome.ended_s)
     reached = Counter(start.level for start in outcome.starts)
-    names = [level.name for level in reversed(scene.described.levels.levels)]
+    names = [level.name for level in reversed(inputs.described.levels.levels)]
     return Figures(
         setting=outcome.setting.name,
         gangs=len(schedule.arrivals),
@@ -80,7 +80,7 @@ def figures(scene: ReplayInputs, outcome: Outcome) -> Figures:
         placed=len(outcome.starts),
         impossible=outcome.impossible,
         waits=_waits(waits),
-        sizes=_sizes(scene, outcome),
+        sizes=_sizes(inputs, outcome),
         all_waits_s=waits,
         levels=tuple((name, reached[name]) for name in (*names, CLUSTER)),
         mean=timeline.mean,
@@ -101,8 +101,8 @@ def _waits(ordered: Sequence[int]) -> Waits:
     return Waits(mean, *(quantile(ordered, percent) for percent in (50, 95, 99, 100)))
 
 
-def _sizes(scene: ReplayInputs, outcome: Outcome) -> tuple[Size, ...]:
-    gpus = {arrival.job.name: arrival.job.gpus for arrival in scene.schedule.arrivals}
+def _sizes(inputs: ReplayInputs, outcome: Outcome) -> tuple[Size, ...]:
+    gpus = {arrival.job.name: arrival.job.gpus for arrival in inputs.schedule.arrivals}
     waits: dict[int, list[int]] = {}
     for start in outcome.starts:
         waits.setdefault(max(0, gpus[start.gang] - 1).bit_length(), []).append(start.waited_s)
@@ -112,10 +112,10 @@ def _sizes(scene: ReplayInputs, outcome: Outcome) -> tuple[Size, ...]:
     )
 
 
-def to_json(scene: ReplayInputs, trace: str, all_figures: Sequence[Figures]) -> dict[str, Any]:
+def to_json(inputs: ReplayInputs, trace: str, all_figures: Sequence[Figures]) -> dict[str, Any]:
     """Plain values; the same input always gives the same."""
-    schedule, capacity, shaping = scene.schedule, scene.capacity, scene.shaping
-    names = {level.key: level.name for level in scene.described.levels.levels}
+    schedule, capacity, shaping = inputs.schedule, inputs.capacity, inputs.shaping
+    names = {level.key: level.name for level in inputs.described.levels.levels}
     return {
         "trace": {
             "file": trace,
@@ -132,7 +132,7 @@ def to_json(scene: ReplayInputs, trace: str, all_figures: Sequence[Figures]) -> 
             "resource": shaping.resource,
             "amount": capacity.gpus,
             "perPod": shaping.gpus_per_pod,
-            "topology": scene.described.levels.name,
+            "topology": inputs.described.levels.name,
             "levels": [
                 {"level": size.name, "key": size.key, "domains": size.domains, "largest": size.largest}
                 for size in capacity.levels
@@ -146,11 +146,11 @@ def to_json(scene: ReplayInputs, trace: str, all_figures: Sequence[Figures]) -> 
             }
             for rule in shaping.rules
         ],
-        "settings": [_setting(scene, figures) for figures in all_figures],
+        "settings": [_setting(inputs, figures) for figures in all_figures],
     }
 
 
-def _setting(scene: ReplayInputs, found: Figures) -> dict[str, Any]:
+def _setting(inputs: ReplayInputs, found: Figures) -> dict[str, Any]:
     waits = found.waits
     return {
         "setting": found.setting,
@@ -184,14 +184,14 @@ def _setting(scene: ReplayInputs, found: Figures) -> dict[str, Any]:
         "moves": found.moves,
         "longestLine": found.longest_line,
         "endedS": found.ended_s,
-        "mean": _averages(scene, found.mean),
+        "mean": _averages(inputs, found.mean),
         "impossible": [{"gang": gang, "reason": reason} for gang, reason in found.impossible],
-        "series": [{"atS": round(at_s), **_averages(scene, means)} for at_s, means in found.series],
+        "series": [{"atS": round(at_s), **_averages(inputs, means)} for at_s, means in found.series],
     }
 
 
-def _averages(scene: ReplayInputs, means: Averages) -> dict[str, Any]:
-    levels = [level.name for level in scene.described.levels.levels]
+def _averages(inputs: ReplayInputs, means: Averages) -> dict[str, Any]:
+    levels = [level.name for level in inputs.described.levels.levels]
     return {
         "utilisation": round(means.used, 4),
         "waiting": round(means.waiting, 2),

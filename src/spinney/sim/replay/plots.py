@@ -170,13 +170,13 @@ _POINTS = 300
 _SHARES = Axis(0.0, 1.0, tuple((share / 4, f"{share * 25} %") for share in range(5)))
 
 
-def plots(scene: ReplayInputs, found: Sequence[Figures]) -> dict[str, str]:
+def plots(inputs: ReplayInputs, found: Sequence[Figures]) -> dict[str, str]:
     """SVG texts by file name."""
     names = [figures.setting for figures in found]
     return {
         "utilisation.svg": _utilisation(names, found),
-        "fragmentation.svg": _fragmentation(scene, names, found),
-        "line.svg": _line(names, found),
+        "fragmentation.svg": _fragmentation(inputs, names, found),
+        "line.svg": _queue(names, found),
         "waiting.svg": _waiting(names, found),
     }
 
@@ -186,9 +186,9 @@ def _utilisation(names: Sequence[str], found: Sequence[Figures]) -> str:
     return draw("GPUs in use", "Share of GPUs in use over simulated time, by setting.", names, [panel])
 
 
-def _fragmentation(scene: ReplayInputs, names: Sequence[str], found: Sequence[Figures]) -> str:
+def _fragmentation(inputs: ReplayInputs, names: Sequence[str], found: Sequence[Figures]) -> str:
     """A level that is one domain says no more than the cluster."""
-    levels = [(at, size.name) for at, size in enumerate(scene.capacity.levels) if size.domains > 1]
+    levels = [(at, size.name) for at, size in enumerate(inputs.capacity.levels) if size.domains > 1]
     panels = [Panel("stranded", _time(found, ""), _SHARES, _over_time(found, lambda means: means.stranded))]
     panels += [_level(found, at, name) for at, name in reversed(levels)]
     panels[-1] = Panel(panels[-1].title, _time(found), _SHARES, panels[-1].curves)
@@ -201,7 +201,7 @@ def _level(found: Sequence[Figures], at: int, name: str) -> Panel:
     return Panel(f"level {name}", _time(found, ""), _SHARES, curves)
 
 
-def _line(names: Sequence[str], found: Sequence[Figures]) -> str:
+def _queue(names: Sequence[str], found: Sequence[Figures]) -> str:
     marks = even_marks(max(means.waiting for figures in found for _, means in figures.series))
     y = Axis(0.0, marks[-1], tuple((mark, f"{mark:g}") for mark in marks))
     panel = Panel("gangs waiting", _time(found), y, _over_time(found, lambda means: means.waiting))

@@ -160,20 +160,20 @@ class Outcome:
         return sum(isinstance(entry, Moved) for entry in self.log)
 
 
-def replay(scene: ReplayInputs, setting: Setting, progress: Progress = lambda _: None) -> Outcome:
+def replay(inputs: ReplayInputs, setting: Setting, progress: Progress = lambda _: None) -> Outcome:
     """Run one setting from the first arrival to the last departure."""
-    return _Run(scene, setting, progress).run()
+    return _Run(inputs, setting, progress).run()
 
 
 class _Run:
-    def __init__(self, scene: ReplayInputs, setting: Setting, progress: Progress) -> None:
-        self._scene = scene
+    def __init__(self, inputs: ReplayInputs, setting: Setting, progress: Progress) -> None:
+        self._inputs = inputs
         self._setting = setting
         self._progress = progress
-        self._occupancy = Occupancy(scene.described, setting)
-        levels, shaping = scene.described.levels, scene.shaping
-        self._gauge = Gauge(self._occupancy, scene.capacity, levels, shaping.resource, shaping.gpus_per_pod)
-        self._line = WaitingQueue(setting.fifo)
+        self._occupancy = Occupancy(inputs.described, setting)
+        levels, shaping = inputs.described.levels, inputs.shaping
+        self._gauge = Gauge(self._occupancy, inputs.capacity, levels, shaping.resource, shaping.gpus_per_pod)
+        self._queue = WaitingQueue(setting.fifo)
         self._leaving: list[tuple[int, int, str]] = []
         self._ends: dict[str, int] = {}
         self._log: list[Started | Moved | Left] = []
@@ -190,11 +190,11 @@ class _Run:
             self._now_s = self._next_s(coming)
             left = self._depart()
             came = self._arrive(coming)
-            self._line.advance(self._start)
+            self._queue.advance(self._start)
             if self._is_measured:
-                self._moments.append(self._gauge.read(self._now_s, len(self._line)))
+                self._moments.append(self._gauge.read(self._now_s, len(self._queue)))
             self._progress(left + came)
-        assert not len(self._line) and not self._occupancy.names
+        assert not len(self._queue) and not self._occupancy.names
         log, moments = tuple(self._log), tuple(self._moments)
         return Outcome(self._setting, log, tuple(self._impossible), moments, self._now_s)
 
@@ -205,13 +205,13 @@ class _Run:
     @property
     def _is_measured(self) -> bool:
         """Until the last arrival; a trace that comes at once, to its end."""
-        schedule = self._scene.schedule
+        schedule = self._inputs.schedule
         return self._now_s <= schedule.last_s or schedule.first_s == schedule.last_s
 
     def _gangs(self) -> Iterator[Waiting]:
         """Every arrival as a gang. What an empty cluster does not take is known before anybody is there."""
-        shaping, resources = self._scene.shaping, self._occupancy.cluster.inventory.resources
-        for number, arrival in enumerate(self._scene.schedule.arrivals):
+        shaping, resources = self._inputs.shaping, self._occupancy.cluster.inventory.resources
+        for number, arrival in enumerate(self._inputs.schedule.arrivals):
             gang = shaping.gang(arrival.job, resources)
             if gang.root not in self._reasons:
                 self._reasons[gang.root] = self._occupancy.refusal(gang)
@@ -230,7 +230,7 @@ class _Run:
             del self._ends[name]
             gone += 1
         if gone:
-            self._line.hope()
+            self._queue.hope()
         return gone
 
     def _arrive(self, coming: deque[Waiting]) -> int:
@@ -243,7 +243,7 @@ class _Run:
             if reason:
                 self._impossible.append((one.gang.name, reason))
             else:
-                self._line.join(one)
+                self._queue.join(one)
         return came
 
     def _start(self, one: Waiting) -> bool:
@@ -254,16 +254,16 @@ class _Run:
         self._pay_for(seated.moves)
         name = one.gang.name
         self._log.append(Started(self._now_s, name, one.came_s, seated.nodes, self._level(seated)))
-        self._ends[name] = self._now_s + self._scene.schedule.arrivals[one.number].runs_s
+        self._ends[name] = self._now_s + self._inputs.schedule.arrivals[one.number].runs_s
         heappush(self._leaving, (self._ends[name], one.number, name))
         return True
 
     def _placed_after_moves(self, gang: Gang) -> PlacedGang | None:
         """Looked for now and then, and only while the trace lasts."""
-        too_soon = self._now_s < self._next_check_s or self._now_s > self._scene.schedule.last_s
+        too_soon = self._now_s < self._next_check_s or self._now_s > self._inputs.schedule.last_s
         if too_soon or not self._occupancy.moves_may_help(gang):
             return None
-        self._next_check_s = self._now_s + self._scene.moving.every_s
+        self._next_check_s = self._now_s + self._inputs.moving.every_s
         return self._occupancy.place_after_moves(gang)
 
     def _pay_for(self, moves: Sequence[Move]) -> None:
@@ -271,13 +271,13 @@ class _Run:
         for move in moves:
             self._log.append(Moved(self._now_s, move.gang, move.source, move.target))
         for name in {move.gang for move in moves}:
-            self._ends[name] += self._scene.moving.costs_s
+            self._ends[name] += self._inputs.moving.costs_s
         if moves:
-            self._line.hope()
+            self._queue.hope()
 
     def _level(self, seated: PlacedGang) -> str:
         """The narrowest level of which one domain holds all the nodes."""
-        levels = self._scene.described.levels
+        levels = self._inputs.described.levels
         inventory = self._occupancy.cluster.inventory
         slots = [inventory.slot(node) for node in seated.nodes]
         tree = inventory.trees.get(levels.name)

@@ -154,13 +154,13 @@ class Trace:
 
 
 def read_trace(text: str, where: str) -> Trace:
-    sheet = read_csv(text, where)
-    timing = _timing(sheet)
+    table = read_csv(text, where)
+    timing = _timing(table)
     read = _pod if timing is Timing.NONE else _gang
-    jobs = [read(row, timing) for row in sheet.rows]
+    jobs = [read(row, timing) for row in table.rows]
     if not jobs:
         raise InputError(f"{where}: found no rows under the header, expected at least one gang")
-    _refuse_doubles(sheet, jobs)
+    _refuse_doubles(table, jobs)
     return Trace(where, timing, tuple(sorted(jobs, key=lambda job: job.arrival_s)))
 
 
@@ -170,16 +170,16 @@ def part_of(trace: Trace, limit: int | None, times: int) -> Trace:
     return replace(trace, jobs=jobs)
 
 
-def _timing(sheet: CsvTable) -> Timing:
-    if not sheet.header:
-        raise InputError(f"{sheet.where}: is empty, expected a header: {_FORMS}")
-    if set(sheet.header) == set(_PODS):
+def _timing(table: CsvTable) -> Timing:
+    if not table.header:
+        raise InputError(f"{table.where}: is empty, expected a header: {_FORMS}")
+    if set(table.header) == set(_PODS):
         return Timing.NONE
-    lengths = [timing for timing in (Timing.SECONDS, Timing.STEPS) if timing.value in sheet.header]
-    if len(lengths) == 1 and set(_TIMED) <= set(sheet.header) <= {*_TIMED, *_MORE, lengths[0].value}:
+    lengths = [timing for timing in (Timing.SECONDS, Timing.STEPS) if timing.value in table.header]
+    if len(lengths) == 1 and set(_TIMED) <= set(table.header) <= {*_TIMED, *_MORE, lengths[0].value}:
         return lengths[0]
-    found = ",".join(sheet.header)
-    raise InputError(f"{sheet.where}:1: header: found {found[:120]!r}, allowed: {_FORMS}")
+    found = ",".join(table.header)
+    raise InputError(f"{table.where}:1: header: found {found[:120]!r}, allowed: {_FORMS}")
 
 
 def _gang(row: CsvRow, timing: Timing) -> Job:
@@ -207,9 +207,9 @@ def _pod(row: CsvRow, _: Timing) -> Job:
     )
 
 
-def _refuse_doubles(sheet: CsvTable, jobs: list[Job]) -> None:
+def _refuse_doubles(table: CsvTable, jobs: list[Job]) -> None:
     rows: dict[str, int] = {}
-    for row, job in zip(sheet.rows, jobs, strict=True):
+    for row, job in zip(table.rows, jobs, strict=True):
         if job.name in rows:
             raise row.wrong("name", f"a name of its own: row {rows[job.name]} has it already")
         rows[job.name] = row.number

@@ -133,7 +133,7 @@ def run_roles(
         configuration = read_configuration(config, otherwise="")
         log_to_stderr(LEVELS[configuration.log_level], configuration.log_format)
         clock = SystemClock()
-        told = RoleConfig(
+        role_config = RoleConfig(
             configuration,
             find_connection(clock, kubeconfig=kubeconfig),
             webhook or WebhookOptions(),
@@ -142,7 +142,7 @@ def run_roles(
             lease_connection=find_connection(clock, kubeconfig=kubeconfig),
             heartbeat=Heartbeat(clock),
         )
-        run_until_stopped(lambda: _work(names, told))
+        run_until_stopped(lambda: _work(names, role_config))
     except KeyboardInterrupt:
         return OK
     except Exception as error:
@@ -163,17 +163,17 @@ def _failed(shown: str, error: Exception) -> int:
     return USAGE if isinstance(first, (OptionError, ConfigurationError, ConfigError, CredentialError)) else FAILED
 
 
-async def _work(names: Sequence[str], told: RoleConfig) -> None:
-    roles = {name: create(name, told) for name in names}
-    server = told.configuration.server
+async def _work(names: Sequence[str], role_config: RoleConfig) -> None:
+    roles = {name: create(name, role_config) for name in names}
+    server = role_config.configuration.server
     async with AsyncExitStack() as held:
         host, port = server.health_probes.bind_address or "127.0.0.1", server.health_probes.port
         thread = await held.enter_async_context(loop_thread("probes"))
-        alive = told.heartbeat.stuck if told.heartbeat is not None else lambda: ""
+        alive = role_config.heartbeat.stuck if role_config.heartbeat is not None else lambda: ""
         await held.enter_async_context(probed(thread, host, port, alive, lambda: _trouble(roles)))
-        await _measured(held, told, roles)
-        if told.heartbeat is not None:
-            held.callback(asyncio.create_task(told.heartbeat.run(), name="heartbeat").cancel)
+        await _measured(held, role_config, roles)
+        if role_config.heartbeat is not None:
+            held.callback(asyncio.create_task(role_config.heartbeat.run(), name="heartbeat").cancel)
         group = await held.enter_async_context(asyncio.TaskGroup())
         for name, role in roles.items():
             group.create_task(role.run(), name=name)
@@ -185,9 +185,9 @@ def _trouble(roles: dict[str, Role]) -> str:
     return "; ".join(f"{name}: {trouble}" for name, role in roles.items() if (trouble := role.trouble()))
 
 
-async def _measured(held: AsyncExitStack, told: RoleConfig, roles: dict[str, Role]) -> None:
+async def _measured(held: AsyncExitStack, role_config: RoleConfig, roles: dict[str, Role]) -> None:
     """Metrics are not worth dying for: a port that is taken is told and left."""
-    metrics = told.configuration.server.metrics
+    metrics = role_config.configuration.server.metrics
     host = metrics.bind_address or "127.0.0.1"
     try:
         await held.enter_async_context(measured(host, metrics.port, lambda: metrics_text(roles)))
