@@ -30,8 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> ByInstallation:
-    return make_scheduler(config)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByInstallation:
+    return make_scheduler(config, log)
 
 
 def _leave_out_the_long_suite(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -93,7 +93,8 @@ def _embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session", params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Server:
-    return request.getfixturevalue(f"_{request.param}")
+    found: Server = request.getfixturevalue(f"_{request.param}")
+    return found
 
 
 @pytest.fixture

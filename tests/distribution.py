@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -27,16 +28,16 @@ ORDER = ("attack", "fuzz", "up", "docs", "browser", "simulation", "durability", 
 _SERVER = re.compile(r"\[(?:.*-)?(embedded|real)(?:-.*)?\]$")
 
 
-class ByInstallation(LoadScopeScheduling):
+class ByInstallation(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out one installation after the other, in the order in which the tests were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
 
 
-def make_scheduler(config: pytest.Config) -> ByInstallation:
+def make_scheduler(config: pytest.Config, log: Any) -> ByInstallation:
     config.option.loadscopereorder = False
-    return ByInstallation(config)
+    return ByInstallation(config, log)
 
 
 def scope_of(nodeid: str) -> str:

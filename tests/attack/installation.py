@@ -231,7 +231,7 @@ def _apply(server: Server, directory: Path, webhook_port: int) -> None:
     server.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(listed))
     for each in objects:
         if each["kind"] == "CustomResourceDefinition":
-            eventually(lambda spec=each["spec"]: _is_served(server, spec), f"{each['metadata']['name']} is served")
+            eventually(lambda spec=each["spec"]: _is_served(server, spec), f"{each['metadata']['name']} is served")  # type: ignore[misc]
 
 
 def _is_served(server: Server, spec: Json) -> bool:

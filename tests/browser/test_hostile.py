@@ -25,7 +25,7 @@ def _world() -> World:
     world = World()
     world.topology(EVIL)
     for number in range(3):
-        world.node(f"{NAME}{number}", **{BLOCK: EVIL, RACK: f"{EVIL}{number}"})
+        world.node(f"{NAME}{number}", labels={BLOCK: EVIL, RACK: f"{EVIL}{number}"})
     told = {"version": 1, "state": EVIL, "lines": [EVIL, EVIL], "level": RACK, "fitsIf": [{"level": EVIL}]}
     told |= {"best": [{"path": [EVIL], "holds": 1, "of": 2, "short": {EVIL: 1}}], "blocked": {EVIL: 3}}
     told |= {"occupied": {f"{NAME}/{NAME}": 1}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -66,7 +67,8 @@ class LiveReader:
         chosen = ",".join(f"{key}={value}" for key, value in labels.items())
         path = _path(group, plural, namespace)
         reply = await asyncio.to_thread(self._server.http, "GET", path, query={"labelSelector": chosen})
-        return reply.ok(200)["items"]
+        found: builtins.list[Json] = reply.ok(200)["items"]
+        return found
 
 
 def _path(group: str, plural: str, namespace: str) -> str:
@@ -138,7 +140,7 @@ def _narrow(hook: Json, ruled: Ruled) -> None:
 def _is_asked(ruled: Ruled) -> bool:
     """Both configurations, for both kinds: what is missing is filled in, and what is wrong is refused."""
     containers = [{"name": "c", "image": "i"}]
-    clique = {"name": "w", "spec": {"podSpec": {"containers": containers}}}
+    clique: dict[str, Any] = {"name": "w", "spec": {"podSpec": {"containers": containers}}}
     probe = workload("probe", {"cliques": [clique]})
     made = ruled.space.create(SETS, probe, dryRun="All").ok(201)
     if "minAvailable" not in made["spec"]["template"]["cliques"][0]["spec"]:

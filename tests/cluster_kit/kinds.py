@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cluster_kit import objects as o
@@ -20,7 +20,7 @@ class Kind:
     make: Callable[[str], Json]
     change: Json
     namespaced: bool = True
-    status: Json | None = None
+    status: Json = field(default_factory=dict)
     """A merge patch for the status subresource, where there is one."""
 
 

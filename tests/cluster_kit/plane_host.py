@@ -47,6 +47,7 @@ def serve_until_alone(listener: socket.socket) -> None:
                 workers += 1
             else:
                 waiting.unregister(key.fileobj)
+                assert isinstance(key.fileobj, socket.socket)
                 key.fileobj.close()
                 workers -= 1
                 patience = time.monotonic() + LAST_WORKER_S

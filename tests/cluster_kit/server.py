@@ -46,12 +46,12 @@ class Reply:
 
     @property
     def reason(self) -> str:
-        return self.body.get("reason", "")
+        return str(self.body.get("reason", ""))
 
     @property
     def message(self) -> str:
         body = self.body
-        return body.get("message", "") if isinstance(body, dict) else body
+        return str(body.get("message", "")) if isinstance(body, dict) else str(body)
 
     @property
     def causes(self) -> list[tuple[str, str]]:
@@ -142,7 +142,7 @@ class Server:
     _kubeconfigs: dict[str, Path] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        trust = {"ca_certs": str(self.authority)} if self.authority else {}
+        trust: dict[str, Any] = {"ca_certs": str(self.authority)} if self.authority else {}
         self._pool = urllib3.PoolManager(maxsize=8, retries=False, timeout=urllib3.Timeout(30, 90), **trust)
 
     def token(self, user: str) -> str:

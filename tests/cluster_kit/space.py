@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,7 +72,7 @@ class Space:
     def list(self, collection: str, **query: Any) -> Any:
         return self.get(collection, **query).ok(200)
 
-    def names(self, collection: str, **query: Any) -> list[str]:
+    def names(self, collection: str, **query: Any) -> builtins.list[str]:
         return [item["metadata"]["name"] for item in self.list(collection, **query)["items"]]
 
     def replace(self, collection: str, body: Any, *, name: str = "", sub: str = "", **query: Any) -> Reply:

@@ -342,6 +342,6 @@ def test_an_empty_apply_gives_everything_up(space: Space) -> None:
 def test_labels_are_applied_one_by_one(space: Space) -> None:
     for manager in ("one", "two"):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-        body["metadata"]["labels"] = {manager: "yes"}
+        body["metadata"]["labels"] = {manager: "yes"}  # type: ignore[index]
         now = space.apply("configmaps", body, manager=manager).ok()
     assert now["metadata"]["labels"] == {"one": "yes", "two": "yes"}

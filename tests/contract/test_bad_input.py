@@ -186,7 +186,7 @@ PATHS: dict[str, tuple[str, str, int]] = {
 @pytest.mark.parametrize("row", PATHS)
 def test_paths_and_methods_that_are_not_there(row: str, cluster: Space) -> None:
     method, path, code = PATHS[row]
-    body = {} if method in ("PUT", "PATCH", "POST") else None
+    body: dict[str, Any] | None = {} if method in ("PUT", "PATCH", "POST") else None
     reply = cluster.server.http(method, path, body)
     assert reply.status == code, reply.raw
     if code == 405:

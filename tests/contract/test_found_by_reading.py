@@ -85,7 +85,7 @@ def test_an_eviction_that_fails_its_precondition_costs_the_budget(space: Space, 
 
 def test_a_watch_that_wants_no_initial_events_gets_none(space: Space) -> None:
     space.create("configmaps", config("a")).ok(201)
-    wish = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan", "timeoutSeconds": 1}
+    wish: dict[str, Any] = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan", "timeoutSeconds": 1}
     with space.watch("configmaps", **wish) as watch:
         assert watch.rest() == []
 

@@ -63,7 +63,7 @@ def test_b9_the_kinds_alone_are_applied_to_an_installed_cluster(server: Server) 
     change["metadata"] = {"name": "dynamographdeployments.nvidia.com"}
     server.kubectl("apply", "--field-manager=webhook", *how, input=yaml.safe_dump(change))
     server.kubectl("apply", "--server-side", "-f", "-", input=manifests("crds", "-n", "gangs"))
-    found = json.loads(server.kubectl("get", "crd", change["metadata"]["name"], "-o", "json").stdout)
+    found = json.loads(server.kubectl("get", "crd", change["metadata"]["name"], "-o", "json").stdout)  # type: ignore[index]
     assert found["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
     for kind in ("mutating", "validating"):
         server.kubectl("delete", f"{kind}webhookconfigurations", "spinney")

@@ -17,8 +17,8 @@ from stack_kit.stage import Stage, is_ready
 from unit.operator.operator_world import clique, condition, group, podcliqueset
 
 Json = dict[str, Any]
-PACKED = {"topologyConstraint": {"packDomain": "zone"}}
-IN_BLOCK = {"topologyConstraint": {"packDomain": "block"}}
+PACKED: dict[str, Any] = {"topologyConstraint": {"packDomain": "zone"}}
+IN_BLOCK: dict[str, Any] = {"topologyConstraint": {"packDomain": "block"}}
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -295,7 +295,7 @@ def test_g1_a_deleted_set_leaves_nothing_behind(stage: Stage) -> None:
     """Whatever there is in the namespace afterwards, of whatever kind, none of it is part of the set."""
     cliques = [clique("a", 2, autoScalingConfig={"maxReplicas": 4}), clique("w", 2)]
     groups = [group("g", ["w"], replicas=2, scaleConfig={"maxReplicas": 3}, **IN_BLOCK)]
-    order = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
+    order: dict[str, Any] = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
     stage.create(podcliqueset("end", cliques, groups, replicas=2, **order, **PACKED)).ok(201)
     stage.ready_pods("end", 12)
     stage.available("end", 2)

@@ -45,7 +45,7 @@ def rackful(name: str, priority: str) -> Json:
     amounts = {GPU: "8"}
     container = {"name": "main", "image": "serve", "resources": {"limits": amounts, "requests": amounts}}
     worker = clique("worker", 2, podSpec={"containers": [container]})
-    packed = {"topologyConstraint": {"packDomain": "rack"}}
+    packed: dict[str, Any] = {"topologyConstraint": {"packDomain": "rack"}}
     return podcliqueset(name, [worker], priorityClassName=priority, **packed)
 
 

@@ -63,7 +63,7 @@ def test_a_deleted_object_is_shown_as_it_was_with_the_version_of_its_end(space: 
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}, {"resourceVersion": ""}], ids=["unset", "0", "empty"])
-def test_a_watch_without_a_version_begins_with_what_is_there(query: dict[str, str], space: Space) -> None:
+def test_a_watch_without_a_version_begins_with_what_is_there(query: dict[str, Any], space: Space) -> None:
     space.create("configmaps", config("b")).ok(201)
     space.create("configmaps", config("a")).ok(201)
     with space.watch("configmaps", **query) as watch:
@@ -191,7 +191,7 @@ def test_a_watch_ends_when_its_time_is_over(space: Space) -> None:
 
 def test_bookmarks_come_when_they_are_allowed(space: Space) -> None:
     made = space.create("configmaps", config("a")).ok(201)
-    query = {"resourceVersion": version_of(made), "timeoutSeconds": 3, "allowWatchBookmarks": "true"}
+    query: dict[str, Any] = {"resourceVersion": version_of(made), "timeoutSeconds": 3, "allowWatchBookmarks": "true"}
     with space.watch("configmaps", **query) as watch:
         events = watch.rest()
     assert events, "expected a bookmark before the watch ended"
@@ -211,7 +211,11 @@ def test_bookmarks_do_not_come_unasked(space: Space) -> None:
 def test_initial_events_end_with_a_marked_bookmark(space: Space) -> None:
     for name in ("a", "b"):
         space.create("configmaps", config(name)).ok(201)
-    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    query: dict[str, Any] = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
     with space.watch("configmaps", **query) as watch:
         events = watch.until(lambda event: event["type"] == "BOOKMARK")
         later = space.create("configmaps", config("c")).ok(201)

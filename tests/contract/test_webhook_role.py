@@ -240,7 +240,7 @@ def test_c8_d7_a_topology_that_may_not_be_read_is_a_refusal(server: Server, star
             in (reply["message"])
         )
         assert "forbidden" in reply["message"]
-        plain = {**beta, "spec": {"components": beta["spec"]["components"]}}
+        plain = {**beta, "spec": {"components": beta["spec"]["components"]}}  # type: ignore[index]
         space.create(BETA, plain, dryRun="All").ok(201)
     finally:
         found = cluster.get("clusterroles", "spinney-webhook").ok(200)
@@ -321,7 +321,8 @@ def test_two_replicas_replace_their_authority_under_load_without_a_failed_call(
     for number in (0, 1):
         start(number, ALWAYS_DUE)
     eventually(lambda: is_judged(server), "the webhook is asked")
-    first, leaves = bundle(server), [set(), set()]
+    first = bundle(server)
+    leaves: list[set[Any]] = [set(), set()]
     with under_load(server) as answers:
         until = time.monotonic() + 120
         while first.split(b"-----END")[0] in bundle(server):

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -62,7 +64,7 @@ def _serve(directory: Path, bug: str, orders: int, answers: int, close: Sequence
 def _run(cases: Sequence[str], directory: Path, bug: str, patience_s: float) -> None:
     _write_to(directory / OUTPUT, 1, 2)
     host = ForkedHost(directory, bug)
-    servers.start_host = lambda scratch: host
+    servers.start_host = lambda scratch: cast("subprocess.Popen[str]", host)
     server.DEADLINE_S = patience_s
     reports = (f"--basetemp={directory / 'run'}", f"--junitxml={directory / REPORT}")
     pytest.main([*OPTIONS, *reports, *_paths(cases)])

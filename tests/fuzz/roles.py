@@ -131,7 +131,7 @@ class Roles:
         self._caches: dict[str, list[tuple[Cache[Any], type[Any]]]] = {}
         self._version = 0
         self._doubted: Json | None = None
-        self._client = ApiClient(Silent(), system_dice())  # type: ignore[arg-type]
+        self._client = ApiClient(Silent(), system_dice())
         told = load_configuration(msgspec.json.encode(CONFIGURATION).decode())
         self._rules = (OperatorAdmission(admission_settings_of(told)), DynamoAdmission(DynamoAdmissionSettings()))
         with self._recorded():
@@ -177,7 +177,7 @@ class Roles:
         writes, clock, dice = OwnWrites(), SystemClock(), system_dice()
         optional = OptionalCaches(self._client, writes, dice)
         views = OperatorViews(SharedCaches(self._client, writes, dice), optional, settings, True, False)
-        change_applier = ChangeApplier(Door(Silent(), dice, field_manager="fuzz", own_writes=writes), clock)  # type: ignore[arg-type]
+        change_applier = ChangeApplier(Door(Silent(), dice, field_manager="fuzz", own_writes=writes), clock)
         context = ReconcileContext(views, settings, change_applier, self._client, clock, dice)
         made = [
             podcliqueset_controller.controller(context, 1),
@@ -192,11 +192,11 @@ class Roles:
         ]
 
     def _grouper(self) -> list[Controller[Any]]:
-        grouper = Grouper(Silent(), SystemClock(), system_dice())  # type: ignore[arg-type]
+        grouper = Grouper(Silent(), SystemClock(), system_dice())
         return [grouper._pods]
 
     def _dynamo(self, told: OperatorConfiguration) -> Controller[Any]:
-        dynamo = Dynamo(Silent(), SystemClock(), system_dice(), dynamo_settings_of(told))  # type: ignore[arg-type]
+        dynamo = Dynamo(Silent(), SystemClock(), system_dice(), dynamo_settings_of(told))
         dynamo._views = DynamoViews(dynamo.caches, dynamo._settings)
         return dynamo._controller()
 
@@ -226,7 +226,7 @@ class Roles:
         """An owner is not watched: the pod-grouper reads it for its pods."""
         try:
             owner = owner_of(found)
-            for pod in self.shadow.views.pods_of(("ns", "g"))[:3] or [GROUPED]:
+            for pod in self.shadow.views.pods_of(("ns", "g"))[:3] or [GROUPED]:  # type: ignore[list-item]
                 seen = GroupedPod(pod.metadata)
                 group(OwnerChain(seen, (owner,)), LOOKUPS, GrouperSettings())
         except Exception as error:

@@ -131,13 +131,13 @@ class Model:
             if not self.solve():
                 raise NotProved("a fixed preference became infeasible")
             found.append((node.path, spread.value(self.solver)))
-            self.cp.clear_objective()
+            self.cp.clear_objective()  # type: ignore[no-untyped-call]
             spread.fix(self.solver)
             self._hint()
         return found
 
     def _hint(self) -> None:
-        self.cp.clear_hints()
+        self.cp.clear_hints()  # type: ignore[no-untyped-call]
         for count in self.count.values():
             self.cp.add_hint(count, self.solver.value(count))
 

@@ -16,7 +16,7 @@ LEVELS = ("", ZONE, BLOCK, RACK)
 SIZES = (1, 2, 4, 8)
 CLASSES = {"low": 20, "middle": 60, "high": 90, "keep": 120}
 QUEUES = ("default-queue", "small", "wide")
-GATE = {"schedulingGates": [{"name": "example.com/later"}]}
+GATE: dict[str, Any] = {"schedulingGates": [{"name": "example.com/later"}]}
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Drawn:
         if gated:
             self.gated.append(name)
         size = self.sizes[leaf] if gpus is None else gpus
-        return pod(name, self.name, size, subgroup=leaf, **self.more, **(GATE if gated else {}))
+        return pod(name, self.name, size, subgroup=leaf, **{**self.more, **(GATE if gated else {})})
 
 
 def draw_gang(dice: Random, name: str, bases: list[Drawn]) -> tuple[Drawn, list[Json]]:

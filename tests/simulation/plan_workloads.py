@@ -24,7 +24,7 @@ CLASSES = [
     }
     for name, value in (("low", 10), ("high", 90), ("urgent", 120))
 ]
-QUEUES = [
+QUEUES: list[Json] = [
     {
         "apiVersion": "scheduling.run.ai/v2",
         "kind": "Queue",
@@ -143,9 +143,9 @@ def _graph(dice: Random, name: str) -> list[Json]:
         worker["podTemplate"] = {"spec": {"containers": [container]}}
         if dice.random() < 0.5:
             worker["multinode"] = {"nodeCount": dice.randint(2, 3)}
-        front = {"name": "Frontend", "type": "frontend", "podTemplate": {"spec": {"containers": [{**container}]}}}
+        front: Json = {"name": "Frontend", "type": "frontend", "podTemplate": {"spec": {"containers": [{**container}]}}}
         front["podTemplate"]["spec"]["containers"][0].pop("resources")
-        spec = {"backendFramework": "vllm", "components": [front, worker], **constraint}
+        spec: Json = {"backendFramework": "vllm", "components": [front, worker], **constraint}
         return [
             {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": metadata, "spec": spec}
         ]

@@ -90,7 +90,9 @@ def kept_for_nobody(processes: list[SchedulerProcess]) -> list[str]:
     broken = []
     for process in processes:
         scheduler = process.scheduler
-        for entry in scheduler.session.scheduling_queue.entries.values() if scheduler is not None else ():
+        if scheduler is None:
+            continue
+        for entry in scheduler.session.scheduling_queue.entries.values():
             if entry.assignments and entry.key not in scheduler.session.scheduling_queue.nominated:
                 broken.append(f"INV6 {process.name} keeps {len(entry.assignments)} seats for {entry.name}")
     return broken

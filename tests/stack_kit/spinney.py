@@ -70,11 +70,12 @@ class Spinney:
 
     @property
     def config(self) -> dict[str, Any]:
-        return yaml.safe_load(self.kubeconfig.read_text())
+        found: dict[str, Any] = yaml.safe_load(self.kubeconfig.read_text())
+        return found
 
     @property
     def token(self) -> str:
-        return self.config["users"][0]["user"]["token"]
+        return str(self.config["users"][0]["user"]["token"])
 
     def ready(self) -> Spinney:
         """Wait for the line that starts with `ready`."""

@@ -190,7 +190,8 @@ class Stage:
             assert sorted(map(is_ready, pods)) == [True] * count
             return pods
 
-        return self.eventually(check, f"{count} ready pods of {name}")
+        found: list[Json] = self.eventually(check, f"{count} ready pods of {name}")
+        return found
 
     def available(self, name: str, replicas: int = 1) -> Json:
         def check() -> Json:
@@ -200,7 +201,8 @@ class Stage:
             assert status.get("observedGeneration") == found["metadata"]["generation"]
             return found
 
-        return self.eventually(check, f"{name} is available")
+        found: Json = self.eventually(check, f"{name} is available")
+        return found
 
     def eventually(self, check: Callable[[], Any], what: str) -> Any:
         return eventually(check, what, DEADLINE_S)

@@ -55,7 +55,7 @@ def surface() -> str:
         elif isinstance(found, type) and issubclass(found, Exception):
             lines.append(f"{name}: exception")
         elif isinstance(found, type):
-            named = found.__struct_fields__ if issubclass(found, msgspec.Struct) else found.__dataclass_fields__
+            named = found.__struct_fields__ if issubclass(found, msgspec.Struct) else found.__dataclass_fields__  # type: ignore[attr-defined]
             members = [*named, *(each for each, one in vars(found).items() if isinstance(one, property))]
             lines.append(f"{name}: {', '.join(members)}")
         else:

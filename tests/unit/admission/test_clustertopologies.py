@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_t2_a_domain_or_key_twice_is_refused_even_without_a_schema() -> None:
 
 
 def used(name: str = "h100", *, explicit: bool = True, scheduled: int = 1) -> View:
-    given = {"clusterTopologyName": name} if explicit else {}
+    given: dict[str, Any] = {"clusterTopologyName": name} if explicit else {}
     workload = stored(pcs(constraint=pack("rack"), **given))
     lookup = view(topology("zone", "rack", name=name))
     return lookup.add("podcliquesets", workload).add("podcliques", podclique("p", scheduled))

@@ -45,7 +45,7 @@ def some_constraint(dice: random.Random) -> Json | None:
 def some_workload(dice: random.Random) -> Json:
     names = ["a", "b", "c"][: dice.randint(1, 3)]
     members = dice.sample(names, dice.randint(0, len(names)))
-    more = {"clusterTopologyName": dice.choice(("h100", "nowhere"))} if dice.random() < 0.4 else {}
+    more: dict[str, Any] = {"clusterTopologyName": dice.choice(("h100", "nowhere"))} if dice.random() < 0.4 else {}
     return pcs(
         *(clique(name, some_constraint(dice), replicas=dice.randint(1, 3)) for name in names),
         constraint=some_constraint(dice),

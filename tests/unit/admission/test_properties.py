@@ -87,7 +87,7 @@ def workloads(draw: st.DrawFn) -> Json:
         clique(
             name,
             draw(CONSTRAINT),
-            **draw(
+            **draw(  # type: ignore[arg-type]
                 st.fixed_dictionaries(
                     {"replicas": st.integers(0, 4)},
                     optional={
@@ -112,7 +112,7 @@ def workloads(draw: st.DrawFn) -> Json:
             },
         )
     )
-    return pcs(*cliques, constraint=draw(CONSTRAINT), groups=groups, **more)
+    return pcs(*cliques, constraint=draw(CONSTRAINT), groups=groups, **more)  # type: ignore[arg-type]
 
 
 def cluster() -> Any:

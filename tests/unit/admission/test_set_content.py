@@ -13,7 +13,7 @@ from unit.admission.admission_kit import ON, Json, clique, errors, group, pcs, w
 
 CLIQUE = "spec.template.cliques[0]"
 GROUP = "spec.template.podCliqueScalingGroups[0]"
-EXPLICIT = {"cliqueStartupType": "CliqueStartupTypeExplicit"}
+EXPLICIT: dict[str, Any] = {"cliqueStartupType": "CliqueStartupTypeExplicit"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 REQUESTS = {"spec": {"devices": {"requests": [{"name": "gpu"}]}}}
 

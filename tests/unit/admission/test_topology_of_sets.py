@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -409,7 +410,7 @@ def test_s2_nobody_fills_the_name_in() -> None:
 @pytest.mark.parametrize("kept", ["grove-topology", "h100"])
 @pytest.mark.parametrize("named", ["", "h100"])
 def test_p8_g8_webhook_and_operator_follow_one_rule(named: str, kept: str, scheduled: bool) -> None:
-    template = {"clusterTopologyName": named} if named else {}
+    template: dict[str, Any] = {"clusterTopologyName": named} if named else {}
     workload = pcs(constraint=pack("rack"), labels={LABEL: kept}, **template)
     lookup = view().add("podcliques", podclique("p", int(scheduled)))
     counts = effective_topology(msgspec.convert(workload, PodCliqueSet, strict=False), "gb200", scheduled)

@@ -430,7 +430,7 @@ beta_objects = st.fixed_dictionaries(
             optional={
                 **common,
                 "env": env,
-                "components": st.lists(components, max_size=3, unique_by=lambda one: one["name"]),
+                "components": st.lists(components, max_size=3, unique_by=lambda one: one["name"]),  # type: ignore[index]
                 "experimental": string_maps,
                 "providerOverride": override,
                 "topologyConstraint": named_constraint("clusterTopologyName"),

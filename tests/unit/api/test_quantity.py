@@ -103,7 +103,7 @@ def rounded_milli(amount: Decimal) -> int:
 
 @given(numerals, suffixes)
 def test_every_valid_quantity_has_the_value_that_the_official_client_reads(number: str, suffix: str) -> None:
-    assert quantity.milli(number + suffix) == rounded_milli(parse_quantity(number + suffix))
+    assert quantity.milli(number + suffix) == rounded_milli(parse_quantity(number + suffix))  # type: ignore[no-untyped-call]
 
 
 @given(numerals, exponents)

@@ -106,7 +106,7 @@ def test_k15_a_gang_that_waits() -> None:
 
 def test_k15_a_gang_that_is_placed() -> None:
     parts = {"subGroups": [{"name": "lead", "minMember": 1}, {"name": "work", "minMember": 2}]}
-    parts |= {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": BLOCK}}
+    parts |= {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": BLOCK}}  # type: ignore[dict-item]
     placed = group(spec=parts, metadata={"annotations": {"spinney.dev/placement-score": "0.8750"}})
     there = [node("n0", "b0/r0"), node("n1", "b0/r0"), node("n2", "b0/r1")]
 

@@ -278,7 +278,7 @@ def test_a_pod_that_names_no_podgroup_there_is_says_so() -> None:
 def test_what_is_refused_is_refused_in_the_words_of_validate(tmp_path: Path) -> None:
     manifest = yaml.safe_dump(podcliqueset("bad", clique(), topologyConstraint={"packDomain": "datacenter"}))
     config = {"scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]}}
-    config["topologyAwareScheduling"] = {"enabled": True, "levels": [{"domain": "rack", "key": "example.com/rack"}]}
+    config["topologyAwareScheduling"] = {"enabled": True, "levels": [{"domain": "rack", "key": "example.com/rack"}]}  # type: ignore[dict-item]
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     told = ("--config", str(tmp_path / "config"), "-o", "json")
     planned = json.loads(run("-f", "-", *LAPTOP, *told, text=manifest).stdout)
@@ -323,7 +323,7 @@ def test_a_gang_that_would_fit_if_others_moved_is_told_so() -> None:
     nodes = [{"metadata": {"name": name}, "status": {"capacity": {GPU: "8", "pods": "9"}}} for name in ("x", "y")]
     made = [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes]
     for node in made:
-        node["metadata"]["labels"] = {"pool": "p"}
+        node["metadata"]["labels"] = {"pool": "p"}  # type: ignore[index]
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
     running = [pod(f"s-{at}", 4, f"s-{at}", nodeName=at, nodeSelector={"pool": "p"}) for at in ("x", "y")]
     for each in running:

@@ -57,7 +57,7 @@ def test_s2_topology_does_not_apply_to_a_set_without_any_constraint() -> None:
 
 @pytest.mark.parametrize("where", ["set", "group", "clique"])
 def test_s2_a_constraint_anywhere_is_enough(where: str) -> None:
-    own = {"topologyConstraint": packed("rack")}
+    own: dict[str, Any] = {"topologyConstraint": packed("rack")}
     groups = [group("g", ["a"], **(own if where == "group" else {}))]
     cliques = [clique("a", **(own if where == "clique" else {}))]
     (found,) = listed(podcliqueset("p", cliques, groups, **(own if where == "set" else {})))

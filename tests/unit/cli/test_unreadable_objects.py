@@ -26,7 +26,7 @@ def named(name: str, namespace: str = "ns", **more: Any) -> Json:
 
 
 def pod(name: str, node: str = "", of: str = "a", gpus: int = 8, **spec: Any) -> Json:
-    notes = {"annotations": {"pod-group-name": of}} if of else {}
+    notes: dict[str, Any] = {"annotations": {"pod-group-name": of}} if of else {}
     amounts = {GPU: str(gpus)}
     containers = [{"name": "main", "image": "work", "resources": {"limits": amounts, "requests": amounts}}]
     own = {"schedulerName": "kai-scheduler", "containers": containers, **({"nodeName": node} if node else {}), **spec}

@@ -39,7 +39,7 @@ async def test_b5_nodes_outside_come_last() -> None:
 
 async def test_nodes_that_take_no_pods_say_so() -> None:
     world = hall()
-    world.node("b0-r0-n0", ready=False, **{"example.com/block": "b0", "example.com/rack": "b0-r0"})
+    world.node("b0-r0-n0", ready=False, labels={"example.com/block": "b0", "example.com/rack": "b0-r0"})
     assert (await drawn(world))[0].kids[0].cells[0].state == "not ready"
 
 
@@ -58,7 +58,7 @@ async def test_k15_pods_that_hold_none_of_what_is_counted_are_in_the_picture() -
 
 async def test_b5_nodes_are_counted_in_what_they_have() -> None:
     world = hall()
-    world.node("b1-r9-n0", gpus=0, **{"example.com/block": "b1", "example.com/rack": "b1-r9"})
+    world.node("b1-r9-n0", gpus=0, labels={"example.com/block": "b1", "example.com/rack": "b1-r9"})
     block = (await drawn(world))[1]
     plain = block.kids[-1]
     assert (block.total, block.unit) == (64, "")

@@ -72,7 +72,7 @@ async def test_a_heartbeat_is_nothing_to_show_and_a_cordon_is() -> None:
     world.rack("b0", "b0-r0", 4)
     assert not await model.settle()
     assert (model.version, model.structure) == before
-    world.node("b0-r0-n0", cordoned=True, **{"example.com/block": "b0", "example.com/rack": "b0-r0"})
+    world.node("b0-r0-n0", cordoned=True, labels={"example.com/block": "b0", "example.com/rack": "b0-r0"})
     assert await model.settle()
     assert model.structure == before[1] + 1
 
@@ -88,7 +88,7 @@ async def test_a_gang_that_is_deleted_is_no_row_any_more() -> None:
 
 async def test_nodes_of_every_pool_are_seen() -> None:
     world = hall()
-    world.node("pooled", **{"kai.scheduler/node-pool": "special"})
+    world.node("pooled", labels={"kai.scheduler/node-pool": "special"})
     model = Model(world.views)
     await model.settle()
     assert len(occupancies(model.cluster.inventory)[0].total) == 17
@@ -100,7 +100,7 @@ async def test_a_node_that_moves_to_another_rack_takes_its_gangs_along() -> None
     world.pod("placed-1", "placed", "b0-r0-n0")
     await model.settle()
     assert [row.domain[:2] for row in model.rows() if row.name == "placed"] == [("b0", "b0-r0")]
-    world.node("b0-r0-n0", **{"example.com/block": "b9", "example.com/rack": "b9-r9"})
+    world.node("b0-r0-n0", labels={"example.com/block": "b9", "example.com/rack": "b9-r9"})
     await model.settle()
     assert [row.domain[:2] for row in model.rows() if row.name == "placed"] == [("b9", "b9-r9")]
     world.nodes.put(("", "b0-r0-n0"), None)

@@ -51,7 +51,7 @@ async def test_b5_the_overview_has_capacity_reach_and_reasons() -> None:
 async def test_b5_every_accelerator_has_its_capacity_and_reach() -> None:
     world = hall()
     world.topology("other", rack="example.com/pool")
-    world.node("amd", gpus=4, kind="amd.com/gpu", **{"example.com/pool": "p"})
+    world.node("amd", gpus=4, kind="amd.com/gpu", labels={"example.com/pool": "p"})
     async with site(world) as client:
         text = (await client.get("/")).text
     assert "of 128 used" in text
@@ -120,7 +120,7 @@ async def test_b5_names_in_addresses_and_words_of_others_are_escaped() -> None:
 
 async def test_b5_lint_is_on_the_page_of_topologies() -> None:
     world = hall()
-    world.node("half", **{"example.com/block": "b0"})
+    world.node("half", labels={"example.com/block": "b0"})
     async with site(world) as client:
         text = (await client.get("/topologies")).text
     assert "half" in text.partition("Problems")[2]

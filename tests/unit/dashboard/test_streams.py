@@ -30,7 +30,7 @@ async def test_who_shows_the_newest_is_told_nothing_until_something_changes() ->
     streams = Streams(desk.model)
     news = streams.follow(lambda: page_handlers.gangs(desk, {}), await known(desk, page_handlers.gangs))
     running = asyncio.create_task(streams.run())
-    waiting = asyncio.create_task(anext(news))
+    waiting = asyncio.create_task(anext(news))  # type: ignore[arg-type, var-annotated]
     await asyncio.sleep(0.02)
     assert not waiting.done()
     world.gang("third")
@@ -38,7 +38,7 @@ async def test_who_shows_the_newest_is_told_nothing_until_something_changes() ->
     assert event == "event: page"
     assert "default/third" in text
     running.cancel()
-    await news.aclose()
+    await news.aclose()  # type: ignore[attr-defined]
 
 
 async def test_who_shows_something_old_is_told_at_once() -> None:
@@ -46,7 +46,7 @@ async def test_who_shows_something_old_is_told_at_once() -> None:
     await desk.model.settle()
     news = Streams(desk.model).follow(lambda: page_handlers.overview_page(desk, {}), "old")
     assert read(await anext(news))[0] == "event: page"
-    await news.aclose()
+    await news.aclose()  # type: ignore[attr-defined]
 
 
 async def test_b5_of_a_drawing_only_what_is_new_is_told() -> None:
@@ -65,7 +65,7 @@ async def test_b5_of_a_drawing_only_what_is_new_is_told() -> None:
     world.node("another")
     assert read(await anext(news))[0] == "event: page"
     running.cancel()
-    await news.aclose()
+    await news.aclose()  # type: ignore[attr-defined]
 
 
 async def test_streams_end_with_the_server() -> None:
@@ -88,7 +88,7 @@ async def test_there_is_an_end_to_how_many_may_watch() -> None:
         await anext(news)
     assert streams.is_full
     for news in following:
-        await news.aclose()
+        await news.aclose()  # type: ignore[attr-defined]
     assert not streams.is_full
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -78,7 +79,7 @@ class World:
         cordoned: bool = False,
         ready: bool = True,
         kind: str = GPU_RESOURCE,
-        **labels: str,
+        labels: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         document = {
             "metadata": {"name": name, "uid": f"node-{name}", "labels": {HOSTNAME: name, **labels}},
@@ -92,7 +93,7 @@ class World:
 
     def rack(self, block: str, rack: str, nodes: int, *, gpus: int = 8) -> None:
         for number in range(nodes):
-            self.node(f"{rack}-n{number}", gpus=gpus, **{BLOCK: block, RACK: rack})
+            self.node(f"{rack}-n{number}", gpus=gpus, labels={BLOCK: block, RACK: rack})
 
     def topology(self, name: str = "hall", **levels: str) -> None:
         chosen = levels or {"block": BLOCK, "rack": RACK, "host": HOSTNAME}

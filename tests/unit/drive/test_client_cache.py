@@ -267,7 +267,7 @@ class TestOwnWrites:
             cache.expectations.unsure(("ns", "b"))
             return await asked(*given)
 
-        client.get = get  # type: ignore[method-assign]
+        client.get = get  # type: ignore[assignment, method-assign]
         waiting = asyncio.create_task(catch_up(client, [cache]))
         await asyncio.sleep(0.001)
         cache.fold([added(thing("a", 17))])

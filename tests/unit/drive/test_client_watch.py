@@ -15,7 +15,7 @@ from spinney.drive.client.codec import codec_for
 from spinney.drive.client.errors import NotSent, TransportError, Undecodable
 from spinney.drive.client.http.transport import Response
 from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.watch import (
+from spinney.drive.client.informers.watch import (  # type: ignore[attr-defined]
     Closed,
     Complete,
     Empty,
@@ -126,7 +126,7 @@ async def test_a_watch_asks_for_bookmarks_and_continues_from_the_list() -> None:
 
 @in_skipped_time
 async def test_a_broken_watch_continues_from_the_last_version_seen_without_a_list() -> None:
-    streams = [
+    streams: list[Chunks | Exception] = [
         Chunks([line("ADDED", thing("a", 11))], end=TransportError("reset")),
         Chunks([bookmark(25)]),
         Chunks([line("ADDED", thing("b", 26))], stays_open=True),
@@ -185,7 +185,7 @@ async def test_one_object_of_another_shape_does_not_hide_the_others() -> None:
 async def test_an_object_that_loses_its_shape_keeps_its_last_good_state_until_it_is_deleted() -> None:
     odd = {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "12"}, "color": 7}
     gone = {"metadata": {"name": "a", "namespace": "ns", "resourceVersion": "13"}, "color": 7}
-    streams = [Chunks([line("MODIFIED", odd)], stays_open=True)]
+    streams: list[Chunks | Exception] = [Chunks([line("MODIFIED", odd)], stays_open=True)]
     async with watching(Scripted(listing(thing("a", 5)), streams=streams)) as (cache, _, _):
         await cache.wait_for("12")
         assert (cache.get(("ns", "a")), list(cache.broken)) == (thing("a", 5), [("ns", "a")])

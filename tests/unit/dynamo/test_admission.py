@@ -121,7 +121,7 @@ def test_d8_topology_cannot_be_added_changed_or_removed(
     before: Json | None, after: Json | None, shown: str, at_component: bool
 ) -> None:
     def made(constraint: Json | None) -> Json:
-        given = {"topologyConstraint": constraint} if constraint else {}
+        given: dict[str, Any] = {"topologyConstraint": constraint} if constraint else {}
         return deployment("d", component("w", **given)) if at_component else deployment("d", component("w"), **given)
 
     path = "spec.components[0].topologyConstraint" if at_component else "spec.topologyConstraint"
@@ -386,7 +386,7 @@ def test_inv9_admission_is_idempotent_whatever_is_asked(shapes: list[Any], domai
         more: Json = {"replicas": replicas} if replicas is not None else {}
         more |= {"multinode": {"nodeCount": nodes}} if nodes else {}
         more |= {"topologyConstraint": packed(narrow)} if narrow else {}
-        parts.append(component(f"c{index}", kind, **more, **({"scalingAdapter": {}} if adapted else {})))
+        parts.append(component(f"c{index}", kind, **{**more, **({"scalingAdapter": {}} if adapted else {})}))
     spec = {"topologyConstraint": packed(domain)} if domain else {}
     beta = deployment("d", *parts, annotations={"nvidia.com/enable-grove": str(not opted_out)}, **spec)
     verdicts = []
@@ -407,6 +407,6 @@ def test_inv9_admission_is_idempotent_whatever_is_asked(shapes: list[Any], domai
 )
 def test_inv9_everything_gets_an_answer(junk: object) -> None:
     obj = {"apiVersion": "nvidia.com/v1beta1", "metadata": {"name": "d"}}
-    asked = replace(request(obj), object=junk if isinstance(junk, dict) else {**obj, "spec": junk})  # type: ignore[arg-type]
+    asked = replace(request(obj), object=junk if isinstance(junk, dict) else {**obj, "spec": junk})
     RULES.mutate(asked, View())
     RULES.validate(asked, View())

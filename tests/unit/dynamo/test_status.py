@@ -131,7 +131,7 @@ def test_a_group_that_has_no_place_is_a_capacity_problem() -> None:
 def test_pods_that_cannot_be_made_are_no_capacity_problem_and_the_reason_is_told(nodes: int) -> None:
     failure = {"code": "ERR_CREATE_POD", "description": "Pod w-*: invalid", "observedAt": "2026-01-01T00:00:00Z"}
     failing = {"observedGeneration": 1, "lastErrors": [failure]}
-    multinode = {"multinode": {"nodeCount": nodes}} if nodes > 1 else {}
+    multinode: dict[str, Any] = {"multinode": {"nodeCount": nodes}} if nodes > 1 else {}
     found = conditions_of(
         deployment("d", component("w", **multinode)),
         live_set(),

@@ -33,7 +33,7 @@ SPEC: Json = {
     "resourceClaims": [{"name": "net", "resourceClaimName": "net"}],
     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": TERMS}},
 }
-ODD = [None, 0, 1.5, True, "", "x", [], {}, [None], ["a"], {"a": 1}, {"name": None}, [{}], [[]]]
+ODD: list[Any] = [None, 0, 1.5, True, "", "x", [], {}, [None], ["a"], {"a": 1}, {"name": None}, [{}], [[]]]
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -56,7 +56,7 @@ def test_r8_what_is_admitted_can_be_made_into_a_pod(path: tuple[Any, ...], value
     claims = [{"name": "t", "templateSpec": {"spec": {"devices": {"requests": [{"name": "gpu"}]}}}}]
     shared = [{"name": "t", "scope": "AllReplicas"}]
     template: Json = {"resourceClaimTemplates": claims, "resourceSharing": shared}
-    order = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
+    order: dict[str, Any] = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
     whole = pcs(clique("v"), clique("w", pod=_with(SPEC, path, value)), **template, **order)
     if errors(whole):
         return

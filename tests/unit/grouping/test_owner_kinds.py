@@ -186,7 +186,7 @@ def in_blocks(size: int = 5, blocks: Any = None, **annotations: str) -> Any:
 
 
 def test_k13_a_leader_is_in_a_block_with_workers() -> None:
-    above = in_blocks(**{SEGMENT_SIZE: "2"})
+    above = in_blocks(**{SEGMENT_SIZE: "2"})  # type: ignore[arg-type]
     worker = of_lws(0, 1, annotations={SEGMENT_REQUIRED: "rack", SEGMENT_SIZE: "2"})
     for found in (wanted(of_lws(0, 0), above), wanted(worker, above)):
         assert (found.spec.min_member, parts(found), found.part) == (5, {"replica": 5}, "replica")

@@ -33,7 +33,7 @@ def asked(**metadata: Any) -> DesiredPodGroup:
 
 def made(answer: DesiredPodGroup, **spec: Any) -> PodGroup:
     """The PodGroup as it is stored, after others changed its spec."""
-    (create,) = keep(answer, None, Cluster().lookups())
+    (create,) = keep(answer, None, Cluster().lookups())  # type: ignore[misc]
     assert isinstance(create, Create)
     body = create.body
     body["metadata"] |= {"uid": "u", "resourceVersion": "7"}

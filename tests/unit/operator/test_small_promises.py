@@ -17,7 +17,7 @@ from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, group, in_world, podcliqueset, writes_at_rest
 from unit.operator.topologies import settings
 
-ORDERED = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
+ORDERED: dict[str, Any] = {"cliqueStartupType": "CliqueStartupTypeInOrder"}
 
 
 async def patch(world: World, kind: str, name: str, body: dict[str, Any]) -> None:

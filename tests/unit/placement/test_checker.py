@@ -117,10 +117,10 @@ def test_a_lawful_answer_passes(name: str) -> None:
     assert violations(problem, a_result(answer)) == []
 
 
-APART = {"antiAffinity": ["rack"]}
-PORT = {"hostPorts": [80]}
-SELECTED = {"nodeSelector": {"rack": "r1"}}
-AFFINE = {
+APART: dict[str, Any] = {"antiAffinity": ["rack"]}
+PORT: dict[str, Any] = {"hostPorts": [80]}
+SELECTED: dict[str, Any] = {"nodeSelector": {"rack": "r1"}}
+AFFINE: dict[str, Any] = {
     "affinity": {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -129,7 +129,7 @@ AFFINE = {
         }
     }
 }
-POD_AFFINITY = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}
+POD_AFFINITY: dict[str, Any] = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}
 RUNNING = [{"pods": "p", "node": "a2"}]
 
 WRONG = {
@@ -202,7 +202,7 @@ WRONG = {
         "an optional child is placed",
     ),
     "wrong score": (a_problem(a_gang(pods(), preferred="rack")), an_answer(*TWO, score=0.9, domains=IN_RACK), "score"),
-    "no score": (a_problem(a_gang(pods())), an_answer(*TWO, score=None), "score"),
+    "no score": (a_problem(a_gang(pods())), an_answer(*TWO, score=None), "score"),  # type: ignore[arg-type]
     "missing domain": (a_problem(a_gang(pods(), required="rack")), an_answer(*TWO), "domains"),
     "broader domain": (
         a_problem(a_gang(pods(), required="block", preferred="rack")),

@@ -72,7 +72,7 @@ def cheapest_by_force(world: World, pods: list[tuple[str, str, str]]) -> tuple[i
 
 def a_problem(racks: dict[str, list[int]], **gang: Any) -> dict[str, Any]:
     """Free GPUs per node of each rack; a rack is named `block/rack`."""
-    nodes = []
+    nodes: list[Any] = []
     for place, rooms in racks.items():
         for room in rooms:
             block, _, rack = place.partition("/")

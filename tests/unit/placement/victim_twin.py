@@ -105,5 +105,5 @@ def _running(random: Random, index: int, room: dict[str, int]) -> Document:
         sets.append({"name": name, "count": count, "min": random.randint(0, count), "request": {GPU: str(size)}})
     gang = {"name": f"ns/low-{index}", "topology": "main", "pods": sets, "running": running}
     if len(sets) > 1 and random.random() < 0.5:
-        gang["minGroups"] = 1
+        gang["minGroups"] = 1  # type: ignore[assignment]
     return {**gang, "priority": random.choice((0, 0, 10, 60)), "preemptible": random.random() < 0.9}

@@ -29,7 +29,7 @@ levels:
 - {{name: host, count: 2}}
 capacity: {{cpu: 64, memory: 64Gi, pods: 110, {GPU}: 8}}
 """
-TOPOLOGY = {
+TOPOLOGY: Json = {
     "apiVersion": "kai.scheduler/v1alpha1",
     "kind": "Topology",
     "metadata": {"name": "tree"},

@@ -115,7 +115,7 @@ def test_k8_a_pod_goes_where_its_resource_claim_is_allocated_and_waits_until_it_
             "metadata": {"name": "gpu"},
             "spec": {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "gpu"}}]}},
         }
-        asks = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+        asks: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
         await world.apply([claim, podgroup("a"), pod("a-0", "a", **asks)])
         await world.settle()
         assert "ResourceClaim gpu is not allocated" in await said(world, "a")

@@ -255,7 +255,7 @@ def test_k14_a_gang_grows_as_room_comes_and_stays_in_its_domain() -> None:
 
 def holding(name: str, node: str = "", group: str = "") -> Json:
     """A pod that takes a while to go."""
-    made = pod(name, group, **({"nodeName": node, "schedulerName": "other"} if node else {}))
+    made = pod(name, group, **({"nodeName": node, "schedulerName": "other"} if node else {}))  # type: ignore[arg-type]
     made["metadata"]["finalizers"] = ["example.com/hold"]
     return made
 

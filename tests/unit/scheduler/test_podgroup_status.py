@@ -111,7 +111,7 @@ def test_k14_what_is_said_of_its_use_is_no_reason_to_decide_a_gang_again() -> No
         await world.settle()
         assert world.stack.roles.scheduler is not None
         touched: list[Key] = []
-        world.stack.roles.scheduler.session.scheduling_queue.touch = touched.append
+        world.stack.roles.scheduler.session.scheduling_queue.touch = touched.append  # type: ignore[assignment, method-assign]
         theirs = {"resourcesStatus": {"allocated": {GPU: "7"}}}
         await patch(world, "PodGroup", "a", {"status": theirs}, subresource="status")
         await world.settle()

@@ -169,7 +169,7 @@ def test_k16_nobody_leaves_for_a_gang_that_asks_for_more_than_the_limit() -> Non
 
 def test_k16_nobody_leaves_for_a_gang_that_would_not_fit_anyway() -> None:
     high = team("high", 2, "high", required=RACK)
-    selector = {"nodeSelector": {"example.com/none": "there"}}
+    selector: dict[str, Any] = {"nodeSelector": {"example.com/none": "there"}}
 
     async def scenario(world: World) -> None:
         await limited(world, 16, team("low", 2, "low"), *pods("low", 2))

@@ -34,7 +34,7 @@ def test_k16_a_gang_grows_as_far_as_its_queue_allows_and_further_when_it_allows_
 def test_k14_a_queue_is_asked_for_as_many_children_as_suffice() -> None:
     async def scenario(world: World) -> None:
         leaves = [{"name": name, "minMember": 1} for name in ("one", "two", "three")]
-        members = [pod(each["name"], "a", subgroup=each["name"]) for each in leaves]
+        members = [pod(each["name"], "a", subgroup=each["name"]) for each in leaves]  # type: ignore[arg-type]
         group = podgroup("a", queue="team", subGroups=leaves, minSubGroup=2)
         del group["spec"]["minMember"]
         await world.apply([queue("team", 16), group, *members])
@@ -47,7 +47,7 @@ def test_k14_a_queue_is_asked_for_as_many_children_as_suffice() -> None:
 def test_k16_children_that_ask_for_more_than_the_least_are_refused_where_the_queue_has_not_that_much() -> None:
     async def scenario(world: World) -> None:
         leaves = [{"name": name, "minMember": 1} for name in ("small", "large")]
-        selector = {"nodeSelector": {"example.com/none": "there"}}
+        selector: dict[str, Any] = {"nodeSelector": {"example.com/none": "there"}}
         members = [pod("small", "a", 1, subgroup="small", **selector), pod("large", "a", 8, subgroup="large")]
         group = podgroup("a", queue="team", subGroups=leaves, minSubGroup=1)
         del group["spec"]["minMember"]
@@ -77,7 +77,7 @@ def test_k16_live4_children_that_the_queue_allows_are_chosen_where_the_best_ones
 def test_k14_k16_parts_of_a_gang_share_what_its_queue_has_left() -> None:
     async def scenario(world: World) -> None:
         leaves = [{"name": name, "minMember": 1} for name in ("prefill", "decode")]
-        members = [pod(f"{each['name']}-{i}", "a", 1, subgroup=each["name"]) for each in leaves for i in range(4)]
+        members = [pod(f"{each['name']}-{i}", "a", 1, subgroup=each["name"]) for each in leaves for i in range(4)]  # type: ignore[arg-type]
         await world.apply([queue("team", 6), podgroup("a", 2, queue="team", subGroups=leaves), *members])
         await world.settle()
         assert len(await bound(world, "prefill")) == len(await bound(world, "decode")) == 3
@@ -102,7 +102,7 @@ def test_k16_live4_pods_without_room_leave_their_share_of_the_queue_to_those_tha
 
 def test_k16_pods_of_one_set_that_fit_are_placed_as_far_as_the_queue_allows_beside_larger_ones() -> None:
     async def scenario(world: World) -> None:
-        nowhere = {"nodeSelector": {"example.com/none": "there"}}
+        nowhere: dict[str, Any] = {"nodeSelector": {"example.com/none": "there"}}
         large = [pod(f"large-{number}", "a", 8, **nowhere) for number in range(3)]
         await world.apply([queue("team", 30), podgroup("a", 1, queue="team"), *pods("a", 4, 4), *large])
         await world.settle()

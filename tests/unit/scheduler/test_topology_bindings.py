@@ -19,7 +19,7 @@ SERVING = {
 
 def user(name: str = "") -> dict[str, Any]:
     template = {"clusterTopologyName": name} if name else {}
-    made = podcliqueset("d", [clique("w", 2)], topologyConstraint=packed("rack"), **template)
+    made = podcliqueset("d", [clique("w", 2)], topologyConstraint=packed("rack"), **template)  # type: ignore[arg-type]
     made["spec"]["template"]["cliques"][0]["spec"]["podSpec"] = SERVING
     return made
 
@@ -34,7 +34,7 @@ async def racks(world: World) -> int:
 @pytest.mark.parametrize("references", [{}, {"kai_scheduler": "tree"}], ids=["its own", "one that is there"])
 def test_t8_a_set_is_placed_by_a_binding(references: dict[str, str]) -> None:
     async def scenario(world: World) -> None:
-        await world.apply([binding("a", **references), user("a")])
+        await world.apply([binding("a", **references), user("a")])  # type: ignore[arg-type]
         await world.settle()
         assert await racks(world) == 1
 

@@ -112,7 +112,7 @@ def _fixed() -> Json:
 
 
 def test_a_gang_that_can_not_be_read_is_told_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, failing = parsed_gang.read_tree, [True]
+    read, failing = parsed_gang.read_tree, [True]  # type: ignore[attr-defined]
 
     def fails(spec: Any) -> Any:
         if failing and spec.min_member == 3:
@@ -137,7 +137,7 @@ def test_a_pod_whose_shape_can_not_be_read_is_not_placed_and_says_so(monkeypatch
     def fails(given: Pod) -> Any:
         if given.metadata.name.startswith("odd"):
             raise RecursionError("too deep")
-        return pod_shape.NO_TERMS
+        return pod_shape.NO_TERMS  # type: ignore[attr-defined]
 
     monkeypatch.setattr(pod_shape, "read_affinity", fails)
     pod_shape.shapes_on.cache_clear()

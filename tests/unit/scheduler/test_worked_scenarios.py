@@ -96,7 +96,7 @@ def test_k10_each_part_of_a_victim_keeps_its_minimum() -> None:
 
 
 def test_k14_k10_room_is_made_for_as_many_parts_as_suffice() -> None:
-    parts = {"subGroups": [leaf("one"), leaf("two")], "minSubGroup": 1}
+    parts: dict[str, Any] = {"subGroups": [leaf("one"), leaf("two")], "minSubGroup": 1}
     found = ends_with([node("n", 1)], gang("v", "n"), gang("p", ":one", ":two", priorityClassName="high", **parts))
     assert found == {"p-0": "n"}
 
@@ -172,7 +172,7 @@ def test_k3_parts_have_racks_of_one_topology_in_a_zone_of_another() -> None:
 
 def test_g12_a_part_that_was_lost_whole_comes_back_into_the_domain_of_the_others_or_waits() -> None:
     nodes = [node(f"n{number}", 8, rack="ab"[number // 2]) for number in range(4)]
-    parts = {"subGroups": [leaf("kept"), leaf("lost")], **required("racks", RACK)}
+    parts: dict[str, Any] = {"subGroups": [leaf("kept"), leaf("lost")], **required("racks", RACK)}
     others, wanted = gang("s", "n1", gpus=8), gang("p", "n0:kept", ":lost", gpus=8, **parts)
 
     async def make_room(world: World) -> None:
@@ -222,7 +222,7 @@ def test_k8_a_claim_for_one_pod_is_waited_for_until_that_pod_is_gone() -> None:
     disk = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {**mode, **csi}}
     asked = {**mode, "volumeName": "v", "resources": {"requests": {"storage": "1Gi"}}}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": asked}
-    using = {"pods": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}}
+    using: dict[str, Any] = {"pods": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}}
 
     async def use_it(world: World) -> None:
         await patch(world, "PersistentVolumeClaim", "c", {"status": {"phase": "Bound"}}, subresource="status")

@@ -94,7 +94,7 @@ def test_k14_every_reading_is_understood_and_with_room_everybody_who_takes_part_
     inventory = cluster()
     found = reading(spec, pods, context(inventory), annotations=annotations)
     assert not found.mistake
-    waits = [each.uid for each in (*found.held, *(pod for some in found.waiting.values() for pod in some))]
+    waits = [each.uid for each in (*found.held, *(pod for some in found.waiting.values() for pod in some))]  # type: ignore[attr-defined]
     live = [pod for pod in pods if pod.status.phase == "Pending" and not pod.metadata.deletion_timestamp]
     assert sorted(waits) == sorted(pod.metadata.uid for pod in live if not pod.spec.scheduling_gates)
     decision = decided(inventory, found)

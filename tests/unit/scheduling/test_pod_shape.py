@@ -133,7 +133,7 @@ def test_k8_selector_affinity_and_tolerations_become_the_filter() -> None:
 
 
 def test_required_affinity_without_terms_admits_no_node() -> None:
-    affinity = {"nodeAffinity": {SPREAD: {"nodeSelectorTerms": []}}}
+    affinity: dict[str, Any] = {"nodeAffinity": {SPREAD: {"nodeSelectorTerms": []}}}
     assert shape({"affinity": affinity}).filter.required == ()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from spinney.api.kinds.podgroup import ResourcesStatus
@@ -17,7 +19,7 @@ GPU = "nvidia.com/gpu"
 BUSY = resources_status(ResourceUsage({GPU: 3, "cpu": 500, "memory": 2**30, "pods": 3}, {GPU: 1}), preemptible=False)
 
 
-def said(status: dict[str, object]) -> ResourcesStatus:
+def said(status: Mapping[str, object]) -> ResourcesStatus:
     return msgspec.convert(status, ResourcesStatus)
 
 

@@ -164,7 +164,7 @@ def test_k1_a_level_may_be_given_by_its_short_name() -> None:
 
 
 def test_k13_a_gang_without_a_constraint_names_the_topology_by_annotation() -> None:
-    annotations = {SIZE: "2", REQUIRED: "rack", "kai.scheduler/topology": "cluster"}
+    annotations: dict[str, Any] = {SIZE: "2", REQUIRED: "rack", "kai.scheduler/topology": "cluster"}
     found = reading({}, members(2), CONTEXT, annotations=annotations)
     assert found.gang.root.groups[0].pods[0].topology == "cluster"
 
@@ -186,7 +186,7 @@ def test_k13_a_gang_without_a_constraint_names_the_topology_by_annotation() -> N
         ),
     ],
 )
-def test_k13_mistakes_are_said(annotations: dict[str, str], text: str) -> None:
+def test_k13_mistakes_are_said(annotations: dict[str, Any], text: str) -> None:
     found = segmented(members(2), **annotations)
     assert found.mistake == text
     assert {held.reason for held in found.held} == {text}

@@ -94,7 +94,7 @@ async def test_pods_that_are_bound_in_turn_have_times_and_conditions_of_their_ow
         await send(server, "POST", PODS, {"metadata": {"name": name}, "spec": SPEC})
     ready = {"metadata": {"name": "q"}, "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     _, q = await send(server, "GET", f"{PODS}/q")
-    await send(server, "PUT", f"{PODS}/q/status", {**q, "status": {**q["status"], **ready["status"]}})
+    await send(server, "PUT", f"{PODS}/q/status", {**q, "status": {**q["status"], **ready["status"]}})  # type: ignore[dict-item]
     for name in ("p", "q"):
         await send(server, "POST", f"{PODS}/{name}/binding", {**binding(), "metadata": {"name": name}})
     kinds = []

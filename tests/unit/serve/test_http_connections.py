@@ -14,6 +14,7 @@ import pytest
 
 from kube_apimachinery import tls
 from kube_embedded.base.http import HttpReply, HttpRequest
+from kube_embedded.requests.bodies import MAX_BODY_BYTES
 from kube_embedded.server import connections, embedded, http_parser
 from kube_embedded.server.embedded import Listen, listening
 
@@ -212,7 +213,7 @@ async def test_a_head_without_end_is_told_so() -> None:
 
 @pytest.mark.parametrize("earlier", [0, 2], ids=["at once", "after earlier answers"])
 async def test_a_body_that_is_too_long_is_told_so_while_it_comes(earlier: int) -> None:
-    length = http_parser.MAX_BODY_BYTES + 1
+    length = MAX_BODY_BYTES + 1
     async with serving() as (server, port), connected(port) as (reader, writer):
         writer.write(head("GET /a HTTP/1.1") * earlier + head("POST /b HTTP/1.1", f"Content-Length: {length}"))
         answer = await until(reader, b'"code":413}')

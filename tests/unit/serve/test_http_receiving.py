@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kube_embedded.base.errors import ApiError
+from kube_embedded.requests.bodies import MAX_BODY_BYTES
 from kube_embedded.server import http_parser
 from kube_embedded.server.http_parser import Bodies, HeadTooLargeError, Incoming, MalformedError, Receiver
 
@@ -180,15 +181,13 @@ def test_a_long_body_does_not_count_as_a_head() -> None:
 
 
 def test_a_body_that_is_announced_too_long_is_refused_before_it_comes() -> None:
-    heard = received(
-        head("POST / HTTP/1.1", f"Content-Length: {http_parser.MAX_BODY_BYTES + 1}", "Expect: 100-continue")
-    )
+    heard = received(head("POST / HTTP/1.1", f"Content-Length: {MAX_BODY_BYTES + 1}", "Expect: 100-continue"))
     assert (heard.refusals, heard.awaited, heard.over) == ([413], 0, 0)
 
 
 def test_a_body_that_grows_too_long_is_refused_once_and_read_over() -> None:
     part = b"x" * 65536
-    chunks = [b"%x\r\n%s\r\n" % (len(part), part)] * (http_parser.MAX_BODY_BYTES // len(part) + 3)
+    chunks = [b"%x\r\n%s\r\n" % (len(part), part)] * (MAX_BODY_BYTES // len(part) + 3)
     bodies = Bodies()
     heard = received(head("POST / HTTP/1.1", "Transfer-Encoding: chunked"), *chunks, bodies=bodies)
     assert (heard.refusals, heard.over, bodies.held_bytes) == ([413], 0, 0)
@@ -197,9 +196,9 @@ def test_a_body_that_grows_too_long_is_refused_once_and_read_over() -> None:
 
 
 def test_a_body_of_just_the_limit_is_read() -> None:
-    body = b"x" * http_parser.MAX_BODY_BYTES
+    body = b"x" * MAX_BODY_BYTES
     (incoming,) = received(head("POST / HTTP/1.1", f"Content-Length: {len(body)}"), body).requests
-    assert len(incoming.request.body) == http_parser.MAX_BODY_BYTES
+    assert len(incoming.request.body) == MAX_BODY_BYTES
 
 
 def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

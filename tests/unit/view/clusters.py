@@ -19,7 +19,7 @@ GPU = "nvidia.com/gpu"
 LINGJUN = Path(__file__).parents[3] / "benchmarks" / "data" / "lingjun-topology.csv"
 
 
-def node(name: str, *, gpus: int = 8, ready: str = "True", cordoned: bool = False, **labels: str) -> Node:
+def node(name: str, *, gpus: int = 8, ready: str = "True", cordoned: bool = False, **labels: Any) -> Node:
     """Labels by the last part of their keys: block, rack; any others as they are in `labels`."""
     keys = {"block": BLOCK, "rack": RACK}
     carried = {HOSTNAME: name} | {keys.get(key, key): value for key, value in labels.items()}
@@ -34,7 +34,8 @@ def node(name: str, *, gpus: int = 8, ready: str = "True", cordoned: bool = Fals
 
 def labelled(name: str, labels: dict[str, str], gpus: int = 8, product: str = "") -> Node:
     own = {"nvidia.com/gpu.product": product} if product else {}
-    return node(name, gpus=gpus, **{HOSTNAME: name, **labels, **own})
+    carried: dict[str, Any] = {HOSTNAME: name, **labels, **own}
+    return node(name, gpus=gpus, **carried)
 
 
 def pod(name: str, where: str = "", gang: str = "", *, gpus: int = 1, phase: str = "Running") -> Pod:

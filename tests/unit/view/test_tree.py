@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -231,7 +232,8 @@ class TestChanges:
 
     def test_any_history_ends_in_the_view_of_what_is_left(self) -> None:
         dice = random.Random(7)
-        forest, nodes, pods = self.forest(), {one.metadata.name: one for one in hall()}, {}
+        forest, nodes = self.forest(), {one.metadata.name: one for one in hall()}
+        pods: dict[Any, Any] = {}
         for step in range(400):
             name = dice.choice(sorted(nodes) or ["b0-r0-h0"])
             match dice.randrange(6):

@@ -79,10 +79,10 @@ async def test_a_page_of_others_is_served_under_the_same_limits_and_counted() ->
 
 def test_each_request_is_judged_by_the_rules_that_handle_it() -> None:
     both = AdmissionUnion((Rules("sets"), Rules("graphs")))
-    assert both.mutate(asked("graphs"), lookup).warnings == ("graphs filled in",)
-    assert both.validate(asked("sets"), lookup).message == "sets refused"
+    assert both.mutate(asked("graphs"), lookup).warnings == ("graphs filled in",)  # type: ignore[arg-type]
+    assert both.validate(asked("sets"), lookup).message == "sets refused"  # type: ignore[arg-type]
     assert not both.handles(asked("pods"))
-    assert both.validate(asked("pods"), lookup).allowed
+    assert both.validate(asked("pods"), lookup).allowed  # type: ignore[arg-type]
 
 
 Json = dict[str, Any]

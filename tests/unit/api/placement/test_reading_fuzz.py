@@ -110,15 +110,15 @@ def _damage(document: Any, path: tuple[str | int, ...], action: str, odd: Any) -
         return
     match action:
         case "delete":
-            del part[last]
+            del part[last]  # type: ignore[arg-type]
         case "rename" if isinstance(part, dict):
             part[odd if isinstance(odd, str) else "other"] = part.pop(last)
         case "repeat" if isinstance(part, list):
-            part.append(part[last])
+            part.append(part[last])  # type: ignore[index]
         case "move":
-            document[str(last)] = part[last]
+            document[str(last)] = part[last]  # type: ignore[index]
         case _:
-            part[last] = odd
+            part[last] = odd  # type: ignore[index]
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), ACTIONS, ODD), min_size=1, max_size=3))

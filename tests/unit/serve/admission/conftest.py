@@ -41,8 +41,8 @@ async def make_chain() -> AsyncIterator[MakeChain]:
         posts.append(post)
         plugins = options.pop("plugins", ())
         numbers = itertools.count(1)
-        caller = WebhookCaller(post, compile_expression, lambda: f"uid-{next(numbers)}", lookup, **options)
-        chain = AdmissionChain(plugins, caller, lookup)
+        caller = WebhookCaller(post, compile_expression, lambda: f"uid-{next(numbers)}", lookup, **options)  # type: ignore[arg-type]
+        chain = AdmissionChain(plugins, caller, lookup)  # type: ignore[arg-type]
         chain.set_configurations(_configuration(mutating), _configuration(validating))
         return chain
 

@@ -22,7 +22,7 @@ class World:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], list[Object]] = {}
         self.rules = BuiltinRules(lambda group, plural: self.objects.get((group, plural), []))
-        self.chain = AdmissionChain([self.rules], None, self.lookup)
+        self.chain = AdmissionChain([self.rules], None, self.lookup)  # type: ignore[arg-type]
         self.put("", "namespaces", {"metadata": {"name": "shop"}, "status": {"phase": "Active"}})
 
     def put(self, group: str, plural: str, obj: Object) -> None:
@@ -341,7 +341,7 @@ VERDICTS: dict[str, tuple[Verdict, int, str, str]] = {
 
 @pytest.mark.parametrize(("verdict", "code", "reason", "message"), VERDICTS.values(), ids=VERDICTS)
 async def test_a_verdict_becomes_a_status(verdict: Verdict, code: int, reason: str, message: str) -> None:
-    chain = AdmissionChain([Answer(verdict)], None, lambda *key: None)
+    chain = AdmissionChain([Answer(verdict)], None, lambda *key: None)  # type: ignore[arg-type]
     with pytest.raises(ApiError) as caught:
         await chain.validate(pod(), print)
     assert (caught.value.code, caught.value.reason, caught.value.message) == (code, reason, message)
@@ -349,6 +349,6 @@ async def test_a_verdict_becomes_a_status(verdict: Verdict, code: int, reason: s
 
 async def test_an_allowed_verdict_may_warn() -> None:
     warnings: list[str] = []
-    chain = AdmissionChain([Answer(Verdict(warnings=("old field",)))], None, lambda *key: None)
+    chain = AdmissionChain([Answer(Verdict(warnings=("old field",)))], None, lambda *key: None)  # type: ignore[arg-type]
     await chain.validate(pod(), warnings.append)
     assert warnings == ["old field"]

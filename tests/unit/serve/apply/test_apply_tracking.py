@@ -169,7 +169,7 @@ def test_reordering_an_atomic_list_changes_its_owner() -> None:
 def test_a_removed_item_is_taken_from_its_owner_with_all_its_fields() -> None:
     old = tracked({"containers": [{"name": "a", "image": "i"}, {"name": "b", "image": "i"}]})
     found = track_update(MAIN, old, changed(old, containers=[{"name": "b", "image": "i"}]), "other", LATER)
-    kept = {'k:{"name":"b"}': {".": {}, "f:image": {}, "f:name": {}}}
+    kept: dict[str, Any] = {'k:{"name":"b"}': {".": {}, "f:image": {}, "f:name": {}}}
     assert found == [entry({"f:spec": {"f:containers": kept}})]
 
 

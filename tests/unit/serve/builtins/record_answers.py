@@ -62,11 +62,11 @@ def record(server: Server, case: Json) -> Json:
     path = collection(case["create"])
     made = server.call("POST", f"{path}?fieldValidation=Strict", case["create"])
     if refused(made):
-        return {**asked, "refused": refusal(made)}
+        return {**asked, "refused": refusal(made)}  # type: ignore[dict-item]
     where = f"{path}/{made['metadata']['name']}"
     try:
         answer = updated(server, where, case) if "change" in case else {}
-        return {**asked, **answer} if "refused" in answer else {**asked, **answer, **kept(server, where)}
+        return {**asked, **answer} if "refused" in answer else {**asked, **answer, **kept(server, where)}  # type: ignore[dict-item]
     finally:
         server.call("DELETE", f"{where}?gracePeriodSeconds=0&propagationPolicy=Background")
 

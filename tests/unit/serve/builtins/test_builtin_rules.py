@@ -95,7 +95,7 @@ def test_an_event_of_the_new_group_keeps_everything_as_a_core_event() -> None:
     assert core["apiVersion"] == "v1"
     assert core["message"] == "text"
     assert core["involvedObject"] == {"kind": "Pod", "name": "p"}
-    unused = {"deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None}
+    unused: dict[str, Any] = {"deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None}
     assert events.convert(core, "events.k8s.io/v1") == {**event, **unused}
 
 
