@@ -32,6 +32,7 @@ SEEDS = [
     771301543,  # a bound member's node was given another rack while the rest of its plan was carried out; the judge
     771301790,  # pods that had no room kept the queue's allowance from those that had some, until a restart
     771302583,  # an eviction arrived when the pod had been made anew under its name; the judge looked at the name
+    771302710,  # a pod that was bound before the rest of its plan was charged to its queue twice
     96107324,  # a gang was taken whole but for pods on a node that had just come back
 ]
 

@@ -168,9 +168,12 @@ class QueueAccounting:
 
 
 def _usage(reading: ParsedGang, assignments: Iterable[str]) -> QueueUsage | None:
-    """The usage of members with a node and of assignments, by uid; None: there are none."""
-    paths = Counter(member.pods for member in reading.gang.running)
-    paths.update(reading.members[uid] for uid in assignments if uid in reading.members)
+    """The usage of members with a node and of assignments, by uid; None: there are none.
+
+    A pod that has its node by now keeps its assignment until the whole plan is bound: it counts once.
+    """
+    paths, assigned = Counter(member.pods for member in reading.gang.running), frozenset(assignments)
+    paths.update(path for path, pods in reading.waiting.items() for pod in pods if pod.uid in assigned)
     return QueueUsage(reading.queue, _total(reading, paths), reading.gang.preemptible) if paths else None
 
 
