@@ -69,6 +69,20 @@ def test_r1_every_answer_is_lawful_true_and_optimal_where_proved(
     assert figures["exhausted on infeasible"] <= 0.01 * (figures["gangs"] - figures["feasible"])
 
 
+def test_k17_answers_to_gangs_with_affinity_inside_are_lawful_true_and_optimal_where_proved(
+    first_seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = int(os.environ.get("SPINNEY_INSTANCES") or 20_000)
+    starts = range(first_seed, first_seed + count, CHUNK)
+    figures, wrong = in_parallel(judged, [("affinity", range(start, start + CHUNK)) for start in starts])
+    with capsys.disabled():
+        print(f"\nK17 affinity inside gangs against the exact judge, SPINNEY_SEED={first_seed}")
+        print("\n".join(f"  {name:24} {figures[name]}" for name in FIGURES))
+        print("\n".join(wrong[:50]))
+    assert not wrong
+    assert figures["exhausted on infeasible"] <= 0.01 * (figures["gangs"] - figures["feasible"])
+
+
 def promises(check: str, seeds: range) -> Findings:
     wrong = [each for seed in seeds for each in broken_promises(check, seed)]
     return Counter({check: len(seeds)}), wrong

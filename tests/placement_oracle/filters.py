@@ -16,6 +16,14 @@ def may_use(leaf: TreeNode, node: Node) -> bool:
     )
 
 
+def selected(leaf: TreeNode, node: Node) -> bool:
+    """By its labels alone, whatever its taints and its state."""
+    selector = leaf.spec.get("nodeSelector") or {}
+    return all(node.labels.get(key) == value for key, value in selector.items()) and _affine(
+        leaf.spec.get("affinity") or {}, node
+    )
+
+
 def ports_of(leaf: TreeNode) -> frozenset[int]:
     return frozenset(leaf.spec.get("hostPorts") or [])
 

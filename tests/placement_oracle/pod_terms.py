@@ -19,7 +19,7 @@ def add_affinity(random: Random, gang: Document) -> None:
             sets[path]["podAntiAffinity"] = [{"topologyKey": HOST, "pods": sorted(sets)}]
     else:
         for _ in range(random.randint(1, 3)):
-            _keep_apart(random, sets)
+            random.choice((_keep_apart, _keep_apart, _bring_together, _keep_near, _spread))(random, sets)
     for pods in sets.values():
         if random.random() < 0.5:
             pods["count"] = max(1, pods.get("count", 1) // random.choice((1, 2, 3)))
@@ -32,3 +32,28 @@ def _keep_apart(random: Random, sets: dict[str, Document]) -> None:
     others = random.sample(sorted(sets), random.randint(1, min(3, len(sets))))
     terms = sets[path].setdefault("podAntiAffinity", [])
     terms.append({"topologyKey": random.choice(KEYS), "pods": others})
+
+
+def _bring_together(random: Random, sets: dict[str, Document]) -> None:
+    path = random.choice(sorted(sets))
+    others = {path, *random.sample(sorted(sets), random.randint(1, min(3, len(sets))))}
+    terms = sets[path].setdefault("podAffinity", [])
+    terms.append({"topologyKey": random.choice(KEYS[2:]), "pods": sorted(others)})
+
+
+def _keep_near(random: Random, sets: dict[str, Document]) -> None:
+    path = random.choice(sorted(sets))
+    others = set(random.sample(sorted(sets), random.randint(1, min(3, len(sets))))) - {path}
+    if others:
+        terms = sets[path].setdefault("podAffinity", [])
+        term: Document = {"topologyKey": random.choice(KEYS[1:]), "pods": sorted(others)}
+        if random.random() < 0.2:
+            term["domains"] = random.choice((["r0"], ["z0", "b1"], ["n1", "n2", "r1"]))
+        terms.append(term)
+
+
+def _spread(random: Random, sets: dict[str, Document]) -> None:
+    term: Document = {"topologyKey": random.choice(KEYS[1:]), "maxSkew": random.choice((1, 1, 2, 3))}
+    if random.random() < 0.1:
+        term["minDomains"] = random.randint(1, 4)
+    sets[random.choice(sorted(sets))].setdefault("topologySpreadConstraints", []).append(term)

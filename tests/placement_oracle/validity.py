@@ -20,7 +20,12 @@ def mistakes(world: World, gang: Gang) -> list[str]:
 
 
 def _unknown_pod_sets(gang: Gang) -> list[str]:
-    terms = [(path, term) for path, leaf in gang.leaf.items() for term in leaf.spec.get("podAntiAffinity") or []]
+    terms = [
+        (path, term)
+        for path, leaf in gang.leaf.items()
+        for name in ("podAntiAffinity", "podAffinity")
+        for term in leaf.spec.get(name) or []
+    ]
     return [f"{path}: names {other}" for path, term in terms for other in term["pods"] if other not in gang.leaf]
 
 

@@ -19,6 +19,14 @@ def apart(key: str, *paths: str) -> Json:
     return {"podAntiAffinity": [{"topologyKey": key, "pods": list(paths)}]}
 
 
+def near(key: str, *paths: str, **more: Any) -> Json:
+    return {"podAffinity": [{"topologyKey": key, "pods": list(paths), **more}]}
+
+
+def spread(key: str, skew: int = 1, **more: Any) -> Json:
+    return {"topologySpreadConstraints": [{"topologyKey": key, "maxSkew": skew, **more}]}
+
+
 def hosts(count: int, gpus: int = 8, racks: int = 1) -> list[Json]:
     return [node(f"n{one}", f"z/b/r{one % racks}", gpus) for one in range(count)]
 
@@ -94,6 +102,70 @@ def test_k17_pods_beyond_the_minimum_keep_apart_as_well() -> None:
     assert not set(places(found, "a")) & set(places(found, "b"))
 
 
+def test_k17_pods_of_a_set_come_together_by_any_label() -> None:
+    nodes = hosts(4)
+    for number, one in enumerate(nodes):
+        one["labels"]["room"] = f"room-{number % 2}"
+    found = answer(nodes, gang(pods("a", 2, 8, **near("room", "a"))))
+    assert places(found, "a") in (["n0", "n2"], ["n1", "n3"])
+    found = answer(nodes, gang(pods("a", 3, 8, **near("room", "a"))))
+    assert found["outcome"] == "infeasible"
+
+
+def test_k17_sets_that_come_together_and_share_one_come_together_all() -> None:
+    sets = [pods("a", 1, 8, **near(RACK, "a", "b")), pods("b", 1, 8), pods("c", 1, 8, **near(RACK, "b", "c"))]
+    assert answer(hosts(4, racks=2), gang(*sets))["outcome"] == "infeasible"
+    assert len(nodes_of(answer(hosts(6, racks=2), gang(*sets)))) == 3
+
+
+def test_k17_pods_follow_those_of_another_set_wherever_they_are() -> None:
+    """Two racks have two hosts each; three servers need both racks, so both need a cache."""
+    nodes = hosts(4, racks=2)
+    servers, caches = pods("server", 3, 7, **near(RACK, "cache")), pods("cache", 2, 1)
+    found = answer(nodes, gang(servers, caches))
+    racks = {one["name"]: one["labels"][RACK] for one in nodes}
+    assert {racks[name] for name in places(found, "server")} == {racks[name] for name in places(found, "cache")}
+    assert answer(nodes, gang(servers, pods("cache", 1, 1)))["outcome"] == "infeasible"
+
+
+def test_k17_pods_follow_those_that_are_there_already() -> None:
+    nodes = [node("n0", "z/b/r0"), node("n1", "z/b/r1")]
+    found = answer(nodes, gang(pods("a", 1, **near(RACK, "b", domains=["r1"])), pods("b", 1, 8)))
+    assert places(found, "a") == ["n1"]
+    assert places(found, "b") == ["n0"]
+
+
+def test_k17_a_set_is_spread_over_the_domains_of_a_label() -> None:
+    nodes = [node(f"n{one}", f"z/b/r{one // 2}") for one in range(6)]
+    found = answer(nodes, gang(pods("a", 6, 1, **spread(RACK))))
+    racks = [int(name[1]) // 2 for name in places(found, "a")]
+    assert [racks.count(rack) for rack in range(3)] == [2, 2, 2]
+
+
+def test_k17_a_domain_without_room_counts_as_one_with_few_pods() -> None:
+    nodes = [node("n0", "z/b/r0"), node("n1", "z/b/r1"), node("n2", "z/b/r2", used=8)]
+    assert answer(nodes, gang(pods("a", 2, **spread(RACK))))["outcome"] == "placed"
+    assert answer(nodes, gang(pods("a", 3, **spread(RACK))))["outcome"] == "infeasible"
+    assert answer(nodes, gang(pods("a", 3, **spread(RACK, 2))))["outcome"] == "placed"
+    selected = pods("a", 4, **spread(HOST), nodeSelector={RACK: "r0"})
+    assert answer(nodes, gang(selected))["outcome"] == "placed"
+
+
+def test_k17_with_too_few_domains_the_fewest_count_as_none() -> None:
+    nodes = [node("n0", "z/b/r0"), node("n1", "z/b/r1")]
+    assert answer(nodes, gang(pods("a", 4, **spread(RACK))))["outcome"] == "placed"
+    assert answer(nodes, gang(pods("a", 4, **spread(RACK, minDomains=3))))["outcome"] == "infeasible"
+
+
+def test_k17_pods_beyond_the_minimum_are_spread_and_near_as_well() -> None:
+    nodes = [node("n0", "z/b/r0", gpus=2), node("n1", "z/b/r1")]
+    found = answer(nodes, gang(pods("a", 8, 1, min=1, **spread(RACK))))
+    assert sorted(places(found, "a")) == ["n0"] * 2 + ["n1"] * 3
+    nodes = [node("n0", "z/b/r0"), node("n1", "z/b/r1", gpus=2)]
+    found = answer(nodes, gang(pods("a", 20, 1, min=1, **near(RACK, "b")), pods("b", 1, 2, nodeSelector={RACK: "r1"})))
+    assert found["outcome"] == "infeasible"
+
+
 def test_k17_a_path_that_is_no_pod_set_is_a_mistake() -> None:
     found = answer(hosts(1), gang(pods("a", **apart(HOST, "typo"))))
     assert found["outcome"] == "invalid"
@@ -101,9 +173,8 @@ def test_k17_a_path_that_is_no_pod_set_is_a_mistake() -> None:
 
 
 def test_k17_what_is_read_is_written() -> None:
-    document = problem(hosts(1), gang(pods("a", **apart(HOST, "a", "b")), pods("b")))
-    assert (
-        write_problem(read_problem(document))["gangs"][0]["pods"][0]["podAntiAffinity"]
-        == (document["gangs"][0]["pods"][0]["podAntiAffinity"])
-    )
+    terms = apart(HOST, "a", "b") | near(RACK, "b", domains=["r0"]) | spread(BLOCK, 2, minDomains=3)
+    document = problem(hosts(1), gang(pods("a", **terms), pods("b")))
+    written = write_problem(read_problem(document))["gangs"][0]["pods"][0]
+    assert {name: written[name] for name in terms} == terms
     assert read_problem(write_problem(read_problem(document))) == read_problem(document)

@@ -112,16 +112,29 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, gc=False):
-    """Pod sets of the same gang, by path, and the node label whose equal values make a domain."""
+    """Pod sets of the same gang, by path, and the node label whose equal values make a domain.
+
+    `domains`: values of the label where such a pod, of no pod set of this gang, is already; for affinity only.
+    """
 
     key: str
     pods: tuple[str, ...]
+    domains: tuple[str, ...] = ()
+
+
+class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
+    """Domains of a node label hold numbers of pods that differ by `max_skew` at most, as in a pod spec."""
+
+    key: str
+    max_skew: int
+    min_domains: int = 1
 
 
 class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     """A leaf: `count` equal pods, of which `min` must be placed. `request` includes the one of `pods`.
 
-    `anti_affinity`: keys by which its own pods keep apart; `pod_anti_affinity`: the pod sets it keeps apart from.
+    `anti_affinity`: keys by which its own pods keep apart; `pod_anti_affinity`: the pod sets it keeps apart from;
+    `pod_affinity`: those it is near to.
     """
 
     name: str
@@ -132,6 +145,8 @@ class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     host_ports: frozenset[int] = frozenset()
     anti_affinity: tuple[str, ...] = ()
     pod_anti_affinity: tuple[AffinityTerm, ...] = ()
+    pod_affinity: tuple[AffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
     topology: str | None = None
     required: str | None = None
     preferred: str | None = None

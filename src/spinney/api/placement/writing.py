@@ -23,6 +23,7 @@ from spinney.api.placement.problem import (
     Options,
     PodSet,
     Problem,
+    SpreadConstraint,
     Taint,
     Term,
     Toleration,
@@ -227,11 +228,18 @@ def _pod_set(one: PodSet, resources: tuple[str, ...]) -> Document:
         hostPorts=sorted(one.host_ports),
         antiAffinity=list(one.anti_affinity),
         podAntiAffinity=[_affinity_term(each) for each in one.pod_anti_affinity],
+        podAffinity=[_affinity_term(each) for each in one.pod_affinity],
+        topologySpreadConstraints=[_spread_constraint(each) for each in one.spread],
     )  # fmt: skip
 
 
 def _affinity_term(one: AffinityTerm) -> Document:
-    return {"topologyKey": one.key, "pods": list(one.pods)}
+    return {"topologyKey": one.key, "pods": list(one.pods)} | _present(domains=list(one.domains))
+
+
+def _spread_constraint(one: SpreadConstraint) -> Document:
+    least = {"minDomains": one.min_domains} if one.min_domains > 1 else {}
+    return {"topologyKey": one.key, "maxSkew": one.max_skew} | least
 
 
 def _affinity(one: PodSet) -> Document:

@@ -36,13 +36,18 @@ def why_not(wanted: NodeFilter, node: Node) -> str | None:
     refused = condition(wanted.tolerations, node.taints, node.unschedulable, node.ready)
     if refused is not None:
         return refused
+    return not_selected(wanted, node) or (out_of_company(wanted, node) if wanted.company else None)
+
+
+def not_selected(wanted: NodeFilter, node: Node) -> str | None:
+    """The part of `why_not` that concerns the node selector and node affinity."""
     labels = node.labels
     for key, value in wanted.selector:
         if labels.get(key) != value:
             return "node selector"
     if wanted.required is not None and not any(_matches(term, node) for term in wanted.required):
         return "node affinity"
-    return out_of_company(wanted, node) if wanted.company else None
+    return None
 
 
 def out_of_company(wanted: NodeFilter, node: Node) -> str | None:

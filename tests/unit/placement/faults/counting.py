@@ -54,8 +54,8 @@ def pods_are_no_resource(ground: Ground) -> None:
 @caught_by(judged("violations", "core", 4, 37, 59))
 def only_the_last_resource_is_looked_at(ground: Ground) -> None:
     def narrow(original: Any) -> Any:
-        def of(board: Any, leaf: Any) -> Any:
-            found = original(board, leaf)
+        def of(*given: Any) -> Any:
+            found = original(*given)
             return replace(found, request=found.request[-1:])
 
         return of

@@ -19,6 +19,7 @@ from spinney.api.placement.problem import (
     PodSet,
     Problem,
     Running,
+    SpreadConstraint,
     Tie,
     Topology,
 )
@@ -41,6 +42,7 @@ from spinney.api.placement.reading.wire import (
     WireConsolidate,
     WireGang,
     WireGroup,
+    WireNearTerm,
     WireOptions,
     WirePodSet,
     WireRunning,
@@ -110,6 +112,17 @@ class _Gangs:
             host_ports=ports(wire.host_ports, (*path, "hostPorts")),
             anti_affinity=tuple(dict.fromkeys(wire.anti_affinity or ())),
             pod_anti_affinity=_terms(wire.pod_anti_affinity),
+            pod_affinity=tuple([_near(one) for one in wire.pod_affinity or ()]),
+            spread=tuple(
+                [
+                    SpreadConstraint(
+                        each.topology_key,
+                        _at_least_one(each.max_skew, (*path, "topologySpreadConstraints", at, "maxSkew")),
+                        _at_least_one(each.min_domains, (*path, "topologySpreadConstraints", at, "minDomains")),
+                    )
+                    for at, each in enumerate(wire.topology_spread_constraints or ())
+                ]
+            ),
             topology=wire.topology,
             required=wire.required,
             preferred=wire.preferred,
@@ -130,6 +143,17 @@ class _Gangs:
 
 def _terms(wire: tuple[WireAffinityTerm, ...] | None) -> tuple[AffinityTerm, ...]:
     return tuple([AffinityTerm(one.topology_key, tuple(dict.fromkeys(one.pods))) for one in wire or ()])
+
+
+def _near(wire: WireNearTerm) -> AffinityTerm:
+    domains = tuple(sorted({*(wire.domains or ())}))
+    return AffinityTerm(wire.topology_key, tuple(dict.fromkeys(wire.pods)), domains)
+
+
+def _at_least_one(number: int | None, path: Path) -> int:
+    if number is not None and not 1 <= number <= MAX_AMOUNT:
+        raise refused(path, number, f"a whole number from 1 to {MAX_AMOUNT}")
+    return 1 if number is None else number
 
 
 def _priority(number: int | None, path: Path) -> int:

@@ -115,6 +115,18 @@ class WireAffinityTerm(_Strict, frozen=True):
     pods: tuple[str, ...]
 
 
+class WireNearTerm(_Strict, frozen=True):
+    topology_key: str
+    pods: tuple[str, ...]
+    domains: tuple[str, ...] | None = None
+
+
+class WireSpreadConstraint(_Strict, frozen=True):
+    topology_key: str
+    max_skew: int
+    min_domains: int | None = None
+
+
 class WirePodSet(_Strict, frozen=True):
     name: str
     count: int | None = None
@@ -129,6 +141,8 @@ class WirePodSet(_Strict, frozen=True):
     host_ports: tuple[int, ...] | None = None
     anti_affinity: tuple[str, ...] | None = None
     pod_anti_affinity: tuple[WireAffinityTerm, ...] | None = None
+    pod_affinity: tuple[WireNearTerm, ...] | None = None
+    topology_spread_constraints: tuple[WireSpreadConstraint, ...] | None = None
 
 
 class WireGroup(_Strict, frozen=True):

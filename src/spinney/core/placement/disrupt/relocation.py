@@ -52,9 +52,14 @@ class RelocationTargets:
         self._wanted: set[int] = set()
 
     def may_move(self, running_gang: RunningGang) -> bool:
-        """Whether pods of a gang may be moved: not if it is invalid or already violates its required levels."""
+        """Whether pods of a gang may be moved: not if it is invalid or already violates its required levels.
+
+        Nor where its pods have to be near each other or spread evenly.
+        """
         parts = self._parts(running_gang)
-        return parts is not None and self._keeps_levels(parts, self._live(running_gang, parts))
+        if parts is None or not parts.affinity.only_apart:
+            return False
+        return self._keeps_levels(parts, self._live(running_gang, parts))
 
     def find(self, moving_pods: Sequence[MovingPod], trial: EvictionTrial, budget: StepBudget) -> list[int] | None:
         """A target slot for every moved pod such that the pending gang still fits.

@@ -34,9 +34,14 @@ def add_extras(space: SearchSpace, mask: int, active: ChosenChildren, budget: St
                 _merge(added, found.solution)
     leaves = [leaf for leaf in space.parts.leaves if _is_counted(space, leaf, children)]
     leaves.sort(key=lambda leaf: (_size(space, leaf), leaf.index))
-    for _, alike in groupby(leaves, key=lambda leaf: _size(space, leaf)):
-        _merge(added, _add_in_turns(space, list(alike), mask, spread))
-    return added
+    while True:
+        more: Solution = {}
+        for _, alike in groupby(leaves, key=lambda leaf: _size(space, leaf)):
+            _merge(more, _add_in_turns(space, list(alike), mask, spread))
+        _merge(added, more)
+        # Pods that are added may be what others have to be near to.
+        if not space.near or not any(count for where in more.values() for count in where.values()):
+            return added
 
 
 def _add_in_turns(space: SearchSpace, leaves: Sequence[Part], mask: int, spread: bool) -> Solution:
@@ -122,9 +127,10 @@ def _add_pods(space: SearchSpace, leaf: Part, mask: int, spread: bool, most: int
 
 def _fill_scope(space: SearchSpace, leaf: Part, kind: int, scope: int, extra: int, spread: bool) -> Solution:
     placed: Solution = {}
-    one_by_one = space.types[kind].shared
+    ruled = space.types[kind].ruled
+    one_by_one = space.types[kind].shared or ruled
     while extra > 0:
-        usable = scope & space.types[kind].usable
+        usable = scope & (space.open_to_one(leaf.index) if ruled else space.types[kind].usable)
         caps = {node: fits for node in bits(usable) if (fits := space.capacity(kind, node))}
         at_once = space.usable_at_once(kind, caps)
         here = min(1 if one_by_one else extra, sum(at_once.values()))

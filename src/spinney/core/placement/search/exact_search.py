@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from spinney.core.placement.budget import StepBudget
 from spinney.core.placement.gang.gang_tree import GangTree, Part
+from spinney.core.placement.gang.pod_affinity import Together
 from spinney.core.placement.search.best_fit import LevelMasks
 from spinney.core.placement.search.candidates import Candidates, DemandVectors, DomainBound, Symmetry
 from spinney.core.placement.search.packing import PackingBudgetExceeded, pack
@@ -58,6 +59,9 @@ class Search:
 
     def solve(self, mask: int, domain_bounds: dict[int, DomainBound], part: Part | None = None) -> Solution | None:
         """Place the active parts (or only those at and below `part`) inside the mask, within the bounds."""
+        group = self.space.undecided(self.needs)
+        if group is not None:
+            return self._solve_together(group, mask, domain_bounds, part)
         self.candidates.domain_bounds = domain_bounds
         for self._max_steps in _MAX_STEPS:
             self._gave_up = False
@@ -67,6 +71,21 @@ class Search:
             if found is not None or not self._gave_up:
                 return found
         raise AssertionError("the last round does not give up")
+
+    def _solve_together(
+        self, group: Together, mask: int, domain_bounds: dict[int, DomainBound], part: Part | None
+    ) -> Solution | None:
+        """Try every domain that could hold pod sets that have to be in one."""
+        space = self.space
+        for domain in space.domains_for(group, self.needs):
+            self.budget.spend(2)
+            with space.confined(group, domain & mask):
+                search = Search(space, self.budget, self.needs, self.children, self.spread)
+                search.candidates.extras = self.candidates.extras
+                found = search.solve(mask, domain_bounds, part)
+            if found is not None:
+                return found
+        return None
 
     def _kinds(self) -> list[int]:
         """Kind numbers, equal for parts with equal needs now: constraints, missing pods and active children."""
@@ -96,7 +115,9 @@ class Search:
     def _pack(self, entries: list[Entry]) -> Solution | None:
         demands = [(entry.part.index, self.needs[entry.part.index], entry.mask) for entry in entries]
         try:
-            return pack(self.space, demands, self.budget, self._level_masks, self.spread, self._max_steps)
+            here = {entry.part.index for entry in entries}
+            pending = frozenset([leaf for leaf in self.needs if leaf not in here]) if self.space.near else frozenset()
+            return pack(self.space, demands, self.budget, self._level_masks, self.spread, self._max_steps, pending)
         except PackingBudgetExceeded:
             self._gave_up = True
             return None
@@ -325,7 +346,7 @@ class Search:
             solution.update(piece)
         if not rest:
             return solution
-        if all(entry.part.pods is not None and not self._is_bound(entry) for entry in rest):
+        if not self.space.near and all(entry.part.pods is not None and not self._is_bound(entry) for entry in rest):
             self.space.put(solution)
             try:
                 found = self._pack(rest)

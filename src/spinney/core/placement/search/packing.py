@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spinney.core.placement.budget import StepBudget
+from spinney.core.placement.search.affinity import PatternRules, RuleState
 from spinney.core.placement.search.best_fit import LevelMasks, fill
 from spinney.core.placement.search.search_space import SearchSpace, SharedNode, Solution, bits
 
@@ -57,6 +58,7 @@ class _Left(NamedTuple):
     values: frozenset[object] = frozenset()
     room: tuple[int, ...] | None = None
     ports: frozenset[int] = frozenset()
+    rules: tuple[RuleState, ...] = ()
 
 
 class NodePatterns:
@@ -68,7 +70,12 @@ class NodePatterns:
     """
 
     def __init__(
-        self, space: SearchSpace, batches: Sequence[PodBatch], budget: StepBudget, max_steps: int | None
+        self,
+        space: SearchSpace,
+        batches: Sequence[PodBatch],
+        budget: StepBudget,
+        max_steps: int | None,
+        pending: frozenset[int] = frozenset(),
     ) -> None:
         self.max_steps = max_steps
         self.space = space
@@ -83,6 +90,9 @@ class NodePatterns:
         nodes = sorted({node for batch in self.batches for node in batch.caps})
         self.free = {node: [space.free[node][resource] for resource in self.resources] for node in nodes}
         self.nodes = sorted(nodes, key=lambda node: (self.free[node], self._users(node), node))
+        self.rules = pattern_rules(space, self.batches, pending)
+        if self.rules:
+            self.nodes = self.rules.order(self.nodes)
         self.shared_nodes: dict[int, SharedNode] = {}
         if space.shared_nodes:
             self._gather()
@@ -91,6 +101,8 @@ class NodePatterns:
         self.domain_claims = [asked.domain_claims for asked in types]
         self.claims = [asked.ports for asked in types]
         self.refused = [asked.refused for asked in types]
+        self.rules.close(self.nodes)
+        self.closing = self._closing()
         self.dead: set[object] = set()
         self._make_suffixes(len(self.resources))
 
@@ -145,16 +157,16 @@ class NodePatterns:
 
     def search(self) -> list[dict[int, int]] | None:
         waiting = tuple(batch.count for batch in self.batches)
-        left = _Left()
+        left = _Left(rules=self.rules.start())
         trail: list[tuple[tuple[int, ...], Iterator[tuple[int, ...]], _Left]] = []
         choice: list[tuple[int, ...]] = []
         trail.append((waiting, self._patterns(0, waiting, left), left))
         while trail:
             waiting, patterns, left = trail[-1]
             at = len(trail) - 1
-            if not any(waiting):
+            if not any(waiting) and (not self.rules or self.rules.is_lawful(left.rules, at, left.values)):
                 return self._read(choice)
-            pattern = next(patterns, None)
+            pattern = next(patterns, None) if any(waiting) else None
             if pattern is None:
                 # All patterns of this node failed: the same state need not be searched again.
                 self.dead.add((at, waiting, left))
@@ -166,6 +178,13 @@ class NodePatterns:
             if self.shared_nodes and self._leaves_room(at, [*choice, pattern], still):
                 continue
             after = self._after(left, at, pattern)
+            if self.rules:
+                states = self.rules.after(left.rules, at, self.nodes[at], pattern, after.values)
+                if states is None:
+                    continue
+                after = after._replace(rules=states)
+            if self.closing[at]:
+                after = after._replace(values=after.values - self.closing[at])
             if not self._may_succeed(at + 1, still, after):
                 continue
             choice.append(pattern)
@@ -200,7 +219,7 @@ class NodePatterns:
             return left
         values = left.values.union(fresh) if fresh else left.values
         if self._is_last(at):
-            return _Left(values)
+            return _Left(values, rules=left.rules)
         room = list(self._room(node, left))
         ports = set(left.ports)
         for batch, count in enumerate(pattern):
@@ -208,7 +227,7 @@ class NodePatterns:
                 room[resource] -= amount * count
             if count:
                 ports |= self.space.types[self.batches[batch].kind].ports
-        return _Left(values, tuple(room), frozenset(ports))
+        return _Left(values, tuple(room), frozenset(ports), left.rules)
 
     def _leaves_room(self, at: int, choice: Sequence[tuple[int, ...]], waiting: tuple[int, ...]) -> bool:
         """Whether the zones of the node that is complete here could take a waiting pod: then they are not full."""
@@ -261,11 +280,33 @@ class NodePatterns:
                 here = 0
             if here and self._is_refused(batch, node, left):
                 here = 0
+            if here and self.rules:
+                here = self.rules.limit(left.rules, batch, node, here)
             limits.append(here)
         free = list(self.free[node])
         if node in self.shared_nodes:
             free = list(map(min, free, self._room(node, left)))
         yield from self._extend(node, 0, limits, free, left.ports, [], self._is_last(at))
+
+    def _closing(self) -> list[frozenset[object]]:
+        """Per position the claims in domains that end there: nothing after it can meet them."""
+        last: dict[object, int] = {}
+        for position, node in enumerate(self.nodes):
+            for claims in self.domain_claims:
+                for claim in claims:
+                    if node in claim.by_node:
+                        last[claim.token, claim.by_node[node]] = position
+        for claims in self.domain_claims:
+            for claim in claims:
+                for token in claim.refused:
+                    for value in claim.by_node.values():
+                        position = max(last.get((token, value), -1), last.get((claim.token, value), -1))
+                        last[token, value] = last[claim.token, value] = position
+        found: list[set[object]] = [set() for _ in self.nodes]
+        for one, position in last.items():
+            if position >= 0:
+                found[position].add(one)
+        return [frozenset(each) for each in found]
 
     def _is_refused(self, batch: int, node: int, left: _Left) -> bool:
         return any(
@@ -344,14 +385,19 @@ def pack(
     level_masks: LevelMasksOf,
     spread: bool,
     max_steps: int | None = None,
+    pending: frozenset[int] = frozenset(),
 ) -> Solution | None:
-    """Place every demand (leaf, count, mask), or prove that it is impossible."""
+    """Place every demand (leaf, count, mask), or prove that it is impossible.
+
+    `pending`: pod sets that are still to be placed elsewhere; near rules about them are not judged yet.
+    """
     batches = _batches(space, demands)
     budget.spend(1 + sum(len(batch.caps) for batch in batches) // 8)
     if any(sum(space.usable_at_once(batch.kind, batch.caps).values()) < batch.count for batch in batches):
         return None
     shared = any(space.types[batch.kind].shared for batch in batches)
-    if len(batches) == 1 and not shared:
+    ruled = any(space.types[batch.kind].ruled for batch in batches)
+    if len(batches) == 1 and not shared and not ruled:
         batch = batches[0]
         caps = space.usable_at_once(batch.kind, batch.caps)
         return _split(
@@ -363,9 +409,18 @@ def pack(
         for order in _orders(space, batches):
             greedy = _greedy(space, batches, order, level_masks, spread)
             if greedy is not None:
-                return _split(batches, greedy)
-    found = NodePatterns(space, batches, budget, max_steps).search()
+                solution = _split(batches, greedy)
+                if not ruled or pattern_rules(space, batches, pending).allows(solution):
+                    return solution
+    found = NodePatterns(space, batches, budget, max_steps, pending).search()
     return _split(batches, found) if found is not None else None
+
+
+def pattern_rules(space: SearchSpace, batches: Sequence[PodBatch], pending: frozenset[int]) -> PatternRules:
+    """The rules about the pod sets of these batches."""
+    batch_of = {leaf: at for at, batch in enumerate(batches) for leaf, _ in batch.leaves}
+    needs = {leaf: count for batch in batches for leaf, count in batch.leaves}
+    return PatternRules(space.near, space.spread_rules, batch_of, needs, pending, space.claimed)
 
 
 def _batches(space: SearchSpace, demands: Sequence[tuple[int, int, int]]) -> list[PodBatch]:

@@ -8,13 +8,24 @@ the node or the zone has.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from spinney.core.inventory.filters import admits, preference
+from spinney.core.inventory.filters import admits, not_selected, preference
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.numa_zones import BOUNDLESS, Rows
 from spinney.core.placement.gang.gang_tree import GangTree, Part, asked_resources
+from spinney.core.placement.gang.pod_affinity import Spread, Together
+from spinney.core.placement.search.affinity import (
+    FIRST_TOKEN,
+    DomainClaim,
+    Exclusion,
+    Exclusions,
+    NearRule,
+    SpreadRule,
+    presence_token,
+)
 
 Request = Iterable[tuple[int, int]]
 """(resource, amount)"""
@@ -121,18 +132,6 @@ class DomainMask(NamedTuple):
     inside: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DomainClaim:
-    """Anti-affinity to other pod sets by a label that several nodes share: what pods claim and refuse in a domain.
-
-    `by_node`: the label value of each node that has one.
-    """
-
-    token: int
-    refused: frozenset[int]
-    by_node: Mapping[int, object]
-
-
 @dataclass(slots=True)
 class PodType:
     """Interchangeable pods: what one of them requests, and which nodes it may use."""
@@ -145,72 +144,7 @@ class PodType:
     shared: bool  # some of these values are carried by several usable nodes
     node_preference: dict[int, tuple[int, ...]] | None  # node scores of the pods' soft constraints, where they differ
     domain_claims: tuple[DomainClaim, ...] = ()
-
-
-FIRST_TOKEN = 2**40
-"""Numbers from here on are no host ports: they stand for anti-affinity between the pod sets of a gang."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exclusion:
-    """How the pods of one set keep apart: `keys` from each other by labels, the rest from other pod sets as well.
-
-    `claims` and `refused` are tokens that work like host ports, where every node has its own value of the label.
-    """
-
-    keys: tuple[str, ...] = ()
-    claims: frozenset[int] = frozenset()
-    refused: frozenset[int] = frozenset()
-    domain_claims: tuple[DomainClaim, ...] = ()
-
-
-class Exclusions:
-    """Turns the anti-affinity between the pod sets of a gang into tokens, label by label.
-
-    Pod sets that all keep apart from each other and from themselves share one token per host, like a host port: then
-    their pods are of one type for the search.
-    """
-
-    def __init__(self, space: SearchSpace) -> None:
-        self.affinity = space.parts.affinity
-        self.values = {key: space.label_values(key) for key in self.affinity.apart}
-        homes = {space.inventory.home(slot) for slot in space.slots}
-        self.by_host = {
-            key
-            for key, values in self.values.items()
-            if len(values) == len(space.slots)
-            and len({(value, space.inventory.home(space.slots[node])) for node, value in values.items()}) == len(homes)
-            and len(set(values.values())) == len(homes)
-        }
-
-    def of(self, leaf: Part) -> Exclusion:
-        assert leaf.pods is not None
-        own = self.affinity.own_keys(leaf.index)
-        keys = [*dict.fromkeys([*leaf.pods.anti_affinity, *own])]
-        claims: set[int] = set()
-        refused: set[int] = set()
-        domain_claims = []
-        for number, key in enumerate(self.affinity.apart):
-            others = self.affinity.others(leaf.index, key)
-            if not others:
-                continue
-            if key not in self.by_host:
-                tokens = frozenset([_token(number, other) for other in others])
-                domain_claims.append(DomainClaim(_token(number, leaf.index), tokens, self.values[key]))
-                continue
-            together = others | {leaf.index}
-            if all(self.affinity.kind(each) == self.affinity.kind(leaf.index) for each in others) and key in own:
-                claims.add(_token(number, min(together)))
-                refused.add(_token(number, min(together)))
-                keys.remove(key)
-                continue
-            claims.add(_token(number, leaf.index))
-            refused.update(_token(number, other) for other in others)
-        return Exclusion(tuple(keys), frozenset(claims), frozenset(refused), tuple(domain_claims))
-
-
-def _token(key: int, leaf: int) -> int:
-    return FIRST_TOKEN + (key << 32) + leaf
+    ruled: bool = False  # a near rule or a spread rule is about them
 
 
 class SearchSpace:
@@ -246,6 +180,11 @@ class SearchSpace:
         self.useful = 0
         for asked in self.types:
             self.useful |= asked.usable
+        self._confined: set[Together] = set()
+        self.near: list[NearRule] = []
+        self.spread_rules: list[SpreadRule] = []
+        if self.parts.affinity:
+            self._make_rules()
         self._domain_masks: dict[tuple[str, int], list[DomainMask]] = {}
 
     def domain_masks(self, topology: str, depth: int) -> list[DomainMask]:
@@ -387,6 +326,9 @@ class SearchSpace:
                     for other in bits(asked.usable):
                         if node in by_node and by_node.get(other) == by_node[node]:
                             asked.usable &= ~(1 << other)
+        for group in self.parts.affinity.together:
+            self._confine_to_members(group)
+        self.spread_rules = [self._recounted(rule) for rule in self.spread_rules]
 
     def _ports(self) -> list[dict[int, int]]:
         """Host ports in use by node, and how often; the zones of one node share one count."""
@@ -424,13 +366,14 @@ class SearchSpace:
 
     def _make_types(self) -> None:
         known: dict[object, int] = {}
-        exclusions = Exclusions(self) if self.parts.affinity else None
+        exclusions = self._exclusions() if self.parts.affinity else None
         for leaf in self.parts.leaves:
             pods = leaf.pods
             assert pods is not None
             mine = exclusions.of(leaf) if exclusions is not None else Exclusion(pods.anti_affinity)
+            together = tuple([at for at, one in enumerate(self.parts.affinity.together) if leaf.index in one.leaves])
             alone = leaf.index if mine.keys or mine.domain_claims else -1
-            key = (pods.request, pods.filter, pods.host_ports, mine.claims, mine.refused, alone)
+            key = (pods.request, pods.filter, pods.host_ports, mine.claims, mine.refused, together, alone)
             if key not in known:
                 known[key] = len(self.types)
                 self.types.append(self._type(leaf, mine))
@@ -466,6 +409,8 @@ class SearchSpace:
             for node in list(bits(usable)):
                 if node in by_node and by_node[node] in taken:
                     usable &= ~(1 << node)
+        for key in exclusion.needed:
+            usable &= sum([1 << node for node in self.label_values(key)])
         for node in bits(usable):
             node_preference[node] = preference(pods.filter, self.inventory.node(self.slots[node]))
         shared = any(
@@ -476,7 +421,122 @@ class SearchSpace:
         request = tuple((resource, amount) for resource, amount in enumerate(pods.request) if amount)
         cares = node_preference if len(set(node_preference.values())) > 1 else None
         ports, refused = pods.host_ports | exclusion.claims, pods.host_ports | exclusion.refused
-        return PodType(request, usable, ports, refused, values, shared, cares, exclusion.domain_claims)
+        claims, ruled = exclusion.domain_claims, exclusion.ruled
+        return PodType(request, usable, ports, refused, values, shared, cares, claims, ruled)
+
+    def _exclusions(self) -> Exclusions:
+        affinity = self.parts.affinity
+        homes = [self.inventory.home(slot) for slot in self.slots]
+        return Exclusions(affinity, {key: self.label_values(key) for key in affinity.labels()}, homes)
+
+    def _make_rules(self) -> None:
+        affinity = self.parts.affinity
+        self.near = [
+            NearRule(
+                one.leaf,
+                one.others,
+                presence_token(number, one.leaf),
+                frozenset([presence_token(number, other) for other in one.others]),
+                self.label_values(one.key),
+                one.domains,
+            )
+            for number, one in enumerate(affinity.near)
+        ]
+        self.spread_rules = [self._spread_rule(one) for one in affinity.spread]
+        for group in affinity.together:
+            self._confine_to_members(group)
+
+    def _spread_rule(self, asked: Spread) -> SpreadRule:
+        """The domains are those of all nodes that the pods select, whatever is free there and whoever is tolerated."""
+        key, leaf, max_skew, min_domains = asked
+        pods = self.parts.all[asked.leaf].pods
+        assert pods is not None
+        nodes = {slot: self.inventory.node(slot) for slot in self.inventory.slots()}
+        there = {
+            slot: node.labels[key]
+            for slot, node in nodes.items()
+            if key in node.labels and not_selected(pods.filter, node) is None
+        }
+        start: dict[object, int] = dict.fromkeys(there.values(), 0)
+        for node in self.running.get(leaf, ()):
+            if self.slots[node] in there:
+                start[there[self.slots[node]]] += 1
+        by_node = {node: there[slot] for node, slot in enumerate(self.slots) if slot in there}
+        return SpreadRule(leaf, by_node, start, max_skew, len(start) >= min_domains)
+
+    # Pod sets that are in one domain of a label
+
+    def undecided(self, needs: Mapping[int, int]) -> Together | None:
+        """A group of pod sets that has no domain yet, and needs pods."""
+        for group in self.parts.affinity.together:
+            if group not in self._confined and any(needs.get(leaf) for leaf in group.leaves):
+                return group
+        return None
+
+    def domains_for(self, group: Together, needs: Mapping[int, int]) -> list[int]:
+        """The domains that by count hold each pod set of a group, those with the least room first."""
+        masks: dict[object, int] = {}
+        for node, value in self.label_values(group.key).items():
+            masks[value] = masks.get(value, 0) | 1 << node
+        fitting = [mask for mask in masks.values() if all(self._has_room(leaf, needs, mask) for leaf in group.leaves)]
+        return sorted(fitting, key=lambda mask: (self.room(mask), mask & -mask))
+
+    def _has_room(self, leaf: int, needs: Mapping[int, int], mask: int) -> bool:
+        kind = self.type_of[leaf]
+        need = needs.get(leaf, 0)
+        return not need or sum(self.capacity(kind, node) for node in bits(mask & self.types[kind].usable)) >= need
+
+    @contextmanager
+    def confined(self, group: Together, mask: int) -> Iterator[None]:
+        """The pod sets of a group may use nothing but this domain for a while."""
+        before = [asked.usable for asked in self.types], self.useful
+        self._confine(group, mask)
+        try:
+            yield
+        finally:
+            self._confined.discard(group)
+            for asked, usable in zip(self.types, before[0], strict=True):
+                asked.usable = usable
+            self.useful = before[1]
+
+    def _confine(self, group: Together, mask: int) -> None:
+        self._confined.add(group)
+        for kind in {self.type_of[leaf] for leaf in group.leaves}:
+            self.types[kind].usable &= mask
+        self.useful = 0
+        for asked in self.types:
+            self.useful |= asked.usable
+
+    def _confine_to_members(self, group: Together) -> None:
+        """Members that run decide the domain; if they are in several, or in none, no pod can be added."""
+        nodes = {node for leaf in group.leaves for node in self.running.get(leaf, ())}
+        if not nodes or group in self._confined:
+            return
+        values = self.label_values(group.key)
+        here = {values.get(node) for node in nodes}
+        mask = sum([1 << node for node, value in values.items() if value in here])
+        self._confine(group, mask if len(here) == 1 and None not in here else 0)
+
+    def open_to_one(self, leaf: int) -> int:
+        """The nodes that may get one more pod of a set, as far as near and spread rules are concerned."""
+        mask = self.types[self.type_of[leaf]].usable
+        for near in self.near:
+            if near.leaf == leaf:
+                there = {value for (token, value), count in self.claimed.items() if token in near.theirs and count > 0}
+                there |= near.domains
+                mask &= sum([1 << node for node, value in near.by_node.items() if value in there])
+        for number, rule in enumerate(self.spread_rules):
+            if rule.leaf == leaf:
+                rule = self.spread_rules[number] = self._recounted(rule)
+                mask &= sum([1 << node for node, value in rule.by_node.items() if _may_grow(rule, value)])
+        return mask
+
+    def _recounted(self, rule: SpreadRule) -> SpreadRule:
+        start = dict.fromkeys(rule.start, 0)
+        for node in self.running.get(rule.leaf, ()):
+            if node in rule.by_node:
+                start[rule.by_node[node]] += 1
+        return replace(rule, start=start)
 
     def label_values(self, key: str) -> dict[int, object]:
         """The value of a label by node, for nodes that have it."""
@@ -508,6 +568,12 @@ class SearchSpace:
             if domain >= 0:
                 masks[domain] = masks.get(domain, 0) | 1 << node
         return sorted((DomainMask(mask, tree.path(depth, domain)) for domain, mask in masks.items()), key=_by_path)
+
+
+def _may_grow(rule: SpreadRule, value: object) -> bool:
+    """Whether one more pod in a domain is allowed; where it alone has the fewest, they grow with it."""
+    after = {**rule.start, value: rule.start[value] + 1}
+    return after[value] - rule.lowest(after.values()) <= rule.max_skew
 
 
 def minimum(space: SearchSpace) -> dict[int, int]:

@@ -192,11 +192,15 @@ def crowded(
             ("", node, str(port)) for uid in stay if (pod := inventory.pod(uid)) is not None for port in pod.ports
         }
     found = {}
+    apart, present = _apart(sets), set[_Claim]()
     for seat in placed:
         claims = _claims(members[seat.uid], sets[members[seat.uid]], seat, inventory)
-        if claims & taken:
+        labels = inventory.node(inventory.slot(seat.node)).labels
+        beside = {(other, key, labels[key]) for own, key, other in apart if own == members[seat.uid] and key in labels}
+        if claims & taken or beside & present:
             found[seat.uid] = f"node {seat.node}: pod anti-affinity or a host port that is in use"
         taken |= claims
+        present |= {(members[seat.uid], key, labels[key]) for own, key, _ in apart if key in labels}
     return found
 
 
@@ -205,6 +209,18 @@ def _claims(path: str, pods: PodSet, seat: Assignment, inventory: Inventory) -> 
     labels = inventory.node(inventory.slot(seat.node)).labels
     domains = {(path, key, labels[key]) for key in pods.anti_affinity if key in labels}
     return domains | {("", seat.node, str(port)) for port in pods.host_ports}
+
+
+def _apart(sets: Mapping[str, PodSet]) -> set[tuple[str, str, str]]:
+    """Pairs of pod sets that keep apart by a label, in both directions."""
+    pairs = {
+        (path, term.key, other)
+        for path, pods in sets.items()
+        for term in pods.pod_anti_affinity
+        for other in term.pods
+        if other != path
+    }
+    return pairs | {(other, key, path) for path, key, other in pairs}
 
 
 def _excluded(wanted: NodeFilter, seat: Assignment, inventory: Inventory) -> str:
