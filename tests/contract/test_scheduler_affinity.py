@@ -106,3 +106,17 @@ def test_k17_it_is_enough_that_the_pods_of_one_clique_keep_away(hall: Hall) -> N
     workers = {node for name, node in nodes.items() if "worker" in name}
     assert len(workers) == 1
     assert len(set(nodes.values())) == 2
+
+
+def test_k17_pods_of_a_gang_follow_those_of_another_clique_and_of_their_own(hall: Hall) -> None:
+    """One rack holds two of the three servers, so caches go to both; routers share a zone, which is no level here."""
+    hall.build(tree(racks=2, hosts=2))
+    cliques = [{"name": name, "minMember": count} for name, count in (("cache", 2), ("server", 3))]
+    pods = clique("cache", "set", 2, 0, "cache")
+    pods += clique("server", "set", 3, 8, "server", podAffinity=about(RACK, "cache"))
+    hall.make(podgroup("set", 5, subGroups=cliques), *pods)
+    nodes = hall.running("set", 5)
+    servers = hall.domains(node for name, node in nodes.items() if "server" in name)
+    caches = hall.domains(node for name, node in nodes.items() if "cache" in name)
+    assert servers.keys() == caches.keys()
+    assert len(servers) == 2

@@ -192,11 +192,50 @@ def test_k8_pods_of_one_gang_that_want_to_be_near_each_other_are_kept_together()
     in_world(scenario)
 
 
-def test_k8_pods_that_no_level_keeps_together_wait_and_say_so() -> None:
+def test_k17_pods_are_kept_together_by_a_label_that_is_no_level() -> None:
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        for number, name in enumerate(nodes):
+            await patch(world, "Node", name, {"metadata": {"labels": {"example.com/room": f"room-{number % 4}"}}})
+        await world.settle()
+        await world.apply(gang("web", "web", 3, 8, affinity=near("example.com/room", "web")))
+        await world.settle()
+        rooms = {nodes.index(name) % 4 for name in (await bound(world)).values()}
+        assert len(await bound(world)) == 3
+        assert len(rooms) == 1
+
+    in_world(scenario)
+
+
+def test_k17_pods_that_must_be_together_where_no_node_has_the_label_wait_and_say_so() -> None:
     async def scenario(world: World) -> None:
         await world.apply(gang("web", "web", 2, affinity=near("example.com/room", "web")))
         await world.settle()
-        assert "affinity.podAffinity by example.com/room can not be honoured" in await said(world, "web")
+        assert await bound(world) == {}
+        assert "pod affinity" in await said(world, "web")
+
+    in_world(scenario)
+
+
+def test_k17_a_pod_follows_one_of_its_own_gang() -> None:
+    async def scenario(world: World) -> None:
+        leaves = [{"name": "web", "minMember": 2}, {"name": "db", "minMember": 1}]
+        webs = [labelled(f"web-{one}", "a", "web", 8, subgroup="web", affinity=near(ZONE, "db")) for one in range(2)]
+        await world.apply([podgroup("a", 3, subGroups=leaves), *webs, labelled("db", "a", "db", 8, subgroup="db")])
+        await world.settle()
+        assert len(await bound(world)) == 3
+        assert len(await domains(world, (await bound(world)).values(), ZONE)) == 1
+
+    in_world(scenario)
+
+
+def test_k17_pods_of_one_gang_that_differ_keep_apart_by_any_label() -> None:
+    async def scenario(world: World) -> None:
+        away = apart(RACK, "web")
+        members = [labelled(f"web-{one}", "web", "web", one + 1, affinity=away) for one in range(3)]
+        await world.apply([podgroup("web", 3), *members])
+        await world.settle()
+        assert len(await domains(world, (await bound(world)).values(), RACK)) == 3
 
     in_world(scenario)
 

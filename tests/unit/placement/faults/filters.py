@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from unit.inventory import test_filters
-from unit.placement import test_fault_gaps, test_rules
+from unit.placement import test_fault_gaps, test_pod_affinity, test_rules
 from unit.placement.faults.fault import Ground, caught_by
 from unit.placement.faults.judges import judged, rule
 
@@ -86,7 +86,7 @@ def what_pods_prefer_is_not_asked(ground: Ground) -> None:
 )
 def pods_share_a_host_port(ground: Ground) -> None:
     def shared(original: Any) -> Any:
-        return lambda board, leaf: replace(original(board, leaf), ports=frozenset())
+        return lambda *given: replace(original(*given), ports=frozenset(), refused=frozenset())
 
     ground.swap("placement.search.search_space", "SearchSpace._type", shared)
 
@@ -98,7 +98,7 @@ def ports_in_use_are_not_seen(ground: Ground) -> None:
 
 @caught_by(rule(test_rules.test_anti_affinity_keeps_pods_of_a_set_on_different_hosts), judged("violations", "full", 5))
 def anti_affinity_is_not_asked(ground: Ground) -> None:
-    ground.answer("placement.search.search_space", "SearchSpace._values", {})
+    ground.answer("placement.search.search_space", "SearchSpace.label_values", {})
 
 
 @caught_by(judged("violations", "full", 48, 100))
@@ -108,4 +108,31 @@ def anti_affinity_keeps_apart_on_nodes_only(ground: Ground) -> None:
     def near(original: Any) -> Any:
         return lambda self, key: {node: node for node in original(self, key)}
 
-    ground.swap("placement.search.search_space", "SearchSpace._values", near)
+    ground.swap("placement.search.search_space", "SearchSpace.label_values", near)
+
+
+@caught_by(
+    rule(test_pod_affinity.test_k17_it_is_enough_that_one_of_the_two_says_so), judged("violations", "affinity", 13, 22)
+)
+def other_pod_sets_are_not_kept_apart(ground: Ground) -> None:
+    ground.answer("placement.gang.pod_affinity", "GangAffinity.others", frozenset())
+
+
+@caught_by(rule(test_pod_affinity.test_k17_groups_that_sit_in_different_racks_still_keep_apart_by_block))
+def parts_are_coupled_by_nodes_only(ground: Ground) -> None:
+    ground.answer("placement.search.search_space", "SearchSpace.couplings", 0)
+
+
+@caught_by(
+    rule(test_pod_affinity.test_k17_pods_follow_those_of_another_set_wherever_they_are),
+    rule(test_pod_affinity.test_k17_a_set_is_spread_over_the_domains_of_a_label),
+    judged("violations", "affinity", 21, 28),
+)
+def rules_are_not_judged(ground: Ground) -> None:
+    ground.answer("placement.search.affinity", "PatternRules.allows", True)
+    ground.answer("placement.search.affinity", "PatternRules.__bool__", False)
+
+
+@caught_by(rule(test_pod_affinity.test_k17_pods_of_a_set_come_together_by_any_label))
+def pods_need_not_come_together(ground: Ground) -> None:
+    ground.answer("placement.search.search_space", "SearchSpace.undecided", None)

@@ -46,8 +46,8 @@ def a_zone_is_always_filled_up(ground: Ground) -> None:
     """Although the next one may need what the node has left."""
 
     def greedy(original: Any) -> Any:
-        def extend(self: Any, job: int, limits: Any, free: Any, ports: Any, taken: Any, only_full: bool) -> Any:
-            return original(self, job, limits, free, ports, taken, True)
+        def extend(self: Any, *given: Any) -> Any:
+            return original(self, *given[:-1], True)
 
         return extend
 
@@ -84,7 +84,7 @@ def every_zone_has_ports_of_its_own(ground: Ground) -> None:
 
     ground.swap("inventory.numa_zones", "DividedNodes.join", apart)
     ground.swap(
-        "placement.search.search_space", "SearchSpace._ports", lambda _: lambda board: [set() for _ in board.slots]
+        "placement.search.search_space", "SearchSpace._ports", lambda _: lambda board: [{} for _ in board.slots]
     )
     ground.swap(
         "placement.search.numa_sharing",

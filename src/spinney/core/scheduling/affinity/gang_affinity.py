@@ -93,7 +93,10 @@ class _AffinityResolution:
                 yield Term(key, "NotIn", tuple(sorted(values)))
 
     def _affinity_terms(self, path: str, affinity_terms: AffinityTerms) -> list[Term]:
-        """Requires the domains of pods that these have affinity to; the first of their own kind may go anywhere."""
+        """Requires the domains of pods that these have affinity to; the first of their own kind may go anywhere.
+
+        Where the gang brings such pods along, their domains will do as well.
+        """
         if not affinity_terms.near:
             return []
         query = AffinityQuery(tuple([term.pod_selector for term in affinity_terms.near]), near=True)
@@ -103,12 +106,26 @@ class _AffinityResolution:
                 self._colocate(path, term)
             return [Term(term.key, "Exists") for term in affinity_terms.near]
         self._around.affinity_index.want(query)
+        others = self._company(path, affinity_terms)
+        if others and not all(term.own for term in affinity_terms.near):
+            for term in affinity_terms.near:
+                self._set_near(path, PodSetTerm(term.key, others, self._around.domains(nodes, term.key)))
+            return [Term(term.key, "Exists") for term in affinity_terms.near]
         if not nodes:
             self._set_unsupported(path, NO_MATCHING_POD)
             return []
         return [Term(term.key, "In", self._around.domains(nodes, term.key)) for term in affinity_terms.near]
 
     # Pods of the gang
+
+    def _company(self, path: str, affinity_terms: AffinityTerms) -> tuple[str, ...]:
+        """The other pod sets of which some pods meet all affinity terms of a pod set."""
+        selected = [set(self._selected(term)) for term in affinity_terms.near]
+        return tuple(sorted(set.intersection(*selected) - {path}))
+
+    def _set_near(self, path: str, term: PodSetTerm) -> None:
+        pods = self._pod_set(path)
+        self._changed[path] = msgspec.structs.replace(pods, pod_affinity=(*pods.pod_affinity, term))
 
     def _keep_apart(self, path: str, affinity_terms: AffinityTerms) -> None:
         """Anti-affinity to other pod sets of the gang; those with the same token are kept apart like host ports."""
@@ -142,11 +159,7 @@ class _AffinityResolution:
             return
         topology = self._topology_for(scope, paths, term.key)
         if topology is None:
-            self._set_unsupported(
-                path,
-                f"affinity.podAffinity by {term.key} can not be honoured: {pods} pods that are placed at the same time "
-                "are kept together only by a level of their topology",
-            )
+            self._set_near(path, PodSetTerm(term.key, tuple(sorted({path, *paths}))))
             return
         part = self._part(scope)
         finer = part.preferred in topology.levels[topology.levels.index(term.key) :]

@@ -129,26 +129,10 @@ def _cells(
             if left > 0:
                 cell.min += 1
                 left -= 1
-    _check_apart(leaf, list(found.values()))
     cells: dict[int, list[_Cell]] = {}
     for (segment, _), cell in found.items():
         cells.setdefault(segment, []).append(cell)
     return cells
-
-
-def _check_apart(leaf: SubGroupNode, cells: list[_Cell]) -> None:
-    """Anti-affinity is supported only between the pods of one pod set."""
-    if len(cells) < 2:
-        return
-    for cell in cells:
-        if cell.shape.anti_affinity and cell.waiting:
-            keys = ", ".join(cell.shape.anti_affinity)
-            complaint = (
-                f"affinity.podAntiAffinity by {keys} can not be honoured: the pods of {leaf.name} differ or are cut "
-                "into segments"
-            )
-            texts = [text for text in (cell.shape.unsupported, complaint) if text]
-            cell.shape = msgspec.structs.replace(cell.shape, unsupported="; ".join(texts))
 
 
 def _parts(
