@@ -38,9 +38,9 @@ def role_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serv
         yield found
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="package", params=SERVERS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A server where the scheduler is at work; a module that needs another one has its own."""
+    """A server where the scheduler is at work, for all modules that need no other: each test clears its nodes away."""
     with scheduled(request.param, tmp_path_factory.mktemp("scheduler")) as found:
         yield found
 

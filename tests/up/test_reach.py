@@ -7,13 +7,13 @@ import json
 import socket
 import ssl
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
 
-from stack_kit.spinney import Spinney
+from stack_kit.spinney import Spinney, spinney
 
 Up = Callable[..., Spinney]
 
@@ -28,14 +28,18 @@ def own_address() -> str | None:
         return str(probe.getsockname()[0])
 
 
-@pytest.fixture(params=["0.0.0.0", "own address"])
-def open_stack(up: Up, request: pytest.FixtureRequest) -> Spinney:
+@pytest.fixture(scope="module", params=["0.0.0.0", "own address"])
+def open_stack(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, kubectl_program: Path
+) -> Iterator[Spinney]:
+    """One for all who only look."""
     host = request.param
     if host == "own address":
         host = own_address()
         if host is None or host.startswith("127."):
             pytest.skip("this machine has no address beside loopback")
-    return up("--host", host).ready()
+    with spinney(tmp_path_factory.mktemp("up"), "--host", host, kubectl=kubectl_program) as started:
+        yield started.ready()
 
 
 def test_the_kubeconfig_verifies_and_works(open_stack: Spinney) -> None:
@@ -46,11 +50,13 @@ def test_the_kubeconfig_verifies_and_works(open_stack: Spinney) -> None:
     assert len(open_stack.get("nodes")["items"]) == 16
 
 
-def test_a_copy_of_the_kubeconfig_works_anywhere(open_stack: Spinney, tmp_path: Path) -> None:
+def test_a_copy_of_the_kubeconfig_works_anywhere(
+    open_stack: Spinney, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = tmp_path / "elsewhere" / "config"
     copy.parent.mkdir()
     copy.write_text(open_stack.kubeconfig.read_text())
-    open_stack.kubeconfig = copy
+    monkeypatch.setattr(open_stack, "kubeconfig", copy)
     assert len(open_stack.get("nodes")["items"]) == 16
 
 
