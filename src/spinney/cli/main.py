@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from spinney.cli.options import CommandGroup
 from spinney.version import VERSION
 
 _COMMANDS = {
@@ -22,6 +23,7 @@ _COMMANDS = {
         "plan",
         "Say whether workloads would fit, where, and how many copies of them.",
     ),
+    "gangs": ("spinney.cli.commands.gangs", "gangs", "List gangs, those that wait first, and why they wait."),
     "explain": ("spinney.cli.commands.explain", "explain", "Say why a workload waits, or why it is where it is."),
     "convert": (
         "spinney.cli.commands.convert",
@@ -52,7 +54,7 @@ _COMMANDS = {
 }
 
 
-class _Lazy(click.Group):
+class _Lazy(CommandGroup):
     """Knows the commands by name and loads one when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

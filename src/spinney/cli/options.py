@@ -5,6 +5,7 @@ Never writes to a cluster.
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import sys
@@ -50,6 +51,19 @@ manifests_option = click.option(
     metavar="MANIFEST",
     help="File, directory or - (standard input), with any number of documents. May be given several times.",
 )
+
+
+class CommandGroup(click.Group):
+    """A group that names the command that was probably meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+        if near and self.get_command(ctx, name) is None:
+            ctx.fail(f"No such command '{name}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
 
 
 @dataclass(frozen=True, slots=True)

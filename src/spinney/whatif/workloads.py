@@ -7,6 +7,7 @@ are left out, and the explanation says so.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kube_apimachinery.name_validation import dns_label, dns_subdomain
@@ -30,8 +31,9 @@ from spinney.api.labels import (
 from spinney.api.meta import Condition, Kind, ObjectMeta, Slim, condition
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED
 from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
+from spinney.core.view.gang_list import GangRow, row_of
 from spinney.core.view.tree import natural
-from spinney.drive.client.api import ApiClient, Selection
+from spinney.drive.client.api import ApiClient, Listing, Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound, Undecodable
 from spinney.drive.client.informers.unreadable import Complaint
@@ -199,11 +201,7 @@ async def read_explanation(client: ApiClient, namespace: str, name: str, kind: s
     """Read a workload. Raises WorkloadNotFound, and ClientError if the cluster or the workload cannot be read."""
     if dns_label(namespace) or dns_subdomain(name):
         raise _nobody(namespace, name, kind)  # no server has an object of such a name
-    try:
-        listed = await client.list(Selection(_GROUPS, namespace), PodGroup)
-    except NotFound:
-        served = f"{PodGroup.PLURAL}.{PodGroup.GROUP}"
-        raise ConfigError(f"the cluster does not serve {served}: apply `spinney manifests crds` first") from None
+    listed = await _list_groups(client, namespace)
     listed_pods = await client.list(Selection(_PODS, namespace), Pod)
     groups, pods = listed.items, listed_pods.items
     found, names = find(groups, pods, name, kind) or ("", frozenset())
@@ -229,6 +227,39 @@ async def read_explanation(client: ApiClient, namespace: str, name: str, kind: s
     paused = not any(gang.members for gang in gangs) and await _is_suspended(client, found, namespace, name)
     ordered = sorted(gangs, key=lambda gang: natural(gang.name))
     return WorkloadExplanation(found, namespace, name, tuple(ordered), tuple(notes), suspended=paused)
+
+
+@dataclass(frozen=True, slots=True)
+class GangList:
+    """The gangs of a cluster or namespace, and what could not be read."""
+
+    rows: tuple[GangRow, ...]
+    notes: tuple[str, ...] = ()
+
+
+async def read_gangs(client: ApiClient, namespace: str = "") -> GangList:
+    """Read all gangs; `namespace`: only those of it. Raises ClientError if they cannot be read."""
+    groups, pods = await _list_groups(client, namespace), await client.list(Selection(_PODS, namespace), Pod)
+    members: dict[tuple[str, str], list[Pod]] = {}
+    for pod in pods.items:
+        if name := pod.metadata.annotations.get(POD_GROUP_NAME, ""):
+            members.setdefault((pod.metadata.namespace, name), []).append(pod)
+    nodes, notes = await _nodes(client, {pod.spec.node_name for each in members.values() for pod in each})
+    levels = {each: await _levels(client, each) for each in sorted(_topologies(groups.items))}
+    known = {each: node for each, node in nodes.items() if isinstance(node, Node)}
+    rows = []
+    for group in groups.items:
+        own = members.get((group.metadata.namespace, group.metadata.name), [])
+        rows.append(row_of(group, explain_gang(group, own, known, levels), own))
+    return GangList(tuple(rows), tuple(notes))
+
+
+async def _list_groups(client: ApiClient, namespace: str) -> Listing[PodGroup]:
+    try:
+        return await client.list(Selection(_GROUPS, namespace), PodGroup)
+    except NotFound:
+        served = f"{PodGroup.PLURAL}.{PodGroup.GROUP}"
+        raise ConfigError(f"the cluster does not serve {served}: apply `spinney manifests crds` first") from None
 
 
 async def _is_suspended(client: ApiClient, kind: str, namespace: str, name: str) -> bool:

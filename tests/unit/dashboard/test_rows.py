@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from spinney.serve.dashboard.rows import PAGE, Query, Row, gang_address, listing
+from spinney.core.view.gang_list import GangRow
+from spinney.serve.dashboard.rows import PAGE, Query, gang_address, listing
 
 
-def row(name: str, *, waits: bool = False, queue: str = "main", namespace: str = "default", created: str = "1") -> Row:
+def row(
+    name: str, *, waits: bool = False, queue: str = "main", namespace: str = "default", created: str = "1"
+) -> GangRow:
     state = "Unschedulable" if waits else "Scheduled"
     reason = "short of 8 nvidia.com/gpu" if waits else ""
-    return Row(namespace, name, state, waits, reason, queue, "hall", "Job j", 1, 1, 1.0, "rack", ("b0", "r0"), created)
+    return GangRow(
+        namespace, name, state, waits, reason, queue, "hall", "Job j", 1, 1, 1.0, "rack", ("b0", "r0"), created
+    )
 
 
 ROWS = [row("one"), row("two", waits=True, queue="other"), row("three", waits=True, namespace="team", created="0")]

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
+from spinney.cli.options import CommandGroup
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _EXIT = "Exit status: 0 stopped by a signal, 1 a failure, 2 configuration, 3 start-up synchronisation."
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def run() -> None:
     """Run a role against a cluster, in the foreground."""
 

@@ -14,6 +14,7 @@ import click
 from spinney.cli.options import (
     NO,
     UNREADABLE,
+    CommandGroup,
     kubeconfig_option,
     output_option,
     print_structured,
@@ -51,7 +52,7 @@ def _sources(command: F) -> F:
     return _nodes(_manifests(kubeconfig_option(command)))
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topology() -> None:
     """Look at the topologies of a cluster; nothing is changed."""
 

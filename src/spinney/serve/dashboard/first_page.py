@@ -17,13 +17,13 @@ from spinney.core.inventory.counts import Shape
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import NOWHERE, Tree
 from spinney.core.view.explanation import Levels
+from spinney.core.view.gang_list import GangRow, urgency
 from spinney.core.view.lint import Problem
 from spinney.core.view.topology_usage import TopologyUse
 from spinney.core.view.tree import CPU, is_accelerator
 from spinney.core.view.tree import Tree as ViewTree
 from spinney.serve.dashboard.boxes import RenderCache, Unit, unit_of
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.rows import Row, urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Overview:
     reaches: tuple[Reaches, ...]
     gangs: int
     waiting: int
-    pending: tuple[Row, ...]
+    pending: tuple[GangRow, ...]
 
 
 def overview(model: Model) -> Overview:

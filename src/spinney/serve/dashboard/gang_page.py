@@ -12,11 +12,11 @@ from spinney.core.placement.gang.gang_tree import GangTree, Invalid, read_gang_t
 from spinney.core.placement.scoring import score
 from spinney.core.scheduling.gang.parsed_gang import Context, read_gang
 from spinney.core.view.explanation import GangExplanation, Place
+from spinney.core.view.gang_list import DOMAIN_LINE, workload_of
 from spinney.core.view.tree import Tree, View
 from spinney.serve.dashboard.boxes import Box, RenderCache, Unit, pruned, unit_of
 from spinney.serve.dashboard.data_sources import ClusterEvent, Json, Key
 from spinney.serve.dashboard.model import Model
-from spinney.serve.dashboard.rows import DOMAIN_LINE, workload_of
 
 MOST_PODS = 256
 

@@ -19,10 +19,10 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.view.explanation import GangExplanation, Levels, explain_gang
+from spinney.core.view.gang_list import GangRow, row_of
 from spinney.core.view.topology_index import TopologyIndex
 from spinney.core.view.tree import View
 from spinney.serve.dashboard.data_sources import Change, Key, Views
-from spinney.serve.dashboard.rows import Row, row_of
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Model:
         self.stirred = asyncio.Event()
         self._forest = TopologyIndex()
         self._labels: dict[str, dict[str, str]] = {}
-        self._rows: dict[Key, Row] = {}
+        self._rows: dict[Key, GangRow] = {}
         self._members: dict[Key, dict[Key, None]] = {}
         self._groups_of: dict[Key, Key] = {}
         self._pods: dict[Key, Pod | None] = {}  # changed since the last look, as they were then
@@ -216,7 +216,7 @@ class Model:
         """What has not changed since the last view is the same value in this one."""
         return self._forest.view()
 
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[GangRow]:
         """One for each gang, in the order of their names."""
         return [self._rows[key] for key in sorted(self._rows)]
 

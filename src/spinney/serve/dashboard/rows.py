@@ -1,4 +1,4 @@
-"""Gangs as rows of a list: what is shown of each, which of them are asked for, and the address that asks for them."""
+"""A list of gangs on a page: which of them are asked for, and the address that asks for them."""
 
 from __future__ import annotations
 
@@ -6,85 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
-from spinney.api.kinds.podcliqueset import PodCliqueSet
-from spinney.api.kinds.podgang import PodGang
-from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import APP_PART_OF
-from spinney.core.view.explanation import GangExplanation
+from spinney.core.view.gang_list import GangRow, urgency
 
 PAGE = 50
 WAITS, PLACED = "waits", "placed"
 _LONGEST = 200
-DOMAIN_LINE = "node-group "
-"""How a line about a single domain begins; such lines are shown as a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One gang. `reason` is what it was told, but for single domains; `workload`: whose gang it is."""
-
-    namespace: str
-    name: str
-    state: str
-    waits: bool
-    reason: str
-    queue: str
-    topology: str
-    workload: str
-    bound: int
-    pods: int
-    score: float | None
-    level: str
-    domain: tuple[str, ...]
-    created: str
-
-    @property
-    def title(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    @property
-    def address(self) -> str:
-        return gang_address(self.namespace, self.name)
 
 
 def gang_address(namespace: str, name: str) -> str:
     return f"/gangs/{quote(namespace, safe='')}/{quote(name, safe='')}"
-
-
-def row_of(group: PodGroup, explained: GangExplanation) -> Row:
-    whole = explained.places[0] if explained.places else None
-    level = whole.level if whole is not None else ""
-    return Row(
-        namespace=group.metadata.namespace,
-        name=group.metadata.name,
-        state=explained.state,
-        waits=explained.waits,
-        reason=reason_of(explained),
-        queue=explained.queue,
-        topology=explained.topology,
-        workload=workload_of(group),
-        bound=sum(bool(member.node) for member in explained.members),
-        pods=len(explained.members),
-        score=explained.score,
-        level=explained.short.get(level) or level.rpartition("/")[2],
-        domain=whole.domain if whole is not None else (),
-        created=group.metadata.creation_timestamp or "",
-    )
-
-
-def reason_of(explained: GangExplanation) -> str:
-    """The first line is for programs where there are others."""
-    lines = [line for line in explained.lines if not line.startswith(DOMAIN_LINE)]
-    return " ".join(lines[1:] or lines)
-
-
-def workload_of(group: PodGroup) -> str:
-    """Whoever made it: its owner, or the set behind a PodGang."""
-    owner = next(iter(group.metadata.owner_references), None)
-    part_of = group.metadata.labels.get(APP_PART_OF)
-    if owner is not None and owner.kind == PodGang.KIND and part_of:
-        return f"{PodCliqueSet.KIND} {part_of}"
-    return f"{owner.kind} {owner.name}" if owner is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +44,7 @@ class Query:
     def on(self, page: int) -> Query:
         return replace(self, page=page)
 
-    def wants(self, row: Row) -> bool:
+    def wants(self, row: GangRow) -> bool:
         if self.state and self.state not in (row.state, WAITS if row.waits else PLACED):
             return False
         if (self.queue and self.queue != row.queue) or (self.namespace and self.namespace != row.namespace):
@@ -122,7 +52,7 @@ class Query:
         return not self.q or _mentions(row, self.q.casefold())
 
 
-def _mentions(row: Row, word: str) -> bool:
+def _mentions(row: GangRow, word: str) -> bool:
     said = (row.title, row.workload, row.reason, row.queue, "/".join(row.domain))
     return any(word in each.casefold() for each in said)
 
@@ -132,7 +62,7 @@ class Listing:
     """A page of the gangs that were asked for, and what else could be asked for."""
 
     query: Query
-    rows: Sequence[Row]
+    rows: Sequence[GangRow]
     found: int
     all: int
     pages: int
@@ -149,7 +79,7 @@ class Listing:
         return self.first + len(self.rows) - 1 if self.found else 0
 
 
-def listing(rows: Iterable[Row], query: Query) -> Listing:
+def listing(rows: Iterable[GangRow], query: Query) -> Listing:
     """Those that wait first, oldest first; a page behind the last one is the last one."""
     every = list(rows)
     found = sorted((row for row in every if query.wants(row)), key=urgency)
@@ -165,7 +95,3 @@ def listing(rows: Iterable[Row], query: Query) -> Listing:
         sorted({row.queue for row in every if row.queue}),
         sorted({row.namespace for row in every}),
     )
-
-
-def urgency(row: Row) -> tuple[bool, str, str, str]:
-    return not row.waits, row.created, row.namespace, row.name

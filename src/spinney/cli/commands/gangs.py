@@ -1,0 +1,97 @@
+"""`spinney gangs`: the gangs of a cluster, those that wait first. Never writes to the cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from spinney.cli.options import kubeconfig_option, output_option, print_structured, query_cluster
+
+if TYPE_CHECKING:
+    from spinney.whatif.workloads import GangList
+
+_POLL_S = 2.0
+SORTS = ("urgency", "name", "state", "pods", "queue", "domain", "score", "waiting")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  spinney gangs
+  spinney gangs -n research --sort-by score
+  spinney gangs -w
+  spinney gangs -o json | jq -r '.[] | select(.waits) | "\\(.namespace)/\\(.name)  \\(.reason)"'
+
+\b
+Exit status: 0, also when there are no gangs; 2 when the cluster cannot be read.
+Needed: to list pods and podgroups.scheduling.run.ai; with the right to read
+nodes and topologies it also says in which domains pods run.
+""",
+)
+@click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Only gangs of this namespace. Default: all.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Gangs of all namespaces, as without -n.")
+@click.option(
+    "--sort-by",
+    type=click.Choice(SORTS),
+    default="urgency",
+    show_default=True,
+    help="urgency: those that wait first, oldest first; score: lowest first; waiting: longest first.",
+)
+@click.option("-w", "--watch", is_flag=True, help="Print the table again whenever it changed, until Ctrl-C.")
+@kubeconfig_option
+@output_option
+def gangs(
+    namespace: str, all_namespaces: bool, sort_by: str, watch: bool, kubeconfig: Path | None, output: str
+) -> None:
+    """List gangs: state, pods, queue, domain, score, how long they wait, and why.
+
+    PODS are bound of all; DOMAIN is the one that holds the whole gang; WAITING begins with the oldest pod without a
+    node. `spinney explain NAMESPACE/NAME` says more about one gang.
+    """
+    if namespace and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other")
+    if watch and output != "table":
+        raise click.UsageError("-w goes with -o table only")
+    if watch:
+        follow(lambda: _table(_read(kubeconfig, namespace), sort_by))
+        return
+    found = _read(kubeconfig, namespace)
+    if output == "table":
+        click.echo(_table(found, sort_by), nl=False)
+        return
+    from spinney.cli.render.gangs import in_order
+
+    print_structured([row.to_json() for row in in_order(found.rows, sort_by)], output)
+
+
+def _read(kubeconfig: Path | None, namespace: str) -> GangList:
+    from spinney.whatif.workloads import read_gangs
+
+    found = query_cluster("gangs", kubeconfig, lambda client: read_gangs(client, namespace))
+    for note in found.notes:
+        click.echo(f"spinney gangs: {note}", err=True)
+    return found
+
+
+def _table(found: GangList, sort_by: str) -> str:
+    from spinney.cli.render.gangs import table, width_of_output
+
+    return table(found.rows, sort_by, now_s=time.time(), width=width_of_output())
+
+
+def follow(read: Callable[[], str]) -> None:
+    """Ages alone are a change too: how long a gang waits is what one watches."""
+    shown = ""
+    try:
+        while True:
+            text = read()
+            if text != shown:
+                click.echo(text if not shown else f"\n{text}", nl=False)
+                shown = text
+            time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        return
