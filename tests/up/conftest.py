@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster_kit.real_programs import real_programs
+from stack_kit.preloaded import Preloaded, preloaded
 from stack_kit.spinney import Spinney, spinney
 
 Up = Callable[..., Spinney]
@@ -31,3 +32,10 @@ def up(tmp_path: Path, kubectl_program: Path) -> Iterator[Up]:
             return stack.enter_context(spinney(tmp_path / f"up{count}", *arguments, kubectl=kubectl_program))
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Preloaded]:
+    """For commands that run to their end."""
+    with preloaded(tmp_path_factory.mktemp("commands")) as found:
+        yield found

@@ -9,15 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
 from cluster_kit.server import eventually
+from stack_kit.preloaded import Done, Preloaded
 from stack_kit.spinney import SPINNEY, Spinney, spinney
 
 Up = Callable[..., Spinney]
+Start = Callable[..., Done]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STOPPED_WITHIN_S = 30.0
@@ -177,26 +180,39 @@ def test_nodes_and_pods_of_a_user_are_simulated(up: Up) -> None:
 class TestRefusals:
     """One sentence on standard error, an exit status that says whose fault it is, and nothing else."""
 
-    def check(self, process: Spinney, status: int, *fragments: str) -> None:
-        found, said = process.refused()
-        assert found == status, said
+    @pytest.fixture
+    def up(self, commands: Preloaded) -> Start:
+        return partial(commands.run, "up", "--kubeconfig", "kubeconfig")
+
+    def check(self, done: Done, status: int, *fragments: str) -> None:
+        assert done.status == status, done
+        assert not done.stdout
+        said = done.stderr
         assert said.startswith("spinney up: ")
         assert said.count("\n") == 1, said
         for fragment in fragments:
             assert fragment in said
 
-    def test_a_port_that_is_taken(self, up: Up) -> None:
+    def test_a_port_that_is_taken(self, up: Start) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = str(taken.getsockname()[1])
-            self.check(up("--port", port), 3, f"cannot listen on 127.0.0.1:{port}: Address already in use")
+            self.check(
+                up("--port", port),
+                3,
+                f"cannot listen on 127.0.0.1:{port}: Address already in use",
+            )
 
-    def test_an_address_that_is_not_ours(self, up: Up) -> None:
+    def test_an_address_that_is_not_ours(self, up: Start) -> None:
         self.check(up("--host", "203.0.113.7"), 3, "cannot listen on 203.0.113.7")
 
-    def test_a_name_that_does_not_resolve(self, up: Up) -> None:
-        self.check(up("--host", "no-such-host.invalid"), 3, "cannot listen on no-such-host.invalid")
+    def test_a_name_that_does_not_resolve(self, up: Start) -> None:
+        self.check(
+            up("--host", "no-such-host.invalid"),
+            3,
+            "cannot listen on no-such-host.invalid",
+        )
 
     @pytest.mark.parametrize(
         ("content", "fragment"),
@@ -208,18 +224,22 @@ class TestRefusals:
         ],
         ids=["wrong-type", "not-yaml", "empty", "wrong-kind"],
     )
-    def test_a_bad_nodes_file(self, up: Up, tmp_path: Path, content: str, fragment: str) -> None:
+    def test_a_bad_nodes_file(self, up: Start, tmp_path: Path, content: str, fragment: str) -> None:
         file = tmp_path / "nodes.yaml"
         file.write_text(content)
         self.check(up("--nodes", str(file)), 2, str(file), fragment)
 
-    def test_c6_a_default_topology_that_is_not_there(self, up: Up, tmp_path: Path) -> None:
+    def test_c6_a_default_topology_that_is_not_there(self, up: Start, tmp_path: Path) -> None:
         file = tmp_path / "operator.yaml"
         kind = "apiVersion: operator.config.grove.io/v1alpha1\nkind: OperatorConfiguration\n"
         file.write_text(f"{kind}topology: {{enabled: true, name: hall}}\n")
-        self.check(up("--config", str(file)), 2, 'ClusterTopology "hall" not found')
+        self.check(
+            up("--config", str(file)),
+            2,
+            'ClusterTopology "hall" not found',
+        )
 
-    def test_a_nodes_file_that_is_not_there(self, up: Up) -> None:
+    def test_a_nodes_file_that_is_not_there(self, up: Start) -> None:
         self.check(up("--nodes", "absent.yaml"), 2, "absent.yaml", "No such file")
 
     @pytest.mark.parametrize(
@@ -235,48 +255,82 @@ class TestRefusals:
         ],
         ids=["not-yaml", "list", "no-version", "metadata", "no-name", "items", "null-byte"],
     )
-    def test_a_bad_manifest(self, up: Up, tmp_path: Path, content: str, fragment: str) -> None:
+    def test_a_bad_manifest(self, up: Start, tmp_path: Path, content: str, fragment: str) -> None:
         file = tmp_path / "manifest.yaml"
         file.write_text(content)
         self.check(up("-f", str(file)), 2, str(file), fragment)
 
-    def test_a_manifest_that_is_not_there(self, up: Up) -> None:
-        self.check(up("-f", "absent.yaml"), 2, "absent.yaml: cannot be read: No such file or directory")
+    def test_a_manifest_that_is_not_there(self, up: Start) -> None:
+        self.check(
+            up("-f", "absent.yaml"),
+            2,
+            "absent.yaml: cannot be read: No such file or directory",
+        )
 
-    def test_an_unknown_kind_in_a_manifest(self, up: Up, tmp_path: Path) -> None:
+    def test_an_unknown_kind_in_a_manifest(self, up: Start, tmp_path: Path) -> None:
         file = tmp_path / "manifest.yaml"
         file.write_text(
             CONFIG.replace("NAME", "a") + "---\napiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: g}\n"
         )
-        self.check(up("-f", str(file)), 2, "document 2: Gadget g: the server has no example.com/v1 Gadget")
+        self.check(
+            up("-f", str(file)),
+            2,
+            "document 2: Gadget g: the server has no example.com/v1 Gadget",
+        )
 
-    def test_a_manifest_that_the_server_refuses(self, up: Up, tmp_path: Path) -> None:
+    def test_a_manifest_that_the_server_refuses(self, up: Start, tmp_path: Path) -> None:
         file = tmp_path / "manifest.yaml"
         file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: []}\n")
-        self.check(up("-f", str(file)), 2, f"{file}, document 1: Pod p: ", "spec.containers: Required value")
+        self.check(
+            up("-f", str(file)),
+            2,
+            f"{file}, document 1: Pod p: ",
+            "spec.containers: Required value",
+        )
 
-    def test_a_kubeconfig_that_cannot_be_written(self, up: Up, tmp_path: Path) -> None:
+    def test_a_kubeconfig_that_cannot_be_written(self, up: Start, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         path = tmp_path / "file" / "kubeconfig"
-        self.check(up("--kubeconfig", str(path)), 2, f"--kubeconfig {path}: cannot be written: ")
+        self.check(
+            up("--kubeconfig", str(path)),
+            2,
+            f"--kubeconfig {path}: cannot be written: ",
+        )
 
-    def test_a_kubeconfig_of_somebody_else_is_not_overwritten(self, up: Up, tmp_path: Path) -> None:
+    def test_a_kubeconfig_of_somebody_else_is_not_overwritten(self, up: Start, tmp_path: Path) -> None:
         theirs = tmp_path / "config"
         content = yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "production"}]})
         theirs.write_text(content)
-        self.check(up("--kubeconfig", str(theirs)), 2, f"--kubeconfig {theirs}: holds something else")
+        self.check(
+            up("--kubeconfig", str(theirs)),
+            2,
+            f"--kubeconfig {theirs}: holds something else",
+        )
         assert theirs.read_text() == content
 
-    def test_a_data_directory_that_cannot_be_used(self, up: Up, tmp_path: Path) -> None:
+    def test_a_data_directory_that_cannot_be_used(self, up: Start, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        self.check(up("--data-dir", str(tmp_path / "file" / "state")), 2, "--data-dir", "cannot be used")
+        self.check(
+            up("--data-dir", str(tmp_path / "file" / "state")),
+            2,
+            "--data-dir",
+            "cannot be used",
+        )
 
-    def test_a_journal_that_is_none(self, up: Up, tmp_path: Path) -> None:
+    def test_a_journal_that_is_none(self, up: Start, tmp_path: Path) -> None:
         (tmp_path / "objects.db").write_bytes(b"this is not a database, it is a sentence. " * 100)
-        self.check(up("--data-dir", str(tmp_path)), 3, "objects.db: cannot be used as a journal of objects")
+        self.check(
+            up("--data-dir", str(tmp_path)),
+            3,
+            "objects.db: cannot be used as a journal of objects",
+        )
 
-    def test_a_real_control_plane_beyond_loopback(self, up: Up) -> None:
-        self.check(up("--real", "--host", "0.0.0.0"), 2, "--real listens on loopback only")
+    def test_a_real_control_plane_beyond_loopback(self, up: Start) -> None:
+        self.check(
+            up("--real", "--host", "0.0.0.0"),
+            2,
+            "--real listens on loopback only",
+        )
 
 
 def test_an_unknown_option_is_a_usage_error(up: Up) -> None:
