@@ -169,7 +169,13 @@ class Roles:
         seen = shadow.views
         made = SharedCaches(self._client, OwnWrites(), system_dice()).cache(Selection(SETS), dict)
         pages = DashboardViews(
-            seen.nodes, seen.pods, seen.podgroups, seen.topologies, seen.cluster_topologies, cast("Any", made)
+            seen.nodes,
+            seen.pods,
+            seen.podgroups,
+            seen.topologies,
+            seen.cluster_topologies,
+            seen.topology_bindings,
+            cast("Any", made),
         )
         return shadow, Model(pages)
 

@@ -16,7 +16,7 @@ import msgspec
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.documents import INVENTORY
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding, Topology, counting
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.cli.options import query_cluster
@@ -25,7 +25,7 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
 from spinney.drive.client.informers.unreadable import Complaint
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.scheduler.caches import CLUSTER_TOPOLOGIES, NODES, PODGROUPS, PODS, TOPOLOGIES
+from spinney.drive.scheduler.caches import CLUSTER_TOPOLOGIES, NODES, PODGROUPS, PODS, TOPOLOGIES, TOPOLOGY_BINDINGS
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, read_manifests, standard_input
 from spinney.whatif.inputs.nodes import load_nodes, parse_nodes
 
@@ -53,7 +53,7 @@ class TopologyInputs:
     pods: tuple[Pod, ...] = ()
     groups: tuple[PodGroup, ...] = ()
     topologies: tuple[Topology, ...] | None = None
-    cluster_topologies: tuple[ClusterTopology, ...] = ()
+    cluster_topologies: tuple[AnyTopology, ...] = ()
     notes: tuple[str, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,7 +77,10 @@ def find(command: str, sources: Sources, needs: Needs) -> TopologyInputs:
         pods=_of(given, "v1", "Pod", Pod),
         groups=_of(given, f"{PodGroup.GROUP}/", PodGroup.KIND, PodGroup),
         topologies=_of(given, f"{Topology.GROUP}/", Topology.KIND, Topology) or None,
-        cluster_topologies=_of(given, f"{ClusterTopology.GROUP}/", ClusterTopology.KIND, ClusterTopology),
+        cluster_topologies=counting(
+            _of(given, f"{ClusterTopology.GROUP}/", ClusterTopology.KIND, ClusterTopology),
+            _of(given, f"{ClusterTopology.GROUP}/", ClusterTopologyBinding.KIND, ClusterTopologyBinding),
+        ),
     )
     if nodes:
         return written
@@ -117,7 +120,9 @@ async def _read(client: ApiClient, written: TopologyInputs, needs: Needs) -> Top
     notes = ("topologies.kai.scheduler may not be read: drift of the scheduler is not looked for",)
     read = _served if needs.topologies else _seen
     cluster = await read(client, CLUSTER_TOPOLOGIES, ClusterTopology)
-    return TopologyInputs(found.nodes, found.pods, found.groups, own, cluster or (), notes if own is None else ())
+    bindings = await read(client, TOPOLOGY_BINDINGS, ClusterTopologyBinding)
+    count = counting(cluster or (), bindings or ())
+    return TopologyInputs(found.nodes, found.pods, found.groups, own, count, notes if own is None else ())
 
 
 async def _seen(client: ApiClient, path: ResourcePath, kind: type[T]) -> tuple[T, ...] | None:

@@ -17,7 +17,7 @@ import msgspec
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, published
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import CONSOLIDATE, PLAN, POD_GROUP_NAME
 from spinney.api.meta import ObjectMeta
@@ -51,6 +51,7 @@ from spinney.drive.scheduler.caches import (
     PODS,
     PRIORITY_CLASSES,
     TOPOLOGIES,
+    TOPOLOGY_BINDINGS,
 )
 from spinney.whatif.simulator import ClusterSimulator
 
@@ -389,7 +390,10 @@ async def read_objects(client: ApiClient, gang: str = "") -> ClusterObjects:
         classes=await _all(client, PRIORITY_CLASSES, PriorityClass),
         budgets=await _all(client, BUDGETS, PodDisruptionBudget),
         topologies=await _all(client, TOPOLOGIES, Topology),
-        cluster_topologies=await _all(client, CLUSTER_TOPOLOGIES, ClusterTopology),
+        cluster_topologies=published(
+            await _all(client, CLUSTER_TOPOLOGIES, ClusterTopology),
+            await _all(client, TOPOLOGY_BINDINGS, ClusterTopologyBinding),
+        ),
     )
 
 

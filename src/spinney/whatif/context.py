@@ -21,7 +21,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass
 from spinney.api.changes import Create, Json
 from spinney.api.documents import LINE, DocumentError, read_document
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, published
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -157,6 +157,10 @@ _KINDS: dict[tuple[str, str], tuple[type[Any], Where]] = {
     ("scheduling.k8s.io", "PriorityClass"): (PriorityClass, lambda views: views.priority_classes),
     ("policy", "PodDisruptionBudget"): (PodDisruptionBudget, lambda views: views.budgets),
     (ClusterTopology.GROUP, ClusterTopology.KIND): (ClusterTopology, lambda views: views.cluster_topologies),
+    (ClusterTopology.GROUP, ClusterTopologyBinding.KIND): (
+        ClusterTopologyBinding,
+        lambda views: views.cluster_topologies,
+    ),
     (Topology.GROUP, Topology.KIND): (Topology, lambda views: views.topologies),
     (Queue.GROUP, Queue.KIND): (Queue, lambda views: views.queues),
     (node_resource_topology.GROUP, "NodeResourceTopology"): (NodeResourceTopology, lambda views: views.node_zones),
@@ -183,7 +187,8 @@ def put_manifest(simulator: ClusterSimulator, manifest: Manifest, body: Json, re
         made = msgspec.convert(registry.adopt(body), kind, strict=False)
     except msgspec.ValidationError as error:
         raise ManifestError(f"{manifest}: {error}") from None
-    simulator.put(where(simulator.views), made)
+    for each in published([], [made]) if isinstance(made, ClusterTopologyBinding) else [made]:
+        simulator.put(where(simulator.views), each)
 
 
 def put_snapshot(simulator: ClusterSimulator, snapshot: Snapshot) -> None:

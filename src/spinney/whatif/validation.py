@@ -31,7 +31,7 @@ from spinney.api.changes import Json
 from spinney.api.crds import Conversion, crd
 from spinney.api.crds.catalog import DEFINITIONS
 from spinney.api.dynamo_conversion import ConversionError, from_list_form
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.admission.decoding import part
@@ -253,8 +253,9 @@ class Validator:
     async def know_topologies(self, manifests: Sequence[Manifest]) -> None:
         """Add topologies that count as existing in the cluster; each must pass admission."""
         for manifest in manifests:
-            if manifest.kind != ClusterTopology.KIND:
-                raise ManifestError(f"{manifest}: found kind {manifest.kind}, expected {ClusterTopology.KIND}")
+            kinds = (ClusterTopology.KIND, ClusterTopologyBinding.KIND)
+            if manifest.kind not in kinds:
+                raise ManifestError(f"{manifest}: found kind {manifest.kind}, expected {' or '.join(kinds)}")
             judgement = await self.judge(manifest)
             if judgement.errors:
                 raise ManifestError(f"{manifest}: {judgement.errors[0]}")

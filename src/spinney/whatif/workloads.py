@@ -14,7 +14,7 @@ from kube_apimachinery.name_validation import dns_label, dns_subdomain
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.documents import LINE, DocumentError, read_document
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, in_force
 from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
@@ -369,7 +369,8 @@ def _topologies(groups: Iterable[PodGroup]) -> set[str]:
 
 async def _levels(client: ApiClient, name: str) -> Levels:
     """The keys of a topology and their short names."""
-    cluster = await _topology(client, ClusterTopology, name)
+    named = await _topology(client, ClusterTopologyBinding, name)
+    cluster = in_force(named, await _topology(client, ClusterTopology, name))
     short = {level.key: level.domain for level in cluster.spec.levels} if cluster is not None else {}
     own = await _topology(client, Topology, name)
     keys = tuple(level.node_label for level in own.spec.levels) if own is not None else tuple(short)

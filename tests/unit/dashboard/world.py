@@ -11,7 +11,7 @@ import msgspec
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import GPU_RESOURCE, HOSTNAME, KAI_SUBGROUP_NAME, POD_GROUP_NAME
 from spinney.serve.dashboard.data_sources import Key, Views
@@ -68,8 +68,17 @@ class World:
         self.groups: Filled[PodGroup] = Filled()
         self.topologies: Filled[Topology] = Filled()
         self.cluster_topologies: Filled[ClusterTopology] = Filled()
+        self.topology_bindings: Filled[ClusterTopologyBinding] = Filled()
         self.sets: Filled[Json] = Filled()
-        self.views = Views(self.nodes, self.pods, self.groups, self.topologies, self.cluster_topologies, self.sets)
+        self.views = Views(
+            self.nodes,
+            self.pods,
+            self.groups,
+            self.topologies,
+            self.cluster_topologies,
+            self.topology_bindings,
+            self.sets,
+        )
 
     def node(
         self,

@@ -219,10 +219,10 @@ def in_force(binding: ClusterTopologyBinding | None, topology: ClusterTopology |
     return binding if binding is not None else topology
 
 
-def known_as(binding: ClusterTopologyBinding) -> frozenset[str]:
-    """The names under which workloads and schedulers know the levels of a binding."""
-    references = (each.topology_reference for each in binding.spec.scheduler_topology_bindings)
-    return frozenset({binding.metadata.name, *references})
+def known_as(topology: AnyTopology) -> frozenset[str]:
+    """The names under which workloads and schedulers know its levels."""
+    bindings = topology.spec.scheduler_topology_bindings if isinstance(topology, ClusterTopologyBinding) else ()
+    return frozenset({topology.metadata.name, *(each.topology_reference for each in bindings)})
 
 
 def find_levels(
@@ -235,15 +235,27 @@ def find_levels(
     return topology
 
 
+def counting(
+    topologies: Iterable[ClusterTopology], bindings: Iterable[ClusterTopologyBinding]
+) -> tuple[AnyTopology, ...]:
+    """Those of both kinds that count: of one name, the binding."""
+    by_name: dict[str, AnyTopology] = {each.metadata.name: each for each in topologies}
+    by_name |= {each.metadata.name: each for each in bindings}
+    return tuple(by_name[name] for name in sorted(by_name))
+
+
+def by_known_name(topologies: Iterable[AnyTopology]) -> dict[str, AnyTopology]:
+    """Those that count, under every name that they are known by; a name of its own goes first."""
+    own = {each.metadata.name: each for each in topologies}
+    return {name: each for each in own.values() for name in sorted(known_as(each))} | own
+
+
 def published(
     topologies: Iterable[ClusterTopology], bindings: Iterable[ClusterTopologyBinding]
 ) -> list[ClusterTopology]:
-    """Both kinds as one, each name once: what commands, pages and what-ifs go by."""
-    by_name = {each.metadata.name: each for each in topologies}
-    bindings = list(bindings)
-    names = by_name.keys() | {name for each in bindings for name in known_as(each)}
-    found = ((name, find_levels(name, bindings, by_name.get(name))) for name in sorted(names))
-    return [_as_topology(name, each) for name, each in found if each is not None]
+    """Both kinds as ClusterTopologies, one for every name: what a what-if goes by."""
+    found = by_known_name(counting(topologies, bindings))
+    return [_as_topology(name, found[name]) for name in sorted(found)]
 
 
 def _as_topology(name: str, topology: AnyTopology) -> ClusterTopology:

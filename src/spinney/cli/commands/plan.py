@@ -70,8 +70,8 @@ PriorityClasses, budgets and volumes among them count as being in the cluster.
 A workload that exists keeps what it has: only what it lacks is asked for.
 Exit status: 0 everything fits, 1 something does not fit or is refused,
 2 usage, files, or a cluster that cannot be read. Needed: to list nodes, pods,
-podgroups, queues, topologies, clustertopologies and priorityclasses, and to get
-and list what is planned; nothing is written.
+podgroups, queues, topologies, clustertopologies, clustertopologybindings and
+priorityclasses, and to get and list what is planned; nothing is written.
 """,
 )
 @manifests_option

@@ -104,8 +104,8 @@ its domains and are listed below the tree.
 
 \b
 Exit status: 0; 1 when there is no such topology, level or gang; 2 when the
-cluster or a file cannot be read. Needed: to list nodes, pods, clustertopologies
-and topologies.kai.scheduler.
+cluster or a file cannot be read. Needed: to list nodes, pods, clustertopologies,
+clustertopologybindings and topologies.kai.scheduler.
 """,
 )
 @click.argument("name", required=False, default="")
@@ -164,8 +164,9 @@ The table has the figures of a ClusterTopology's status. Found are:
 
 \b
 Exit status: 0 when nothing but notes was found, 1 when there are errors or
-warnings, 2 when the cluster or a file cannot be read. Needed: to list nodes and
-clustertopologies; with topologies.kai.scheduler drift is looked for, too.
+warnings, 2 when the cluster or a file cannot be read. Needed: to list nodes,
+clustertopologies and clustertopologybindings; with topologies.kai.scheduler
+drift is looked for, too.
 """,
 )
 @_sources

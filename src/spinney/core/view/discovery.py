@@ -19,7 +19,7 @@ from kube_apimachinery.name_validation import qualified_name
 from spinney.api.builtin.node import Node
 from spinney.api.domains import DOMAINS, HOST, NUMA, rank
 from spinney.api.generated_names import DEFAULT_TOPOLOGY
-from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology
 from spinney.api.labels import HOSTNAME, REGION, ZONE
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.placement.explain.reasons import many
@@ -366,7 +366,7 @@ class _Kind:
     extra: frozenset[str] = frozenset()
 
 
-def discover(nodes: Sequence[Node], existing: Sequence[ClusterTopology] = (), name: str = "") -> Discovery:
+def discover(nodes: Sequence[Node], existing: Sequence[AnyTopology] = (), name: str = "") -> Discovery:
     """`name`: of the first proposal. Linear in nodes and quadratic in their keys."""
     ordered = sorted(nodes, key=lambda node: natural(node.metadata.name))
     proposals: list[Proposal] = []
@@ -536,7 +536,7 @@ def _model(nodes: Sequence[Node]) -> str:
     return max(sorted(counts), key=lambda name: counts[name]) or "topology"
 
 
-def _named(proposals: Sequence[Proposal], existing: Sequence[ClusterTopology], first: str) -> Iterable[Proposal]:
+def _named(proposals: Sequence[Proposal], existing: Sequence[AnyTopology], first: str) -> Iterable[Proposal]:
     """Proposals with unused names; a requested name is used as it is."""
     there = {one.metadata.name: topology_keys(one) for one in existing}
     taken: set[str] = {DEFAULT_TOPOLOGY, *there}

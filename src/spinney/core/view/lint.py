@@ -12,7 +12,7 @@ from typing import Any
 
 from spinney.api.builtin.node import Node
 from spinney.api.domains import HOST
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology, TopologyLevel
+from spinney.api.kinds.clustertopology import AnyTopology, Topology, TopologyLevel, known_as
 from spinney.api.labels import HOSTNAME, REGION, ZONE
 from spinney.core.expansion.backends.kai import Kai, topology_keys
 from spinney.core.expansion.clustertopology import level_statuses
@@ -78,7 +78,7 @@ class Lint:
 
 
 def lint(
-    nodes: Sequence[Node], cluster_topologies: Sequence[ClusterTopology], topologies: Sequence[Topology] | None
+    nodes: Sequence[Node], cluster_topologies: Sequence[AnyTopology], topologies: Sequence[Topology] | None
 ) -> Lint:
     """`topologies` are the scheduler's own; None: they cannot be read, so that drift is not checked."""
     ordered = sorted(nodes, key=lambda node: natural(node.metadata.name))
@@ -107,13 +107,16 @@ class _Subject:
         return all(level.key in labels for level in self.levels)
 
 
-def _subjects(cluster: Sequence[ClusterTopology], own: Sequence[Topology]) -> list[_Subject]:
+def _subjects(cluster: Sequence[AnyTopology], own: Sequence[Topology]) -> list[_Subject]:
     """ClusterTopologies, and scheduler Topologies without a ClusterTopology of the same name."""
     found = {}
     for grove in cluster:
         short = {level.key: level.domain for level in grove.spec.levels}
         found[grove.metadata.name] = tuple(Level(key, short[key]) for key in topology_keys(grove))
+    bound = {name for grove in cluster for name in known_as(grove)} - found.keys()
     for kai in own:
+        if kai.metadata.name in bound:
+            continue
         found.setdefault(kai.metadata.name, tuple(Level(level.node_label) for level in kai.spec.levels))
     return [_Subject(name, found[name]) for name in sorted(found)]
 
@@ -306,7 +309,7 @@ def _outside(subjects: Sequence[_Subject], nodes: Sequence[Node]) -> Iterator[Pr
             yield Problem(severity, "outside", "", "", text, hint, names)
 
 
-def _drift(cluster: Sequence[ClusterTopology], own: Sequence[Topology]) -> Iterator[Problem]:
+def _drift(cluster: Sequence[AnyTopology], own: Sequence[Topology]) -> Iterator[Problem]:
     """Where the scheduler has other levels than the ClusterTopology; in the words of its status."""
     stored: dict[str, Any] = {one.metadata.name: to_builtins(one) for one in own}
     backend = Kai(manages_topologies=False)

@@ -13,7 +13,7 @@ import msgspec
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod, PodSpec
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import AnyTopology, Topology, by_known_name
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.core.expansion.backends.kai import topology_keys
@@ -147,14 +147,14 @@ def view_of(
     pods: Iterable[Pod] = (),
     groups: Iterable[PodGroup] = (),
     topologies: Iterable[Topology] = (),
-    cluster_topologies: Iterable[ClusterTopology] = (),
+    cluster_topologies: Iterable[AnyTopology] = (),
 ) -> View:
     """The trees of a cluster as it is now. Linear in nodes and pods."""
     index = TopologyIndex()
     for kai in topologies:
         index.put_topology(kai.metadata.name, kai)
-    for grove in cluster_topologies:
-        index.put_cluster_topology(grove.metadata.name, grove)
+    for name, grove in by_known_name(cluster_topologies).items():
+        index.put_cluster_topology(name, grove)
     for node in nodes:
         index.put_node(node.metadata.name, node)
     for group in groups:
@@ -176,7 +176,7 @@ class TopologyIndex:
         self._gangs: dict[str, list[int]] = {}
         self._groups: dict[str, PodGroup] = {}
         self._kai: dict[str, Topology] = {}
-        self._grove: dict[str, ClusterTopology] = {}
+        self._grove: dict[str, AnyTopology] = {}
         self._builders: dict[str, TopologyTreeBuilder] = {}
         self._offered: dict[str, int] = {CPU: 0}
         self._resources: tuple[str, ...] = (CPU,)
@@ -229,7 +229,7 @@ class TopologyIndex:
         _put(self._kai, name, topology)
         self._rebuild_tree(name)
 
-    def put_cluster_topology(self, name: str, topology: ClusterTopology | None) -> None:
+    def put_cluster_topology(self, name: str, topology: AnyTopology | None) -> None:
         """Gives levels their short names, and the levels where the scheduler has no topology of that name."""
         _put(self._grove, name, topology)
         self._rebuild_tree(name)
@@ -267,7 +267,7 @@ class TopologyIndex:
         short = {level.key: level.domain for level in grove.spec.levels} if grove is not None else {}
         keys = [level.node_label for level in kai.spec.levels] if kai is not None else []
         keys = keys or (topology_keys(grove) if grove is not None else [])
-        kinds = (("ClusterTopology",) if grove is not None else ()) + (("Topology",) if kai is not None else ())
+        kinds = ((grove.KIND,) if grove is not None else ()) + (("Topology",) if kai is not None else ())
         builder = TopologyTreeBuilder(name, tuple(Level(key, short.get(key, "")) for key in keys), kinds)
         for each, node in self._nodes.items():
             builder.place_node(each, node.metadata.labels)

@@ -239,6 +239,6 @@ class RenderCache:
     def lint(self) -> Lint:
         if self._lint is None or self._lint[0] != self._model.structure:
             seen = self._model.views
-            found = lint(list(seen.nodes), list(seen.cluster_topologies), list(seen.topologies))
+            found = lint(list(seen.nodes), seen.counting, list(seen.topologies))
             self._lint = (self._model.structure, found)
         return self._lint[1]

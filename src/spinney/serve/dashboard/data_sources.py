@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding, Topology, counting
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.view.plan_result import PlanResult
 from spinney.core.view.topology_usage import TopologyUse
@@ -59,7 +59,13 @@ class Views:
     groups: View[PodGroup]
     topologies: View[Topology]
     cluster_topologies: View[ClusterTopology]
+    topology_bindings: View[ClusterTopologyBinding]
     sets: View[Json]
+
+    @property
+    def counting(self) -> tuple[AnyTopology, ...]:
+        """The topologies that count, of either kind."""
+        return counting(self.cluster_topologies, self.topology_bindings)
 
 
 @dataclass(frozen=True, slots=True)

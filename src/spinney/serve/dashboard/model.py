@@ -15,6 +15,7 @@ import structlog
 
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.clustertopology import ClusterTopologyBinding, by_known_name, find_levels, known_as
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.core.scheduling.cluster import Cluster
@@ -60,6 +61,7 @@ class Model:
         views.groups.subscribe(self._group)
         views.topologies.subscribe(self._topology)
         views.cluster_topologies.subscribe(self._topology)
+        views.topology_bindings.subscribe(self._topology_binding)
         views.sets.subscribe(self._set)
 
     # Noting
@@ -78,6 +80,11 @@ class Model:
 
     def _topology(self, change: Change[Any]) -> None:
         self._topologies[change.key[1]] = None
+        self._stir()
+
+    def _topology_binding(self, change: Change[ClusterTopologyBinding]) -> None:
+        seen = [each for each in (change.old, change.new) if each is not None]
+        self._topologies |= {name: None for each in seen for name in sorted(known_as(each))}
         self._stir()
 
     def _set(self, change: Change[Any]) -> None:
@@ -117,7 +124,8 @@ class Model:
         self._restart_all()
 
     def _fold_topology(self, name: str) -> None:
-        kai, grove = self.views.topologies.get(("", name)), self.views.cluster_topologies.get(("", name))
+        kai = self.views.topologies.get(("", name))
+        grove = find_levels(name, self.views.topology_bindings, self.views.cluster_topologies.get(("", name)))
         self.cluster.put_kai_topology(name, kai)
         self.cluster.put_cluster_topology(name, grove)
         self._forest.put_topology(name, kai)
@@ -236,8 +244,8 @@ class Model:
     def levels(self) -> dict[str, Levels]:
         """The keys of every topology, and the short names that they have."""
         short: dict[str, dict[str, str]] = {
-            each.metadata.name: {level.key: level.domain for level in each.spec.levels}
-            for each in self.views.cluster_topologies
+            name: {level.key: level.domain for level in each.spec.levels}
+            for name, each in by_known_name(self.views.counting).items()
         }
         return {
             name: Levels(topology.levels, short.get(name, {}))

@@ -21,7 +21,7 @@ from spinney.drive.client.errors import ClientError, NotFound, Policy
 from spinney.drive.client.paths import Ref, ResourcePath
 
 _SUFFIXES = (".json", ".yaml", ".yml")
-_REFERRED_TO = ("CustomResourceDefinition", "Namespace", "PriorityClass", "ClusterTopology")
+_REFERRED_TO = ("CustomResourceDefinition", "Namespace", "PriorityClass", "ClusterTopology", "ClusterTopologyBinding")
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SERVED_WITHIN_S = 10.0
 _POLL_S = 0.1

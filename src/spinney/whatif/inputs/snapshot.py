@@ -20,7 +20,7 @@ from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.crds.catalog import DEFINITIONS
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, published
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.operator_configuration import OperatorConfiguration
@@ -106,6 +106,7 @@ _READ: dict[str, tuple[ResourcePath, type[Any]]] = {
     "queues": (caches.QUEUES, Queue),
     "topologies": (caches.TOPOLOGIES, Topology),
     "cluster_topologies": (caches.CLUSTER_TOPOLOGIES, ClusterTopology),
+    "topology_bindings": (caches.TOPOLOGY_BINDINGS, ClusterTopologyBinding),
     "classes": (caches.PRIORITY_CLASSES, PriorityClass),
     "budgets": (caches.BUDGETS, PodDisruptionBudget),
     "quotas": (caches.QUOTAS, ResourceQuota),
@@ -153,6 +154,9 @@ async def read_snapshot(client: ApiClient, against: str = "the cluster") -> Snap
             notes.append(f"{path.plural} may not be read: the answer leaves them out")
 
     await asyncio.gather(*map(read, _READ))
+    found["cluster_topologies"] = published(found["cluster_topologies"], found.pop("topology_bindings"))
+    broken.setdefault("cluster_topologies", ())
+    broken["cluster_topologies"] = [*broken["cluster_topologies"], *broken.pop("topology_bindings", ())]
     return Snapshot(**found, broken=broken, against=against, notes=tuple(sorted(notes)))
 
 

@@ -15,7 +15,7 @@ import click
 from kube_apimachinery.clock import Dice
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
-from spinney.api.kinds.clustertopology import ClusterTopology, Topology
+from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.operator_configuration import OperatorConfiguration
@@ -31,7 +31,16 @@ from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedC
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
 from spinney.drive.clock import system_dice
-from spinney.drive.scheduler.caches import CLUSTER_TOPOLOGIES, EVENTS, NODES, PODGROUPS, PODS, TOPOLOGIES, path_of
+from spinney.drive.scheduler.caches import (
+    CLUSTER_TOPOLOGIES,
+    EVENTS,
+    NODES,
+    PODGROUPS,
+    PODS,
+    TOPOLOGIES,
+    TOPOLOGY_BINDINGS,
+    path_of,
+)
 from spinney.serve.dashboard.data_sources import ClusterEvent, Key, PlanRefused, Questions, Views
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.server import serving
@@ -57,9 +66,10 @@ class ClusterViews:
         groups = self._latecomers.expect(PODGROUPS, PodGroup)
         kai = self._latecomers.expect(TOPOLOGIES, Topology)
         grove = self._latecomers.expect(CLUSTER_TOPOLOGIES, ClusterTopology)
+        bound = self._latecomers.expect(TOPOLOGY_BINDINGS, ClusterTopologyBinding)
         self._sets: Cache[dict[str, Any]] = self._latecomers.expect(_SETS, dict)
-        self._all: tuple[Cache[Any], ...] = (nodes, pods, groups, kai, grove, self._sets)
-        self.views = Views(nodes, pods, groups, kai, grove, self._sets)
+        self._all: tuple[Cache[Any], ...] = (nodes, pods, groups, kai, grove, bound, self._sets)
+        self.views = Views(nodes, pods, groups, kai, grove, bound, self._sets)
 
     async def run(self) -> None:
         """Until cancelled."""
