@@ -52,7 +52,7 @@ def _is_ipv6(text: str) -> bool:
 
 def _is_cidr(text: str) -> bool:
     address, slash, bits = text.partition("/")
-    if not slash or not bits.isdecimal() or not bits.isascii() or str(int(bits)) != bits:
+    if not slash or len(bits) > 3 or not bits.isdecimal() or not bits.isascii() or str(int(bits)) != bits:
         return False
     if ":" in address:
         return _is_ipv6(address) and int(bits) <= 128

@@ -19,6 +19,8 @@ from kube_embedded.schema import formats
 
 Opaque = dict[str, Any]
 _QUANTITY, _SEMVER, _IP, _CIDR, _URL, _FORMAT = "quantity", "semver", "ip", "cidr", "url", "format"
+_SEPARATORS, _MOST_DIGITS = re.compile(r"[.+-]"), 19
+"""A number of a version is read as 64 bits."""
 _VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
     r"(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",
@@ -85,6 +87,8 @@ def _compare(left: Opaque, right: Opaque) -> int:
 
 
 def _version(text: str, normalize: bool = False) -> Opaque:
+    if any(part.isdecimal() and len(part) > _MOST_DIGITS for part in _SEPARATORS.split(text.removeprefix("v"))):
+        raise LibraryError(f"invalid semantic version: {text}")
     if normalize:
         text = text.removeprefix("v")
         core, dash, rest = text.partition("-")
@@ -128,7 +132,7 @@ def _address(text: str) -> Any:
 
 def _network(text: str) -> Any:
     address, slash, bits = text.partition("/")
-    if not slash or not bits.isdecimal() or str(int(bits)) != bits:
+    if not slash or len(bits) > 3 or not bits.isdecimal() or str(int(bits)) != bits:
         raise LibraryError(f'network address parse error during conversion from string: "{text}"')
     try:
         _address(address)

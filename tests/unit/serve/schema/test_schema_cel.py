@@ -41,6 +41,9 @@ EVALUATED: list[tuple[str, dict[str, Any], Any]] = [
 ]
 
 
+_LONG = "9" * 5000
+
+
 @pytest.mark.parametrize(("expression", "bindings", "expected"), EVALUATED, ids=[row[0] for row in EVALUATED])
 def test_an_expression_has_a_value(expression: str, bindings: dict[str, Any], expected: Any) -> None:
     assert compile(expression).evaluate(bindings) == expected
@@ -58,6 +61,14 @@ def test_an_expression_has_a_value(expression: str, bindings: dict[str, Any], ex
         ("[].max()", {}, "max called on empty list"),
         ('ip("x")', {}, 'IP Address "x" parse error during conversion from string'),
         ('semver("x")', {}, "invalid semantic version: x"),
+        (f'semver("1.{_LONG}.0")', {}, f"invalid semantic version: 1.{_LONG}.0"),
+        (f'semver("v{_LONG}", true)', {}, f"invalid semantic version: v{_LONG}"),
+        (f'semver("1.0.0-{_LONG}")', {}, f"invalid semantic version: 1.0.0-{_LONG}"),
+        (
+            f'cidr("10.0.0.0/{_LONG}")',
+            {},
+            f'network address parse error during conversion from string: "10.0.0.0/{_LONG}"',
+        ),
     ],
 )
 def test_an_expression_that_fails_says_why(expression: str, bindings: dict[str, Any], words: str) -> None:
