@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,9 @@ from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import Gang, Group
 from spinney.core.scheduling import plan_records
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.gang_reader import GangReader
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.cycle.preemption import RunningGang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.plan_records import Mark, Term, sign
@@ -76,9 +79,14 @@ def broken(step: Step, schedule: Schedule | None = None, epoch: int = 0) -> set[
     return run(main, limit_s=5_000)
 
 
-def _class(name: str) -> dict[str, Any]:
+def _class(name: str, value: int = 60) -> dict[str, Any]:
     metadata = {"name": name}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": 60}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+
+
+def _queue(name: str) -> dict[str, Any]:
+    spec = {"resources": {each: {"quota": -1, "limit": -1} for each in ("gpu", "cpu", "memory")}}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 async def two_gangs(world: World) -> None:
@@ -99,6 +107,13 @@ async def a_gang_as_important_as_the_first(world: World) -> None:
     await world.apply([podgroup("a", 4, priorityClassName="x"), *pods("a", 4)])
     await world.settle(quiet_s=5)
     await world.apply([podgroup("b", 2, priorityClassName="y"), *pods("b", 2)])
+
+
+async def a_more_important_gang_of_another_queue(world: World) -> None:
+    await world.apply([_queue("lends"), _class("z", 70), podgroup("a", 4, queue="lends", priorityClassName="x")])
+    await world.apply(pods("a", 4))
+    await world.settle(quiet_s=5)
+    await world.apply([podgroup("b", 2, priorityClassName="z"), *pods("b", 2)])
 
 
 async def a_gang_that_a_later_leader_planned(world: World) -> None:
@@ -173,6 +188,16 @@ def think_much_of_some(patch: Patch) -> None:
     patch.setattr(Priorities, "of", lambda self, name: 90 if name == "y" else of(self, name))
 
 
+def overlook_queues(patch: Patch) -> None:
+    find = GangReader.running_gang
+
+    def found(self: GangReader, name: str) -> RunningGang | None:
+        each = find(self, name)
+        return each and replace(each, reading=replace(each.reading, queue="default-queue"))
+
+    patch.setattr(GangReader, "running_gang", found)
+
+
 def overlook_later_leaders(patch: Patch) -> None:
     patch.setattr(plan_records, "verify", lambda keys, group: None)
 
@@ -191,6 +216,7 @@ PLANTED: list[tuple[str, Callable[[Patch], None], Step, Schedule | None, int]] =
     ("5", say_nothing, a_gang_that_does_not_fit, None, 0),
     ("6", leave_the_record, two_gangs, None, 0),
     ("7", think_much_of_some, a_gang_as_important_as_the_first, None, 0),
+    ("7", overlook_queues, a_more_important_gang_of_another_queue, None, 0),
     ("10", overlook_later_leaders, a_gang_that_a_later_leader_planned, None, 3),
 ]
 

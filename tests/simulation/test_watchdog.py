@@ -472,6 +472,16 @@ def test_inv7_a_gang_that_asked_for_less_is_evicted_as_stale_by_an_old_view_only
         assert record.broken == broken
 
 
+def test_inv7_q4_victims_in_another_queue_are_noticed() -> None:
+    for queue, is_noticed in (("default-queue", False), ("other", True)):
+        record = Record()
+        record.write(CLASSES, {"metadata": {"name": "high"}, "value": 75})
+        record.bind("a", ("a-0", "n0"), ("a-1", "n1"), queue=queue)
+        record.pod("b-0", "b")
+        record.gang("b", ("b-0", "n0"), minimum=1, victims=("a-0", "a-1"), priorityClassName="high")
+        assert ("INV7" in record.broken) == is_noticed
+
+
 def test_inv7_an_eviction_may_be_on_its_way_when_somebody_deletes_the_podgroup_with_its_plan() -> None:
     for passed_s, broken in ((50, []), (70, ["INV7"])):
         record = Record(late_s=60.0)

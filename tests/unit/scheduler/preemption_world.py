@@ -80,7 +80,9 @@ async def recorded(world: World, name: str) -> Plan | None:
 
 async def events(world: World, reason: str) -> list[Json]:
     found = [each for each in await world.list("Event") if each["reason"] == reason]
-    return sorted(found, key=lambda each: (each["involvedObject"]["kind"], each["involvedObject"]["name"]))
+    return sorted(
+        found, key=lambda each: (each["involvedObject"]["kind"], each["involvedObject"]["name"], each["message"])
+    )
 
 
 class RefusesEvictions:

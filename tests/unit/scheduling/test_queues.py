@@ -136,45 +136,6 @@ def test_what_is_released_is_free_again() -> None:
     assert queues.usage("root") == queues.usage("team") == Usage()
 
 
-def test_gangs_are_ordered_by_priority_then_queue_then_age() -> None:
-    queues = Queues(RESOURCES, [queue("high", priority=200), queue("low", priority=100)])
-    gangs = [
-        (50, "low", "2026-01-01T00:00:00Z", "ns/old"),
-        (50, "high", "2026-01-03T00:00:00Z", "ns/favoured"),
-        (100, "low", "2026-01-04T00:00:00Z", "ns/important"),
-        (50, "low", "2026-01-02T00:00:00Z", "ns/b"),
-        (50, "low", "2026-01-02T00:00:00Z", "ns/a"),
-    ]
-    ordered = sorted(gangs, key=lambda gang: queues.order(*gang))
-    assert [name for *_, name in ordered] == ["ns/important", "ns/favoured", "ns/old", "ns/a", "ns/b"]
-
-
-def test_the_priority_of_a_parent_outweighs_that_of_its_children() -> None:
-    tree = [queue("x", priority=1), queue("y", priority=2), queue("x1", "x", priority=9), queue("y1", "y", priority=1)]
-    queues = Queues(RESOURCES, tree)
-    assert queues.order(50, "y1", "t", "b") < queues.order(50, "x1", "t", "a")
-
-
-def test_a_queue_without_a_priority_has_100() -> None:
-    queues = Queues(RESOURCES, [queue("plain"), queue("named", priority=100)])
-    assert queues.order(50, "plain", "t", "a")[1] == queues.order(50, "named", "t", "a")[1]
-
-
-def test_of_one_age_the_queue_that_uses_less_of_its_share_comes_first() -> None:
-    queues = Queues(
-        RESOURCES, [queue("a", gpu={"quota": 4}), queue("b", gpu={"quota": 10}), queue("c", gpu={"quota": 1})]
-    )
-    queues.allocate("a", gpus(2), preemptible=True)
-    queues.allocate("b", gpus(2), preemptible=True)
-    queues.allocate("c", gpus(2), preemptible=True)
-    assert sorted("abc", key=lambda name: queues.order(50, name, "t", name)) == ["b", "a", "c"]
-    assert queues.order(50, "c", "s", "c") < queues.order(50, "b", "t", "b")
-
-
-def test_a_gang_of_an_unknown_queue_has_a_place_in_the_order() -> None:
-    assert Queues(RESOURCES).order(50, "gone", None, "ns/a") < Queues(RESOURCES).order(50, "gone", "t", "ns/a")
-
-
 names = st.sampled_from(["a", "b", "c", "d"])
 steps = st.one_of(
     st.tuples(st.just("put"), names, st.sampled_from(["", "a", "b", "c", "d"])),

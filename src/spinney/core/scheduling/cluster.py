@@ -6,6 +6,7 @@ from the inventory (an engine, slots) is valid for one `generation` only.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from enum import Enum
 
@@ -18,7 +19,7 @@ from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.api.placement import problem
-from spinney.api.placement.problem import Taint, Topology
+from spinney.api.placement.problem import Amounts, Taint, Topology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, PlacedPod
@@ -72,18 +73,25 @@ class Cluster:
         self._kai: dict[str, KaiTopology] = {}
         self._grove: dict[str, AnyTopology] = {}
         self._outgrown = False
+        self._capacity: Counter[str] = Counter()
 
     # Events
 
     def put_node(self, name: str, node: Node | None) -> None:
         """Take over a new or changed node; None, or a node of another node pool, removes it."""
         if node is None or node.metadata.labels.get(KAI_NODE_POOL, "") != self._node_pool:
-            if self._nodes.pop(name, None) is not None and not self._outgrown:
-                self.inventory.remove_node(name)
+            gone = self._nodes.pop(name, None)
+            if gone is not None:
+                self._count_capacity(gone, -1)
+                if not self._outgrown:
+                    self.inventory.remove_node(name)
             return
         before = self._nodes.get(name)
         if before is not None and _same(before, node):
             return
+        if before is not None:
+            self._count_capacity(before, -1)
+        self._count_capacity(node, 1)
         self._nodes[name] = node
         self.improved += 1
         if not self._resources.issuperset(node.status.allocatable):
@@ -172,6 +180,16 @@ class Cluster:
             self._fill(uid, name)
         for node in self._nodes.values():
             self.inventory.put_node(self._projected(node))
+
+    @property
+    def capacity(self) -> Amounts:
+        """What the nodes that take pods offer together, whoever uses it."""
+        return tuple([self._capacity[name] for name in self.inventory.resources])
+
+    def _count_capacity(self, node: Node, times: int) -> None:
+        if _readiness(node) in ("", "True") and not node.spec.unschedulable:
+            for name, amount in node.status.allocatable.items():
+                self._capacity[name] += times * offered(name, amount)
 
     # Nominations by others
 

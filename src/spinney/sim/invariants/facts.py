@@ -65,6 +65,7 @@ NOBODY: Counter[str] = Counter()
 class GangFacts:
     key: Key
     uid: str
+    queue: str
     priority_class: str
     preemptibility: str
     parts: tuple[Part, ...]  # the root first
@@ -156,6 +157,7 @@ def read_gang(obj: Json, keys: Sequence[bytes] = ()) -> GangFacts:
     return GangFacts(
         key=(namespace, metadata["name"]),
         uid=metadata["uid"],
+        queue=spec.get("queue", ""),
         priority_class=spec.get("priorityClassName", ""),
         preemptibility=spec.get("preemptibility", ""),
         parts=tuple(parts),

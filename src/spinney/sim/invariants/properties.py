@@ -172,7 +172,7 @@ def inv4_seats_are_taken_by_members(
 
 
 def inv7_lawful_plan(cluster: RecordedState, gang: GangFacts, plan: Plan) -> Iterator[str]:
-    """Victims have lower priority (moved pods: not higher) and are preemptible.
+    """Victims are in the gang's queue (Q4), have lower priority (moved pods: not higher) and are preemptible.
 
     No gang that had its minimum is left with some pods but below it.
     """
@@ -184,6 +184,8 @@ def inv7_lawful_plan(cluster: RecordedState, gang: GangFacts, plan: Plan) -> Ite
         is_victim = any(pod.uid in plan.victims for pod in leaving if pod.group == key)
         if priority(cluster, mine) - (not is_victim) >= priority(cluster, gang):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not less important"
+        if is_victim and mine.queue != gang.queue:
+            yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is in another queue"
         if not _is_preemptible(cluster, mine):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not preemptible"
         before = _bound(cluster, mine, there=True)

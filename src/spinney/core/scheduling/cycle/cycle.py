@@ -7,7 +7,7 @@ writes to it are missing from the caches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from spinney.api.builtin.pod import Pod
@@ -126,7 +126,7 @@ class Cycle:
             self._scheduling_queue.retry_refused()
         self._requeue_nominated()
         read_s = self._session.clock.monotonic() - began_s
-        yield from self._decide(self._session.queue_accounting.sort(self._scheduling_queue, self._scheduling_queue.due))
+        yield from self._decide(self._in_queue_order())
         self._metrics.cycle(self._session.clock.monotonic() - began_s, read_s)
 
     def finished(self, act: Action, task_result: TaskResult) -> WriteFailure | None:
@@ -378,8 +378,13 @@ class Cycle:
             entry = self._scheduling_queue.entries[key]
             self._reservations.release(entry)
             self._scheduling_queue.apply(entry, GivenUp())
+            self._session.queue_accounting.charge(entry)  # else it would count twice against its own share
 
-    def _decide(self, order: Sequence[QueuedGang]) -> Iterator[Step]:
+    def _in_queue_order(self) -> Iterator[QueuedGang]:
+        due, capacity = list(self._scheduling_queue.due), self._session.cluster.capacity
+        return self._session.queue_accounting.in_order(self._scheduling_queue, due, capacity)
+
+    def _decide(self, order: Iterable[QueuedGang]) -> Iterator[Step]:
         """Decide the minimums first, in queue order; then the pods beyond them."""
         partials: list[PartialAllocation] = []
         for entry in order:

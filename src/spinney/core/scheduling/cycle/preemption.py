@@ -1,8 +1,8 @@
 """Victim selection for a gang that does not fit: which pods are moved, which are evicted, and which are left alone.
 
 Asks the engine and names pods; makes no write and evicts nothing. No pod is selected that a disruption budget protects,
-or whose gang has a plan in flight. No pod is preempted whose gang has run for less than its queue's minimum runtime, or
-whose priority is not below that of the gang that asks (INV7).
+or whose gang has a plan in flight. No pod is preempted whose gang is in another queue (Q4), has run for less than its
+queue's minimum runtime, or whose priority is not below that of the gang that asks (INV7).
 
 Budgets are read as the API server would, which checks again: what they allow here is never more. A pod that no budget
 covers, or that has not started yet, may be evicted.
@@ -173,9 +173,10 @@ class Preemptor:
         preempts = reading.preempts and self._session.has_lower_priority(gang)
         if not preempts and limits is None:
             return VictimSelection(self._session.minimum(gang))
-        known = self._session.known_refusal(gang, limits)
+        known = self._session.known_refusal(gang, reading.queue, limits)
         if known is not None:
             return VictimSelection(known)
+        preempts = preempts and self._has_weaker(reading)
         found = VictimSelection(self._session.minimum(gang)) if limits is not None else None
         if found is not None and found.decision.outcome != "infeasible":
             return found
@@ -184,7 +185,7 @@ class Preemptor:
         if preempts and (found is None or found.decision.outcome != "placed"):
             found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True))
         found = found or VictimSelection(self._session.minimum(gang))
-        self._session.refuse(gang, limits, found.decision)
+        self._session.refuse(gang, reading.queue, limits, found.decision)
         return found
 
     def decide_over_limit(
@@ -204,9 +205,15 @@ class Preemptor:
         self._session.note_futile(gang, *state)
         return None
 
+    def _has_weaker(self, reading: ParsedGang) -> bool:
+        """Whether any gang in its queue has a lower priority: those of other queues are never its victims (Q4)."""
+        weaker = (each.name for each in self._session.preemptible() if each.priority < reading.gang.priority)
+        found = (self._running_gang(name) for name in weaker)
+        return any(each is not None and each.reading.queue == reading.queue for each in found)
+
     def kept(self, gang: Gang) -> dict[str, Places]:
         """Members that may not be moved for a gang, by the name of their own gang."""
-        return self._kept(gang, Budgets(self._budgets, self._cluster.pending_victims), set(), True)[1]
+        return self._kept(gang, "", Budgets(self._budgets, self._cluster.pending_victims), set(), True)[1]
 
     def _ask(
         self, reading: ParsedGang, options: Options, queue_preemption: QueuePreemption | None = None
@@ -219,7 +226,8 @@ class Preemptor:
         gang, budgets = reading.gang, Budgets(self._budgets, self._cluster.pending_victims)
         excluded = self._affinity_pods(reading)
         for _ in range(_TRIES):
-            kept, fixed = self._kept(gang, budgets, excluded, options.consolidate is not None)
+            moves = options.consolidate is not None
+            kept, fixed = self._kept(gang, reading.queue, budgets, excluded, moves)
             if queue_preemption is None:
                 decision: Decision | None = self._session.disturbing(gang, options, fixed)
             else:
@@ -255,23 +263,23 @@ class Preemptor:
     def _candidates(
         self, gang: Gang, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
     ) -> list[Candidate]:
-        """Gangs of lower priority in the queues below the exceeded limit."""
+        """Gangs of lower priority in its queue."""
         base = gang.tied_to.gang if gang.tied_to is not None else ""
         weaker = [each.name for each in self._session.preemptible() if each.priority < gang.priority]
         running_gangs = {
             name: running_gang for name in weaker if (running_gang := self._running_gang(name)) is not None
         }
         queues = {name: running_gang.reading.queue for name, running_gang in running_gangs.items()}
-        inside = [name for name, queue in queues.items() if queue in queue_preemption.inside]
+        inside = [name for name, queue in queues.items() if queue == queue_preemption.asked.queue]
         return [
             Candidate(holder, queues[holder.gang.name], stays=holder.gang.name == base)
             for holder in self._session.running_gangs(inside, fixed)
         ]
 
     def _kept(
-        self, gang: Gang, budgets: Budgets, excluded: set[str], moves: bool
+        self, gang: Gang, queue: str, budgets: Budgets, excluded: set[str], moves: bool
     ) -> tuple[set[str], dict[str, Places]]:
-        """Members that stay: their uids, and their locations by gang."""
+        """Members that stay: their uids, and their locations by gang. Moves may disturb gangs of any queue."""
         kept: set[str] = set()
         fixed: dict[str, Places] = {}
         for other in self._session.preemptible():
@@ -282,7 +290,7 @@ class Preemptor:
                 running_gang is None
                 or running_gang.in_flight
                 or other.priority > gang.priority
-                or (not moves and running_gang.is_young())
+                or (not moves and (running_gang.reading.queue != queue or running_gang.is_young()))
             ):
                 fixed[other.name] = self._session.places(other.name)
                 continue

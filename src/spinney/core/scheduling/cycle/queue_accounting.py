@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,13 +17,21 @@ from spinney.api.placement.result import Placement
 from spinney.core.placement.fair_share import share_out
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import BASE
-from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang, SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedGang, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import QueuePreemption
-from spinney.core.scheduling.queues.tree import Key as Rank
-from spinney.core.scheduling.queues.tree import Queues, QueueUsage, Refusal
+from spinney.core.scheduling.queues.tree import (
+    LeafRank,
+    QueueOrder,
+    Queues,
+    QueueUsage,
+    Refusal,
+    Shares,
+    WaitingGang,
+    leaf_rank,
+)
 
 
 class QueueAccounting:
@@ -53,10 +61,11 @@ class QueueAccounting:
         self.freed_version += 1
         self._preemptible = {}
         for entry in entries:
-            entry.charge = None
+            entry.charge = entry.asks = entry.demanded = None
 
     def charge(self, entry: QueuedGang) -> None:
-        """Charge the queue for members with a node and for reservations."""
+        """Charge the queue for members with a node and for reservations, and let it ask for what the gang waits for."""
+        self._ask(entry)
         reading = entry.reading
         charge = _usage(reading, entry.assignments) if reading is not None else None
         rank = reading.gang.priority if reading is not None else 0
@@ -76,14 +85,13 @@ class QueueAccounting:
         return self.queues.verdict(*self._asked(reading))
 
     def queue_preemption(self, reading: ParsedGang) -> QueuePreemption | None:
-        """The exceeded limit, of the queue or one above it, that victims may lift; None: there are no such victims."""
+        """What is asked beyond a limit, of the queue or one above it, that victims in the queue may lift."""
         asked = self._asked(reading)
-        over_limit_queue = self.queues.over_limit_queue(asked.queue, asked.amounts)
-        inside = frozenset(self.queues.below(over_limit_queue)) if over_limit_queue else frozenset[str]()
-        ranks = [rank for queue in inside for rank in self._preemptible.get(queue, ())]
-        if min(ranks, default=reading.gang.priority) >= reading.gang.priority:
+        ranks = self._preemptible.get(asked.queue, ())
+        is_over = self.queues.over_limit_queue(asked.queue, asked.amounts)
+        if not is_over or min(ranks, default=reading.gang.priority) >= reading.gang.priority:
             return None
-        return QueuePreemption(self.queues, asked, inside, self.freed_version)
+        return QueuePreemption(self.queues, asked, self.freed_version)
 
     def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
         """Why the queue does not admit this placement, where it has more pods than the minimum that was checked before.
@@ -146,25 +154,62 @@ class QueueAccounting:
             ranks[rank] += times
             self._preemptible[charge.queue] = +ranks
 
-    def sort(self, scheduling_queue: SchedulingQueue, keys: Iterable[Key]) -> list[QueuedGang]:
+    def in_order(
+        self, scheduling_queue: SchedulingQueue, keys: Iterable[Key], capacity: Amounts
+    ) -> Iterator[QueuedGang]:
+        """The gangs one after the other; each time what was decided meanwhile counts."""
         entries = [scheduling_queue.entries[key] for key in keys]
-        return sorted(
-            (each for each in entries if each.reading is not None), key=lambda each: self._rank(scheduling_queue, each)
-        )
+        waiting = {entry.key: entry for entry in entries if entry.reading is not None}
+        held: dict[Key, list[WaitingGang[Key]]] = {}  # scaled gangs of another queue than that of their base gang
+        gangs = []
+        for entry in waiting.values():
+            base = scheduling_queue.base_of(entry)
+            base = base if base is not None and base.key in waiting else None
+            gang = self._waiting_gang(entry, base)
+            if base is not None and self._queue(base) != gang.queue:
+                held.setdefault(base.key, []).append(gang)
+            else:
+                gangs.append(gang)
+        order = QueueOrder(self.queues, lambda: self.queues.fair_shares(capacity), gangs)
+        while (key := order.pop()) is not None:
+            for gang in held.pop(key, ()):
+                order.add(gang)
+            yield waiting[key]
 
-    def _rank(self, scheduling_queue: SchedulingQueue, entry: QueuedGang) -> tuple[Rank, int]:
-        own = self._own_rank(entry)
-        base = scheduling_queue.base_of(entry)
-        if base is None or base.reading is None or base.key not in scheduling_queue.due:
-            return own, 0
-        return max(own, self._own_rank(base)), 1
+    def _waiting_gang(self, entry: QueuedGang, base: QueuedGang | None) -> WaitingGang[Key]:
+        rank = (self._rank(entry), 0) if base is None else (max(self._rank(entry), self._rank(base)), 1)
+        return WaitingGang(entry.key, self._queue(entry), self._demanded(entry), rank)
 
-    def _own_rank(self, entry: QueuedGang) -> Rank:
+    def _queue(self, entry: QueuedGang) -> str:
+        assert entry.reading is not None
+        return entry.reading.queue
+
+    def _rank(self, entry: QueuedGang) -> LeafRank:
         reading, group = entry.reading, entry.group
         assert reading is not None and group is not None
-        return self.queues.order(
-            reading.gang.priority, reading.queue, group.metadata.creation_timestamp, reading.gang.name
-        )
+        only_grows = not any(self._demanded(entry))
+        return leaf_rank(reading.gang.priority, only_grows, group.metadata.creation_timestamp, reading.gang.name)
+
+    def _demanded(self, entry: QueuedGang) -> Shares:
+        """What the minimum of a gang still needs; kept with what was parsed."""
+        reading = entry.reading
+        assert reading is not None
+        if entry.demanded is None or entry.demanded[0] is not reading:
+            entry.demanded = reading, self.queues.shares_of(demand(reading.gang, self._resources))
+        return entry.demanded[1]
+
+    def _ask(self, entry: QueuedGang) -> None:
+        """Let its queue ask for what a gang waits for, as long as it waits."""
+        asks = None
+        if entry.reading is not None and isinstance(entry.state, (Pending, Due)) and not entry.assignments:
+            asks = entry.reading.queue, self._demanded(entry)
+        if asks == entry.asks:
+            return
+        if entry.asks is not None:
+            self.queues.ask(*entry.asks, -1)
+        if asks is not None:
+            self.queues.ask(*asks)
+        entry.asks = asks
 
 
 def _usage(reading: ParsedGang, assignments: Iterable[str]) -> QueueUsage | None:

@@ -110,6 +110,8 @@ class PlanReview:
         theirs, mine = other.reading.gang, reading.gang.priority
         if not theirs.preemptible or theirs.priority > mine or (is_victim and theirs.priority == mine):
             return f"{name} is not less important, or can not be preempted"
+        if is_victim and other.reading.queue != reading.queue:
+            return f"{name} is in another queue"
         if is_victim and not reading.preempts:
             return f"{entry.name} does not preempt"
         if other.in_flight:
@@ -452,13 +454,14 @@ class NominatedPlans:
         return shortage(found, self._snapshot.pods_of(group), lambda name: has_node(name) is not None) is not None
 
     def _is_lawful(self, entry: QueuedGang, plan: Plan, pod: Pod) -> bool:
-        """Whether the pod may still be a victim: priorities may have changed since the plan was made (INV7)."""
+        """Whether the pod may still be a victim: priorities and queues may have changed since the plan (INV7)."""
         victim = self._session.scheduling_queue.entries.get(group_of(pod))
         if victim is None or victim.reading is None or entry.reading is None:
             return False
         mine, theirs = entry.reading.gang.priority, victim.reading.gang
-        is_weaker = theirs.priority < mine if pod.metadata.uid in plan.victims else theirs.priority <= mine
-        return theirs.preemptible and is_weaker
+        if pod.metadata.uid not in plan.victims:
+            return theirs.preemptible and theirs.priority <= mine
+        return theirs.preemptible and theirs.priority < mine and victim.reading.queue == entry.reading.queue
 
     def _targets(self, entry: QueuedGang, plan: Plan, pods: Iterable[Pod]) -> tuple[EvictionTarget, ...]:
         budgets = Budgets(self._snapshot.budgets)

@@ -15,7 +15,7 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
-from spinney.core.scheduling.queues.tree import QueueUsage
+from spinney.core.scheduling.queues.tree import QueueUsage, Shares
 
 # States
 
@@ -278,6 +278,7 @@ class QueuedGang:
     - `failures`, `not_before`: actions that failed one after the other, and when the next one may begin (backoff).
     - `assignments`: reserved nodes of pods without a node, by uid.
     - `charge`: the usage that its queue is charged with; `rank`: its priority at that time.
+    - `asks`: the queue that asks for what it waits for, and what; `demanded`: what its minimum needs, as parsed.
     - `told`: uids of the pods without a PodGroup that the last report was about.
     - `reported`: the state that was last reported.
     - `victims`: pods that have to terminate before it can be bound.
@@ -301,6 +302,8 @@ class QueuedGang:
     base: str = ""
     charge: QueueUsage | None = None
     rank: int = 0
+    asks: tuple[str, Shares] | None = None
+    demanded: tuple[ParsedGang, Shares] | None = None
     told: object = None
     reported: str = ""
     victims: tuple[str, ...] = ()

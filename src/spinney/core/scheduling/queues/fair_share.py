@@ -23,8 +23,8 @@ UNLIMITED = -1
 class QueueClaim(NamedTuple):
     """What one queue claims of one resource, in base units.
 
-    `asked`: used and asked for by the gangs of a leaf; a parent asks for what its children do. `quota`: `UNLIMITED` is
-    all of the parent's share. `weight`: its part of what is left over; 0: none.
+    `asked`: used and asked for by its own gangs; a parent asks for what its children do as well. `quota`: `UNLIMITED`
+    is all of the parent's share. `weight`: its part of what is left over; 0: none.
     """
 
     name: str
@@ -38,7 +38,7 @@ class QueueClaim(NamedTuple):
     @property
     def wanted(self) -> int:
         """What it could use: never more than its limit."""
-        asked = sum(child.wanted for child in self.children) if self.children else self.asked
+        asked = self.asked + sum(child.wanted for child in self.children)
         return asked if self.limit == UNLIMITED else min(asked, self.limit)
 
 

@@ -183,11 +183,10 @@ def _try(losses: _Losses, asked: QueueUsage, candidate: Candidate, counts: Count
 
 @dataclass(frozen=True, slots=True)
 class QueuePreemption:
-    """A gang's request to its queue. `inside`: the queues below the limit; `freed_version`: as of this version."""
+    """A gang's request to its queue. `freed_version`: as of this version of the usage."""
 
     queues: Queues
     asked: QueueUsage
-    inside: frozenset[str]
     freed_version: int
 
     def victims(self, candidates: Sequence[Candidate]) -> tuple[Victim, ...] | None:

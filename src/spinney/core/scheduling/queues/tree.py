@@ -1,16 +1,23 @@
-"""The tree of queues: which gangs are admitted, how much they may use, and in what order they are decided.
+"""The tree of queues: which gangs are admitted, how much they may use, what each queue should have, who comes next.
 
 Refuses before any placement, and with facts: a refusal names the queue, the resource and the numbers. Usage is updated
 incrementally; a verdict costs one walk from the leaf to the root.
+
+Waiting gangs are ordered by a walk over the tree (Q2). At each level queues under their fair share come first, then
+those that stay within their quota with the gang, then queue priority, then the smaller used / fair share of the
+dominant resource with the gang, then age. Inside a leaf the priority of the gang counts, then gangs below their minimum
+before those that only grow, then age. Each answer counts what was decided since the one before: so room goes to queues
+in turns, and not to all gangs of one.
 
 Amounts are integers once a queue is read: GPUs and cpu in thousandths, memory in bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from heapq import heappop, heappush
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,8 +27,8 @@ from spinney.api.kinds.podgroup import QueueDetails
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import GPU_RESOURCE
 from spinney.api.placement.problem import Amounts
+from spinney.core.scheduling.queues.fair_share import UNLIMITED, QueueClaim, fair_shares
 
-UNLIMITED = -1
 _MEGABYTE = 10**6
 
 
@@ -107,8 +114,7 @@ QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
 OVER_LIMIT = "OverLimit"
 NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
 DEFAULT_PRIORITY = 100
-
-Key = tuple[int, tuple[int, ...], str, bool, int, str]
+DEEPEST = 64
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -147,6 +153,9 @@ class Queues:
         self._children: dict[str, set[str]] = {}
         self._own: dict[str, Usage] = {}
         self._total: dict[str, Usage] = {}
+        self._asked: dict[str, Shares] = {}
+        self._quotas: dict[str, Shares] = {}
+        self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
             self.put(queue)
 
@@ -157,6 +166,7 @@ class Queues:
         name = queue.metadata.name
         before = self._queues.get(name)
         self._queues[name] = queue
+        self._quotas[name] = quotas(queue)
         if before is not None and before.spec.parent_queue == queue.spec.parent_queue:
             return
         self._unhook(before)
@@ -179,7 +189,34 @@ class Queues:
         """The opposite of `allocate`."""
         self._change(queue, self._scale.shares_of(amounts), preemptible, -1)
 
+    def ask(self, queue: str, amounts: Shares, times: int = 1) -> None:
+        """Gangs of the queue wait for this much, or, with -1, no longer."""
+        self._asked[queue] = self._asked.get(queue, NOTHING).plus(amounts, times)
+        if self._asked[queue] == NOTHING:
+            del self._asked[queue]
+
     # Queries
+
+    def shares_of(self, amounts: Amounts) -> Shares:
+        """Amounts of all resources as those that queues account for."""
+        return self._scale.shares_of(amounts)
+
+    def quota(self, queue: str) -> Shares:
+        """What the queue is promised; nothing if it does not exist."""
+        return self._quotas[queue] if queue in self._queues else NOTHING
+
+    def priority(self, queue: str) -> int:
+        found = self._queues.get(queue)
+        return DEFAULT_PRIORITY if found is None else _priority(found)
+
+    def fair_shares(self, capacity: Amounts) -> dict[str, Shares]:
+        """What each queue should have now of what the cluster offers (Q1); a queue without a root gets nothing."""
+        roots = sorted(name for name, queue in self._queues.items() if not queue.spec.parent_queue)
+        found = [
+            fair_shares([self._claim(name, kind) for name in roots], amount)
+            for kind, amount in enumerate(self._scale.shares_of(capacity))
+        ]
+        return {name: Shares(*[shares[name] for shares in found]) for name in found[0]}
 
     def usage(self, queue: str) -> Usage:
         """The usage of the queue and its descendants."""
@@ -191,7 +228,7 @@ class Queues:
         if refused is not None:
             return refused
         asked = self._scale.shares_of(requested)
-        for name in self._upwards(queue):
+        for name in self.upwards(queue):
             refused = self._over_limit(name, asked, preemptible)
             if refused is None and not preemptible:
                 refused = self._over_quota(name, asked)
@@ -202,19 +239,22 @@ class Queues:
     def over_limit_queue(self, queue: str, requested: Amounts) -> str:
         """The highest queue, from this one up, whose limit is exceeded; empty: none."""
         asked = self._scale.shares_of(requested)
-        over = [name for name in self._upwards(queue) if self._exceeded(name, asked) is not None]
+        over = [name for name in self.upwards(queue) if self._exceeded(name, asked) is not None]
         return over[-1] if over else ""
 
-    def below(self, name: str) -> Iterator[str]:
-        """The queue and its descendants, each once, even if one of them does not exist."""
-        seen = {name: None}
-        stack = [name]
-        while stack:
-            at = stack.pop()
-            yield at
-            fresh = [child for child in sorted(self._children.get(at, ())) if child not in seen]
-            seen.update(dict.fromkeys(fresh))
-            stack.extend(fresh)
+    def upwards(self, name: str) -> Iterator[str]:
+        """The queue and its existing ancestors, each once, even if the parents form a cycle."""
+        seen: set[str] = set()
+        while name and name not in seen and name in self._queues:
+            seen.add(name)
+            yield name
+            name = self._queues[name].spec.parent_queue
+
+    def above(self, name: str) -> list[str]:
+        """The ancestors of a queue, the nearest first; none where parents form a circle."""
+        way = list(self.upwards(name))
+        is_circle = bool(way) and self._queues[way[-1]].spec.parent_queue in way
+        return [] if is_circle else way[1:]
 
     @contextmanager
     def supposing(self, *, gone: Sequence[QueueUsage] = (), there: Sequence[QueueUsage] = ()) -> Iterator[None]:
@@ -233,21 +273,26 @@ class Queues:
 
     def min_runtime_s(self, queue: str) -> float:
         """The minimum runtime of its gangs before preemption: its own, or that of the nearest ancestor with one."""
-        stated = (self._queues[name].spec.preempt_min_runtime for name in self._upwards(queue))
+        stated = (self._queues[name].spec.preempt_min_runtime for name in self.upwards(queue))
         return next((_seconds(text) for text in stated if text), 0.0)
 
-    def order(self, priority: int, queue: str, created: str | None, name: str) -> Key:
-        """Sort key of pending gangs: gang priority, queue priorities from the root down, age, fair share, name.
-
-        Of gangs of one age, those of a queue within its quota come first, then those of the queue that uses the smaller
-        part of its quota. `created` is the creation timestamp as the API server wrote it.
-        """
-        way = list(self._upwards(queue))
-        ranks = tuple([-_priority(self._queues[each]) for each in reversed(way)])
-        over, share = self._share(queue)
-        return -priority, ranks, created or "", over, share, name
-
     # Internals
+
+    def _claim(self, name: str, kind: int, depth: int = 1) -> QueueClaim:
+        """Queues more than `DEEPEST` levels below the root have no share: a tree is as deep as its author likes."""
+        queue = self._queues[name]
+        own, waiting = self._own.get(name, Usage()).allocated, self._asked.get(name, NOTHING)
+        below = sorted(self._children.get(name, ())) if depth < DEEPEST else []
+        children = [self._claim(child, kind, depth + 1) for child in below if child in self._queues]
+        return QueueClaim(
+            name,
+            own[kind] + waiting[kind],
+            self._quotas[name][kind],
+            limits(queue)[kind],
+            _weight(queue, kind),
+            _priority(queue),
+            tuple(children),
+        )
 
     def _standing(self, queue: str) -> Refusal | None:
         """Only leaf queues whose ancestors all exist admit gangs."""
@@ -257,7 +302,7 @@ class Queues:
         if children:
             below = ", ".join(sorted(children)[:3]) + (", ..." if len(children) > 3 else "")
             return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' is not a leaf queue: it is the parent of {below}")
-        way = list(self._upwards(queue))
+        way = list(self.upwards(queue))
         parent = self._queues[way[-1]].spec.parent_queue
         if parent in way:
             return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' has no root: the parents of '{parent}' are a circle")
@@ -313,40 +358,20 @@ class Queues:
             pod_group_requested_non_preemptible_resources={} if preemptible else asked.resources(),
         )
 
-    def _share(self, name: str) -> tuple[bool, int]:
-        """Whether usage exceeds the quota, and the largest ratio of usage to quota of any resource, in millionths."""
-        queue = self._queues.get(name)
-        if queue is None:
-            return False, 0
-        pairs = [
-            (used, quota)
-            for used, quota in zip(self.usage(name).allocated, quotas(queue), strict=True)
-            if used and quota != UNLIMITED
-        ]
-        largest = max((used * 10**6 // max(quota, 1) for used, quota in pairs), default=0)
-        return any(used > quota for used, quota in pairs), largest
-
-    def _upwards(self, name: str) -> Iterator[str]:
-        """The queue and its existing ancestors, each once, even if the parents form a cycle."""
-        seen: set[str] = set()
-        while name and name not in seen and name in self._queues:
-            seen.add(name)
-            yield name
-            name = self._queues[name].spec.parent_queue
-
     def _change(self, queue: str, amounts: Shares, preemptible: bool, times: int) -> None:
         own = self._own.get(queue, Usage()).plus(amounts, preemptible, times)
         self._own[queue] = own
         if own == Usage():
             del self._own[queue]
-        for name in self._upwards(queue):
+        for name in self.upwards(queue):
             self._total[name] = self.usage(name).plus(amounts, preemptible, times)
+            self.changed.add(name)
 
     def _add_up(self) -> None:
         """Recompute the totals after the tree has changed."""
         self._total = {}
         for queue, own in self._own.items():
-            for name in self._upwards(queue):
+            for name in self.upwards(queue):
                 total = self.usage(name)
                 self._total[name] = Usage(
                     total.allocated.plus(own.allocated), total.non_preemptible.plus(own.non_preemptible)
@@ -356,6 +381,12 @@ class Queues:
         parent = queue.spec.parent_queue if queue is not None else ""
         if queue is not None and parent in self._children:
             self._children[parent].discard(queue.metadata.name)
+
+
+def _weight(queue: Queue, kind: int) -> int:
+    """In thousandths; a queue that states no resources has the same as any other that states none."""
+    given = queue.spec.resources
+    return 1000 if given is None else round(1000 * (given.gpu, given.cpu, given.memory)[kind].over_quota_weight)
 
 
 def _seconds(text: str) -> float:
@@ -368,3 +399,112 @@ def _seconds(text: str) -> float:
 
 def _priority(queue: Queue) -> int:
     return DEFAULT_PRIORITY if queue.spec.priority is None else queue.spec.priority
+
+
+ROOT = ""
+_MILLIONTHS = 10**6
+
+K = TypeVar("K", bound=Hashable)
+LeafRank = tuple[int, bool, str, str]
+"""Inside a leaf: priority, whether it only grows, creation timestamp as the API server wrote it, name."""
+
+
+class WaitingGang(NamedTuple, Generic[K]):
+    """A gang in a leaf queue. `asks`: what its minimum still needs."""
+
+    key: K
+    queue: str
+    asks: Shares
+    rank: tuple[LeafRank, int]
+
+    @property
+    def age(self) -> tuple[str, str]:
+        return self.rank[0][2:]
+
+
+def leaf_rank(priority: int, only_grows: bool, created: str | None, name: str) -> LeafRank:
+    return -priority, only_grows, created or "", name
+
+
+_Rank = tuple[bool, bool, int, int, tuple[str, str], str]
+"""Among siblings: see the module."""
+
+
+class QueueOrder(Generic[K]):
+    """Waiting gangs, handed out one by one. `shares`: asked for when queues have to be compared."""
+
+    def __init__(
+        self, queues: Queues, shares: Callable[[], Mapping[str, Shares]], gangs: Iterable[WaitingGang[K]]
+    ) -> None:
+        self._queues = queues
+        self._find_shares = shares
+        self._shares: Mapping[str, Shares] | None = None
+        self._gangs: dict[str, list[tuple[tuple[LeafRank, int], int, WaitingGang[K]]]] = {}
+        self._children: dict[str, list[tuple[_Rank, str, int]]] = {}  # heaps, with entries that are out of date
+        self._stamps: dict[str, int] = {}
+        self._best: dict[str, WaitingGang[K]] = {}  # the first gang of each queue with its descendants
+        self._count = 0
+        queues.changed.clear()
+        for gang in gangs:
+            self._put(gang)
+        for queue in self._gangs:
+            self._refresh(queue)
+
+    def add(self, gang: WaitingGang[K]) -> None:
+        """One more gang."""
+        self._put(gang)
+        for queue in self._gangs if len(self._gangs) == 2 else (gang.queue,):
+            self._refresh(queue)
+
+    def pop(self) -> K | None:
+        """The next gang; None: there is none."""
+        changed = [queue for queue in self._queues.changed if queue in self._stamps]
+        self._queues.changed.clear()
+        for queue in changed:
+            self._refresh(queue)
+        found = self._first(ROOT)
+        if found is None:
+            return None
+        heappop(self._gangs[found.queue])
+        self._refresh(found.queue)
+        return found.key
+
+    def _put(self, gang: WaitingGang[K]) -> None:
+        self._count += 1
+        heappush(self._gangs.setdefault(gang.queue, []), (gang.rank, self._count, gang))
+
+    def _refresh(self, queue: str) -> None:
+        """Rank a queue among its siblings anew, and those above it."""
+        at = queue
+        for above in (*self._queues.above(queue), ROOT):
+            gang = self._first(at)
+            self._stamps[at] = self._stamps.get(at, 0) + 1
+            if gang is not None:
+                self._best[at] = gang
+                heappush(self._children.setdefault(above, []), (self._rank(at, gang), at, self._stamps[at]))
+            at = above
+
+    def _first(self, queue: str) -> WaitingGang[K] | None:
+        """The gang of a queue, or of those below it, that comes first."""
+        children = self._children.get(queue, [])
+        while children and children[0][2] != self._stamps[children[0][1]]:
+            heappop(children)
+        if children:
+            return self._best[children[0][1]]
+        own = self._gangs.get(queue)
+        return own[0][2] if own else None
+
+    def _rank(self, queue: str, gang: WaitingGang[K]) -> _Rank:
+        if len(self._gangs) == 1:
+            return False, False, 0, 0, ("", ""), queue  # nobody to compare it with
+        if self._shares is None:
+            self._shares = self._find_shares()
+        share = self._shares.get(queue, NOTHING)
+        used, quota = self._queues.usage(queue).allocated, self._queues.quota(queue)
+        with_gang = used.plus(gang.asks)
+        kinds = [kind for kind in range(len(NAMES)) if gang.asks[kind]]
+        kinds = kinds or [kind for kind in range(len(NAMES)) if used[kind]]  # it only grows
+        is_under = all(used[kind] < share[kind] for kind in kinds)
+        is_within = all(quota[kind] == UNLIMITED or with_gang[kind] <= quota[kind] for kind in kinds)
+        dominant = max((with_gang[kind] * _MILLIONTHS // max(share[kind], 1) for kind in kinds), default=0)
+        return not is_under, not is_within, -self._queues.priority(queue), dominant, gang.age, queue
