@@ -258,9 +258,11 @@ def _domains(
         ids = ids[ids == homes.pop()]
     room = counting.inventory.room(asked.filters, asked.wanted)
     keys: list[npt.NDArray[np.signedinteger]] = [tree.rank(root.depth)[ids]]
-    for resource in reversed(asked.wanted):
-        amounts = room.at(root.topology, root.depth, resource)[ids]
-        keys.append(-amounts if spread else amounts)
+    for depth in range(1, root.depth + 1):  # of equal domains the one in the fuller parent comes first
+        domains = counting.domains_needed.ancestors(tree, root.depth, depth)[ids]
+        for resource in reversed(asked.wanted):
+            amounts = room.at(root.topology, depth, resource)[domains]
+            keys.append(-amounts if spread else amounts)
     if asked.elastic:
         keys.append(-_extras(counting, asked, root, waiting)[ids])
     slots = (list(tree.members(root.depth, int(ids[at]))) for at in np.lexsort(keys))

@@ -5,13 +5,14 @@ Handles only gangs for which counting gives the same answer as the search; retur
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from spinney.api.placement.problem import PodSet
-from spinney.core.inventory.counts import Counts
+from spinney.core.inventory.counts import Counts, FreeByDomain
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import Tree
 from spinney.core.placement.fit.counting import Counting, Profile
@@ -32,6 +33,10 @@ TRIES = 40  # dead ends per gang before it is left to the search
 
 class NeedsSearch(Exception):
     """Counting is not enough to decide this gang."""
+
+
+_FreeNode = tuple[list[int], int, int, int]
+"""Free amounts, position, slot, and the number of pods that fit."""
 
 
 class FastPath:
@@ -91,7 +96,7 @@ class _FastAttempt:
                 above = fitting if narrower == depths[-1] else np.unique(self._up(depths[-1], narrower)[fitting])
                 if depth:
                     above = above[self._up(narrower, depth)[above] == domain]
-                depth, domain = narrower, self._tightest(above, narrower)
+                depth, domain = narrower, self._tightest(above, narrower, depth)
         elif counts.total < need:
             raise NeedsSearch
         self._fill(leaf, counts, need, depth, domain)
@@ -192,7 +197,7 @@ class _FastAttempt:
         depth = part.required.depth
         ids = self._could_hold(part, depth, above, within)
         while len(ids):
-            chosen = self._tightest(ids, depth)
+            chosen = self._tightest(ids, depth, above)
             yield depth, chosen
             same = np.ones(len(ids), np.bool_)
             for shape, _ in self.asked.shapes[part.index]:
@@ -217,20 +222,38 @@ class _FastAttempt:
     def _up(self, depth: int, above: int) -> Ids:
         return self.counting.domains_needed.ancestors(self._tree(), depth, above)
 
-    def _tightest(self, ids: Ids, depth: int) -> int:
-        """The domain with the least free capacity, extended resources first; ties by path."""
+    def _tightest(self, ids: Ids, depth: int, shared: int = 0) -> int:
+        """The domain with the least free capacity, extended resources first; of equal ones that in the fuller parent.
+
+        Ties that are left go by path. `shared`: the depth at which all of them are in one domain.
+        """
         if not len(ids):
             raise NeedsSearch
         if len(ids) > 1:
-            room = self.inventory.room(self.asked.filters, self.asked.wanted)
-            for resource in self.asked.wanted:
-                amounts = room.at(self.topology, depth, resource)[ids]
-                ids = ids[amounts == amounts.min()]
-                if len(ids) == 1:
-                    break
-            else:
-                ids = ids[[self._tree().rank(depth)[ids].argmin()]]
+            ids = self._in_fullest(ids, depth, shared, self.inventory.room(self.asked.filters, self.asked.wanted))
         return int(ids[0])
+
+    def _in_fullest(self, ids: Ids, depth: int, shared: int, room: FreeByDomain) -> Ids:
+        ids = self._least_room(ids, self.topology, depth, room)
+        if len(ids) == 1:
+            return ids
+        tree = self._tree()
+        if depth - 1 > shared and tree.domains(depth - 1) > 1:
+            parents = self._up(depth, depth - 1)[ids]
+            seen = np.zeros(tree.domains(depth - 1), np.bool_)
+            seen[parents] = True
+            around = np.flatnonzero(seen)
+            if len(around) > 1:
+                ids = ids[parents == self._in_fullest(around, depth - 1, shared, room)[0]]
+        return ids[[tree.rank(depth)[ids].argmin()]] if len(ids) > 1 else ids
+
+    def _least_room(self, ids: Ids, topology: str, depth: int, room: FreeByDomain) -> Ids:
+        for resource in self.asked.wanted:
+            amounts = room.at(topology, depth, resource)[ids]
+            ids = ids[amounts == amounts.min()]
+            if len(ids) == 1:
+                break
+        return ids
 
     def _fill_fewest(self, leaf: Part, counts: Counts, need: int, depth: int, parent: int) -> None:
         """Use the children that hold most, and for the remainder the tightest child that holds it."""
@@ -243,9 +266,8 @@ class _FastAttempt:
         while need > 0:
             fitting = [child for child in held if held[child] >= need]
             most = max(held.values())
-            chosen = self._tightest(
-                np.array(fitting or [child for child in held if held[child] == most], np.intp), depth
-            )
+            ids = np.array(fitting or [child for child in held if held[child] == most], np.intp)
+            chosen = self._tightest(ids, depth, depth - 1)
             here = min(need, held.pop(chosen))
             self._fill(leaf, counts, here, depth, chosen)
             need -= here
@@ -265,7 +287,8 @@ class _FastAttempt:
         held = dict(zip(children, counts.at(self.topology, depth + 1)[children].tolist(), strict=True))
         while need > 0:
             whole = [child for child in held if held[child] >= need]
-            chosen = self._tightest(np.array(whole or [child for child in held if held[child]], np.intp), depth + 1)
+            ids = np.array(whole or [child for child in held if held[child]], np.intp)
+            chosen = self._tightest(ids, depth + 1, depth)
             here = min(need, held.pop(chosen))
             self._fill(leaf, counts, here, depth + 1, chosen)
             need -= here
@@ -279,7 +302,7 @@ class _FastAttempt:
         inventory, wanted = self.inventory, self.asked.wanted
         idle, node_at = inventory.idle, inventory.node
         fits = counts.per_node[slots].tolist()
-        nodes = []
+        nodes: list[_FreeNode] = []
         for at, fit in enumerate(fits):
             if fit:
                 slot = slots[at]
@@ -292,10 +315,30 @@ class _FastAttempt:
             at = next((at for at, node in enumerate(nodes) if node[3] >= need), -1)
             if at < 0:
                 at = max(range(len(nodes)), key=lambda at: (nodes[at][3], -at)) if largest_first else 0
+            if not self.topology and leaf.topology is not None:
+                at = self._in_fuller_parent(nodes, at, leaf.topology)
             _, _, slot, fit = nodes.pop(at)
             here = min(need, fit)
             self._take(leaf, pods, slot, here)
             need -= here
+
+    def _in_fuller_parent(self, nodes: list[_FreeNode], at: int, topology: str) -> int:
+        """The first of the nodes with the same room that is in the fullest domains, level by level."""
+        end = bisect_right(nodes, nodes[at][0], at, key=lambda node: node[0])
+        ties = np.arange(at, end)
+        slots = np.array([node[2] for node in nodes[at:end]], np.intp) if end - at > 1 else ties
+        tree, room = self.inventory.trees[topology], self.inventory.room(self.asked.filters, self.asked.wanted)
+        for depth in range(len(tree.levels), 0, -1):
+            if len(ties) == 1:
+                break
+            domains = tree.domain_array(depth)[slots]
+            if (domains < 0).any():
+                continue
+            seen = np.zeros(tree.domains(depth), np.bool_)
+            seen[domains] = True
+            least = np.isin(domains, self._least_room(np.flatnonzero(seen), topology, depth, room))
+            ties, slots = ties[least], slots[least]
+        return int(ties[0])
 
     def _take(self, leaf: Part, pods: PodSet, slot: int, count: int) -> None:
         if self.inventory.divided and not self._still_holds(pods, slot, count):

@@ -47,6 +47,7 @@ class Part:
     need: int = 0  # how many children must be satisfied
     required: Level | None = None
     preferred: Level | None = None
+    topology: str | None = None
     kind: int = 0  # equal kinds ask for the same
 
 
@@ -128,6 +129,7 @@ def _add_group(
     part = Part(len(parts.all), path, parent, depth)
     parts.all.append(part)
     topology = group.topology if group.topology is not None else inherited
+    part.topology = topology
     part.required, part.preferred = _levels(group, topology, path, topologies)
     _check_names(group, path)
     prefix = f"{path}/" if path else ""
@@ -156,6 +158,7 @@ def _add_pods(
     parts.all.append(part)
     parts.leaves.append(part)
     topology = pods.topology if pods.topology is not None else inherited
+    part.topology = topology
     part.required, part.preferred = _levels(pods, topology, path, topologies)
     if pods.min > pods.count:
         raise Invalid(f"{_name(path)}: min {pods.min} is more than count {pods.count}", path)

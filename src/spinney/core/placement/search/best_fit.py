@@ -12,10 +12,18 @@ from spinney.core.placement.search.search_space import SearchSpace, bits
 
 
 class LevelMasks(NamedTuple):
-    """The domain masks per level, broad to narrow, and the depth down to which pods should use few domains."""
+    """The domain masks per level, broad to narrow, and the depth down to which pods should use few domains.
+
+    `parents`: where nodes are compared with each other at once, the masks by which ties are broken, narrow to broad.
+    """
 
     levels: Sequence[Sequence[int]] = ()
     preferred_depth: int = 0
+    parents: Sequence[Sequence[int]] = ()
+
+    def around(self, mask: int) -> list[int]:
+        """The domains that contain a node."""
+        return [domain for level in self.parents for domain in level if domain & mask]
 
 
 def fill(
@@ -35,7 +43,7 @@ def fill(
     chosen: dict[int, int] = {}
     node_preference = space.types[kind].node_preference
     if spread:
-        _spread(space, kind, mask, count, dict(caps), chosen)
+        _spread(space, kind, mask, count, dict(caps), level_masks, chosen)
     elif node_preference is not None:
         nodes = [node for node in bits(mask) if caps.get(node, 0)]
         _in_order(
@@ -88,7 +96,7 @@ def _descend(
     few = depth < level_masks.preferred_depth
     holds = {child: sum(caps.get(node, 0) for node in bits(child)) for child in children}
     order = [child for child in children if holds[child]]
-    order.sort(key=lambda child: (few and not child & used, space.room(child), child & -child))
+    order.sort(key=lambda child: (few and not child & used, _rooms(space, child, level_masks), child & -child))
     while count > 0:
         chosen_child = next((child for child in order if holds[child] >= count), None)
         if chosen_child is None:
@@ -103,17 +111,32 @@ def _descend(
         count -= here
 
 
-def _spread(space: SearchSpace, kind: int, mask: int, count: int, caps: dict[int, int], chosen: dict[int, int]) -> None:
+def _rooms(space: SearchSpace, child: int, level_masks: LevelMasks) -> list[tuple[int, ...]]:
+    """The room of a child, then of the domains around it."""
+    return [space.room(each) for each in (child, *level_masks.around(child))]
+
+
+def _spread(
+    space: SearchSpace,
+    kind: int,
+    mask: int,
+    count: int,
+    caps: dict[int, int],
+    level_masks: LevelMasks,
+    chosen: dict[int, int],
+) -> None:
     """Place pods one by one, each on the node with the most free capacity."""
     asked = dict(space.types[kind].request)
     node_preference = space.types[kind].node_preference
     room = {node: list(space.room(1 << node)) for node in bits(mask) if caps.get(node, 0)}
+    parents = {node: [[-a for a in space.room(each)] for each in level_masks.around(1 << node)] for node in room}
     for _ in range(count):
         node = min(
             (node for node in room if caps[node]),
             key=lambda n: (
                 _negative(node_preference[n]) if node_preference else (),
                 [-amount for amount in room[n]],
+                parents[n],
                 n,
             ),
         )

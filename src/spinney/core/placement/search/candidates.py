@@ -6,6 +6,7 @@ several that differ only in their names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -338,14 +339,35 @@ class Candidates:
             masks = [mask & scope for mask in self._scopes(part, scope) if not pins & ~mask]
             self.budget.spend(1 + len(masks) // 4)
             fitting = [mask for mask in masks if self.vectors.could_hold(part, mask)]
-            self._orders[key] = sorted(fitting, key=lambda mask: self._fit(part, mask))
+            self._orders[key] = self._by_fit(part, fitting)
         return self._orders[key]
 
-    def _fit(self, part: Part, mask: int) -> tuple[object, ...]:
+    def _by_fit(self, part: Part, masks: Sequence[int]) -> list[int]:
+        """Most elastic pods first, then the least room (most, if spread); of equal ones that in the fuller parent."""
+        fit = {mask: (-self._extra(part, mask), self._room(mask)) for mask in masks}
+        times = Counter(fit.values())
+        rooms: dict[int, tuple[int, ...]] = {}
+
+        def around(mask: int) -> list[tuple[int, ...]]:
+            if times[fit[mask]] == 1:
+                return []
+            parents = self._parents(part, mask)
+            return [rooms[each] if each in rooms else rooms.setdefault(each, self._room(each)) for each in parents]
+
+        return sorted(masks, key=lambda mask: (*fit[mask], around(mask), self._place(part, mask), mask & -mask))
+
+    def _room(self, mask: int) -> tuple[int, ...]:
         room = self.space.room(mask)
-        if self.spread:
-            room = tuple(-amount for amount in room)
-        return -self._extra(part, mask), room, self._place(part, mask), mask & -mask
+        return tuple([-amount for amount in room]) if self.spread else room
+
+    def _parents(self, part: Part, mask: int) -> Iterator[int]:
+        """The domains that contain a domain, narrow to broad."""
+        depth, topology = self.level_of(part)
+        for above in range(depth - 1, 0, -1):
+            for domain_mask in self.space.domain_masks(topology, above):
+                if domain_mask.mask & mask:
+                    yield domain_mask.mask
+                    break
 
     def _extra(self, part: Part, mask: int) -> int:
         """An upper bound, by count, on how many elastic pods the mask could take beyond the minimum."""
@@ -405,7 +427,7 @@ class Candidates:
         domain_bound = self.domain_bounds[part.index]
         pins = self.space.running_mask(part)
         scopes = [mask & within for mask in self._scopes(part, within) if not pins & ~mask]
-        for scope in sorted(scopes, key=lambda mask: self._fit(part, mask)):
+        for scope in self._by_fit(part, scopes):
             if not self.vectors.could_hold(part, scope):
                 continue
             for union in self._unions(part, scope, domain_bound, pins, first):

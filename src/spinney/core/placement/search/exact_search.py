@@ -372,13 +372,14 @@ class Search:
             above = space.parts.above(space.parts.all[leaf])
             preference = next((part.preferred for part in above if part.preferred), None)
             level = preference or next((part.required for part in above if part.required), None)
+            topology = level.topology if level is not None else space.parts.all[leaf].topology
             self._known_level_masks[leaf] = LevelMasks()
-            if level is not None:
-                levels = range(1, len(space.inventory.trees[level.topology].levels) + 1)
-                masks = [
-                    [domain_mask.mask for domain_mask in space.domain_masks(level.topology, depth)] for depth in levels
-                ]
-                self._known_level_masks[leaf] = LevelMasks(masks, preference.depth if preference else 0)
+            if topology is not None:
+                levels = range(1, len(space.inventory.trees[topology].levels) + 1)
+                masks = [[domain_mask.mask for domain_mask in space.domain_masks(topology, depth)] for depth in levels]
+                parents = masks[::-1] if level is None or self.spread else []
+                shown = masks if level is not None else []
+                self._known_level_masks[leaf] = LevelMasks(shown, preference.depth if preference else 0, parents)
         return self._known_level_masks[leaf]
 
 
