@@ -25,6 +25,7 @@ from typing import Any
 import structlog
 import uvloop
 
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from kube_embedded.base.identity import ADMIN
 from kube_embedded.server.embedded import ServerOptions, build
 from spinney.api.crds import all_crds
@@ -34,7 +35,6 @@ from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.expansion.settings import Settings
 from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Response, Transport
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.controller.controller import Controller
 from spinney.drive.operator.operator import Operator
 from spinney.drive.operator.reconciler import ReconcileContext

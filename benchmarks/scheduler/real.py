@@ -28,9 +28,9 @@ from benchmarks.scheduler.steps import (
     spread,
     written,
 )
+from kube_apimachinery.system_clock import SystemClock
 from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.clock import SystemClock
 from spinney.sim.kubernetes.assets import Assets, find_assets
 from spinney.sim.kubernetes.control_plane import ControlPlane
 from spinney.sim.kubernetes.control_plane import Settings as PlaneSettings

@@ -25,11 +25,11 @@ from benchmarks.scheduler.objects import (
     queue,
     topology,
 )
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.crds import all_crds
 from spinney.api.operator_configuration import load_configuration
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.operator import Operator
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.scheduler.scheduler import Scheduler

@@ -16,9 +16,10 @@ from pathlib import Path
 import structlog
 
 from cluster_kit.users import USERS
+from kube_apimachinery.system_clock import SystemClock
 from kube_embedded.base.identity import MASTERS, AnonymousAccess, Identity
 from kube_embedded.server.api_server import ApiServer
-from kube_embedded.server.embedded import Listen, ServerOptions, WallClock, build, listening
+from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import OwnWrites
@@ -50,7 +51,7 @@ async def run_controllers(server: ApiServer) -> None:
     client = ApiClient(transport, dice)
     door = Door(transport, dice, field_manager="kube-controller-manager", own_writes=own_writes)
     caches = SharedCaches(client, own_writes, dice)
-    controllers = Controllers(Views(caches), door, client, WallClock(), dice, CONTROLLERS)
+    controllers = Controllers(Views(caches), door, client, SystemClock(), dice, CONTROLLERS)
     await asyncio.gather(caches.run(), controllers.run())
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
 from spinney.api.roles import NAMESPACE
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.stack import Parts, Stack
 from spinney.sim.world import RECORD_KEYS
 from spinney.whatif.inputs.nodes import load_nodes

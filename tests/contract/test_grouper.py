@@ -16,9 +16,9 @@ from cluster_kit.loops import running
 from cluster_kit.server import Reply, Server, eventually
 from cluster_kit.space import Space
 from contract.grouper_kinds import collection_of, install, owned_by
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.grouper.grouper import Grouper
 
 Json = dict[str, Any]

@@ -14,13 +14,13 @@ import pytest
 import yaml
 
 from cluster_kit.server import eventually
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from simulation.plan_trial import compared_gangs
 from simulation.plan_workloads import CLASSES, QUEUES, workload
 from spinney.api.dynamo_conversion import from_list_form
 from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.kubernetes.assets import find_or_build_assets
 from spinney.whatif.inputs.manifests import Manifest
 from spinney.whatif.inputs.snapshot import read_snapshot

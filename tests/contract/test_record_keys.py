@@ -15,6 +15,7 @@ from cluster_kit.loops import running
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.meta import ObjectMeta
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_LEASE, SCHEDULER_RECORDS
@@ -23,7 +24,6 @@ from spinney.cli.wiring.roles.scheduler import SchedulerRole
 from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.core.scheduling.plan_records import Mark, Term, sign
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role
 from unit.scheduler.scheduler_world import pod, podgroup

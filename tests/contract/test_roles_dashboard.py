@@ -16,12 +16,12 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.dynamo_stages import component, deployment
 from contract.role_stages import DEADLINE_S, NODES, attended, configured
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.roles import ROLES
 from spinney.cli.wiring.roles.dashboard import dashboard
 from spinney.cli.wiring.roles.registry import DashboardOptions
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role

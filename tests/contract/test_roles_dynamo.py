@@ -13,13 +13,13 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.dynamo_stages import component, deployment
 from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured, take_the_lease_away
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import DYNAMO_LEASE
 from spinney.cli.wiring.roles.controllers import dynamo_role
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role

@@ -17,12 +17,12 @@ from cluster_kit.server import Server, eventually
 from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
 from contract.role_stages import ELECTION, configured, take_the_lease_away
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import OPERATOR_LEASE
 from spinney.cli.wiring.roles.controllers import ControllerRole, operator_role
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock
 from spinney.drive.operator.startup import StartupFailed
 from stack_kit.bare import bare_server, kubeconfig_of_role
 from stack_kit.stage import install_rights

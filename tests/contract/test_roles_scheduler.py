@@ -12,13 +12,13 @@ from cluster_kit.recording import LosesAnswers, Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from contract.role_stages import DEADLINE_S, ELECTION, NODES, attended, configured, take_the_lease_away
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.labels import DEFAULT_QUEUE, SCHEDULER_KAI
 from spinney.api.roles import ROLES
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.cli.wiring.roles.scheduler import SchedulerRole
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock
 from spinney.sim.controllers.manager import ALL
 from spinney.sim.stack import Parts
 from stack_kit.bare import kubeconfig_of_role

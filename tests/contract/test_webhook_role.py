@@ -23,6 +23,7 @@ from cluster_kit.recording import Record, RecordingTransport
 from cluster_kit.server import Server, eventually
 from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.crds import Conversion, crd
 from spinney.api.operator_configuration import load_configuration
 from spinney.api.roles import NAMESPACE, ROLES
@@ -31,7 +32,6 @@ from spinney.cli.wiring.install_manifests import SERVICE, webhook_objects
 from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
 from spinney.cli.wiring.roles.webhook import WebhookRole
 from spinney.drive.client.config.kubeconfig import connect, find_connection
-from spinney.drive.clock import SystemClock
 from spinney.serve.webhook.certificates import Schedule
 from spinney.sim.kubernetes.processes import free_ports
 from stack_kit.bare import bare_server, kubeconfig_of_role

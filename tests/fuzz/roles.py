@@ -17,6 +17,7 @@ import msgspec
 
 from fuzz.objects import Json
 from kube_apimachinery.admission import AdmissionRequest
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.meta import ObjectMeta
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
 from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
@@ -41,7 +42,6 @@ from spinney.drive.client.informers.cache import Cache, OwnWrites
 from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.controller.controller import Controller
 from spinney.drive.dynamo import Dynamo
 from spinney.drive.dynamo import DynamoCaches as DynamoViews

@@ -24,6 +24,7 @@ from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
 from kube_apimachinery import tls
 from kube_apimachinery.admission import AdmissionRequest, Lookup, Verdict
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from kube_embedded.base.identity import AUTHENTICATED, MASTERS, Identity, role_identity
 from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 from spinney.api.crds import all_crds
@@ -34,7 +35,6 @@ from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.operator import Operator
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.serve.webhook.configurations import Address, webhook_configurations

@@ -10,7 +10,6 @@ import contextlib
 import random
 import socket
 import ssl
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from kube_apimachinery.admission import AdmissionPlugin
 from kube_apimachinery.clock import Clock, Dice
 from kube_apimachinery.loopback import is_loopback
+from kube_apimachinery.system_clock import SystemClock
 from kube_embedded.access.tokens import Authentication, ServiceAccountTokens, create_key
 from kube_embedded.base.identity import AnonymousAccess, Authenticator, Identity, StaticTokens
 from kube_embedded.base.resource import Converter
@@ -93,16 +93,6 @@ def _bound(listen: Listen) -> socket.socket:
 _ISSUER = "https://kubernetes.default.svc"
 
 
-class WallClock:
-    """The machine's time."""
-
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How to build a server. Without tokens, whoever reaches it over loopback is its admin."""
@@ -125,7 +115,7 @@ def build(options: ServerOptions, clock: Clock | None = None, dice: Dice | None 
     accounts = ServiceAccountTokens(_signing_key(options.data_dir), _ISSUER, exists=exists)
     sources = (StaticTokens(options.tokens or {}), accounts)
     server = ApiServer(
-        clock or WallClock(),
+        clock or SystemClock(),
         dice or random.Random(),
         plugins=options.plugins,
         converters=options.converters,

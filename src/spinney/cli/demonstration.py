@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kube_apimachinery.system_clock import system_dice
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.documents import read_documents
@@ -45,7 +46,6 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.clock import system_dice
 from spinney.drive.scheduler.caches import NODES, PODGROUPS, PODS
 from spinney.whatif.inputs.manifests import apply_all, manifests_of
 from spinney.whatif.inputs.nodes import parse_nodes

@@ -11,7 +11,7 @@ from spinney.cli.options import CommandGroup
 from spinney.version import VERSION
 
 _COMMANDS = {
-    "demo": ("spinney.cli.commands.demo", "demo", "Show gang scheduling on a mixed cluster, in half a minute."),
+    "demo": ("spinney.cli.commands.up", "demo", "Show gang scheduling on a mixed cluster, in half a minute."),
     "up": (
         "spinney.cli.commands.up",
         "up",
@@ -26,7 +26,7 @@ _COMMANDS = {
     "gangs": ("spinney.cli.commands.gangs", "gangs", "List gangs, those that wait first, and why they wait."),
     "explain": ("spinney.cli.commands.explain", "explain", "Say why a workload waits, or why it is where it is."),
     "convert": (
-        "spinney.cli.commands.convert",
+        "spinney.cli.commands.validate",
         "convert",
         "Print DynamoGraphDeployments in another version of their API.",
     ),

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from kube_apimachinery.system_clock import system_dice
 from spinney.api.builtin.pod import Pod, PodCondition
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, PLAN
@@ -46,7 +47,6 @@ from spinney.drive.client.informers.cache import Cache, OwnWrites
 from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
 from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 from spinney.drive.client.paths import Key
-from spinney.drive.clock import system_dice
 from spinney.drive.scheduler.caches import SchedulerCaches
 from spinney.drive.scheduler.event_handlers import EventHandlers
 from spinney.drive.scheduler.execution.binder import hint_labels, hints

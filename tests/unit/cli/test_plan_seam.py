@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from kube_embedded.base.identity import AUTHENTICATED, Identity
 from spinney.api.crds import all_crds
 from spinney.api.labels import KAI_TOP_OWNER_METADATA, POD_GROUP_NAME
@@ -17,7 +18,6 @@ from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.sim.stack import Parts
 from spinney.sim.transport import InProcessTransport
 from spinney.sim.world import World

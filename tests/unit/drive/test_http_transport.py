@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from kube_apimachinery.system_clock import SystemClock
 from spinney.drive.client.config.credentials import (
     Certificate,
     Connection,
@@ -23,7 +24,6 @@ from spinney.drive.client.config.credentials import (
 )
 from spinney.drive.client.errors import CertificateRefused, NotSent, TransportError, TransportTimeout
 from spinney.drive.client.http.http_transport import HttpTransport
-from spinney.drive.clock import SystemClock
 from unit.drive.tls_kit import Authority, server_context
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kube_apimachinery.system_clock import SystemClock
 from spinney.drive.client.config.credentials import Connection
 from spinney.drive.client.config.kubeconfig import (
     connection_of,
@@ -18,7 +19,6 @@ from spinney.drive.client.config.kubeconfig import (
     read_kubeconfig,
 )
 from spinney.drive.client.errors import ConfigError, CredentialError
-from spinney.drive.clock import SystemClock
 
 CLOCK = SystemClock()
 

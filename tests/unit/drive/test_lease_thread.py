@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from kube_apimachinery.system_clock import SystemClock
 from spinney.drive.apply.door import Door
-from spinney.drive.clock import SystemClock
 from spinney.drive.election.leader_election import Candidacy, Election, Leadership, LeaseSettings, RenewalLoop
 from spinney.drive.election.lease_thread import STUCK_S, Heartbeat, loop_thread
 from unit.drive.drive_kit import HASTY, reader

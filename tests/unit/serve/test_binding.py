@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kube_apimachinery.system_clock import SystemClock
 from kube_embedded.base.http import HttpRequest
 from kube_embedded.base.identity import ADMIN
 from kube_embedded.server.api_server import ApiServer
-from kube_embedded.server.embedded import WallClock
 
 PODS = "/api/v1/namespaces/default/pods"
 SPEC = {"containers": [{"name": "c", "image": "i", "args": ['},"status":{', "x"]}]}
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    one = ApiServer(WallClock(), random.Random(1))
+    one = ApiServer(SystemClock(), random.Random(1))
     await one.start()
     yield one
     await one.stop()

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from kube_apimachinery.system_clock import SystemClock
 from kube_embedded.base.http import HttpRequest
 from kube_embedded.server.api_server import ApiServer
-from kube_embedded.server.embedded import WallClock
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from kube_embedded.server.embedded import WallClock
     ],
 )
 async def test_a_page_in_a_browser_is_nobody_even_over_loopback(headers: dict[str, str], status: int) -> None:
-    server = ApiServer(WallClock(), random.Random(1))
+    server = ApiServer(SystemClock(), random.Random(1))
     await server.start()
     try:
         reply = await server.handle(HttpRequest("GET", "/api/v1/secrets", headers=headers))
@@ -36,7 +36,7 @@ async def test_a_page_in_a_browser_is_nobody_even_over_loopback(headers: dict[st
 
 
 async def test_an_object_that_etcd_would_not_take_is_refused_and_not_stored() -> None:
-    server = ApiServer(WallClock(), random.Random(1))
+    server = ApiServer(SystemClock(), random.Random(1))
     await server.start()
     try:
         rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["x" * 200]}

@@ -7,11 +7,11 @@ import random
 import msgspec
 import pytest
 
+from kube_apimachinery.system_clock import SystemClock
 from kube_embedded.base.http import HttpReply, HttpRequest
 from kube_embedded.base.identity import ADMIN
 from kube_embedded.server.api_server import ApiServer
 from spinney.drive.client.http.transport import TransportError
-from spinney.drive.clock import SystemClock
 from spinney.sim.transport import InProcessTransport
 
 PODS = "/api/v1/pods"

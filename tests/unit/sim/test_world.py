@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spinney.drive.clock import SystemClock
+from kube_apimachinery.system_clock import SystemClock
 from spinney.sim.event_loop import Sim
 from spinney.sim.faults import FaultyTransport, Schedule
 from spinney.sim.nodes.pod_lifecycle import Timing

@@ -73,9 +73,9 @@ def consolidate(
 
 
 async def _survey_cluster(kubeconfig: Path | None, gang: str, limits: Consolidate, dry_run: bool) -> Survey:
+    from kube_apimachinery.system_clock import system_dice
     from spinney.drive.apply.door import Door
     from spinney.drive.client.config.kubeconfig import cluster_client
-    from spinney.drive.clock import system_dice
     from spinney.whatif.consolidation import read_objects, request_moves, survey
 
     async with cluster_client(kubeconfig, left_out("consolidate")) as client:

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from kube_apimachinery.system_clock import system_dice
 from spinney.api.labels import PODCLIQUE, PODGANG
 from spinney.cli.wiring.process import causes, on_signal, run_until_stopped
 from spinney.core.expansion.objects import PODS
@@ -26,7 +27,6 @@ from spinney.drive.client.config.kubeconfig import cluster_client
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.informers.cache import Cache, OwnWrites
 from spinney.drive.client.informers.shared_caches import SharedCaches
-from spinney.drive.clock import system_dice
 
 OK, FAILED, USAGE = 0, 1, 2
 

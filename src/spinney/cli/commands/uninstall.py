@@ -55,9 +55,9 @@ def uninstall(namespace: str, kubeconfig: Path | None) -> None:
 
 
 async def _uninstall(namespace: str, kubeconfig: Path | None) -> None:
+    from kube_apimachinery.system_clock import system_dice
     from spinney.drive.apply.door import Door
     from spinney.drive.client.config.kubeconfig import cluster_client
-    from spinney.drive.clock import system_dice
 
     async with cluster_client(kubeconfig) as client:
         door = Door(client.transport, system_dice(), field_manager="spinney-uninstall")

@@ -22,6 +22,7 @@ from typing import Any
 
 from kube_apimachinery import tls
 from kube_apimachinery.admission import AdmissionPlugin, Object
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from kube_embedded.base.identity import ADMIN, AUTHENTICATED, MASTERS, AnonymousAccess, Identity, role_identity
 from kube_embedded.server.embedded import Listen, ServerOptions, build, listening
 from spinney.api.crds import all_crds
@@ -42,7 +43,6 @@ from spinney.drive.client.config.credentials import Connection, Fixed, Grant
 from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.scheduler.caches import PRIORITY_CLASSES
 from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
 from spinney.sim.kubernetes.assets import Assets, StartFailed

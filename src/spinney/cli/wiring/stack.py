@@ -15,6 +15,7 @@ from typing import Any
 import click
 import structlog
 
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.api.operator_configuration import OperatorConfiguration
@@ -28,7 +29,6 @@ from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.operator.startup import StartupFailed
 from spinney.drive.roles import Roles, RoleSettings, RoleTransports, record_keys

@@ -15,6 +15,7 @@ import msgspec
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.name_validation import dns_label, dns_subdomain
+from kube_apimachinery.system_clock import system_dice
 from spinney.api.builtin.claims import PersistentVolume, PersistentVolumeClaim, ResourceClaim, StorageClass
 from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
@@ -29,7 +30,6 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.clock import system_dice
 from spinney.drive.scheduler import caches
 
 _PATHS = {

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.roles.catalog import DYNAMO_LEASE
 from spinney.cli.wiring.roles.leader import Candidate
 from spinney.cli.wiring.roles.registry import RoleConfig
@@ -16,7 +17,6 @@ from spinney.drive import dynamo as dynamo_controllers
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.election.leader_election import Elect
 from spinney.drive.operator import operator as operator_controllers
 from spinney.drive.operator.settings_from_config import concurrency_of, settings_of

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from kube_apimachinery.clock import Dice
+from kube_apimachinery.system_clock import system_dice
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
@@ -30,7 +31,6 @@ from spinney.drive.client.informers.cache import Cache, OwnWrites
 from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
-from spinney.drive.clock import system_dice
 from spinney.drive.scheduler.caches import (
     CLUSTER_TOPOLOGIES,
     EVENTS,

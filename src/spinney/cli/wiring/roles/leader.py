@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.operator_configuration.model import LeaderElection
 from spinney.cli.wiring.roles.registry import RoleConfig
 from spinney.drive.apply.door import Door
@@ -22,7 +23,6 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.kubeconfig import connect
 from spinney.drive.client.http.retries import RetryPolicy
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.election.leader_election import (
     LEASES,
     Candidacy,

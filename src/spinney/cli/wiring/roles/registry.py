@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from kube_apimachinery.loopback import is_loopback
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.credentials import Connection
 from spinney.drive.client.config.kubeconfig import connect
 from spinney.drive.client.http.retries import RateLimitedTransport
 from spinney.drive.client.http.transport import Transport
-from spinney.drive.clock import SystemClock
 from spinney.drive.election.lease_thread import Heartbeat
 from spinney.whatif.inputs.operator_settings import ConfigurationError
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import click
 import structlog
 
+from kube_apimachinery.system_clock import SystemClock
 from spinney.api.operator_configuration import ConfigurationError
 from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
 from spinney.cli.wiring.roles.registry import DashboardOptions, HasMetrics, Role, RoleConfig, WebhookOptions, create
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.kubeconfig import find_connection
 from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
-from spinney.drive.clock import SystemClock
 from spinney.drive.election.lease_thread import Heartbeat, LoopThread, loop_thread
 from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError

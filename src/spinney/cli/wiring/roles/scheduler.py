@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.cli.wiring.roles.leader import Candidate
 from spinney.cli.wiring.roles.registry import RoleConfig
@@ -16,7 +17,6 @@ from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.election.leader_election import Elect, Leadership, LeaseSettings
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.roles import record_keys

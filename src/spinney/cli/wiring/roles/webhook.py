@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from kube_apimachinery import tls
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.crds import crd
 from spinney.api.documents import read_json_as
 from spinney.api.kinds.clustertopology import ClusterTopology
@@ -38,7 +39,6 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import Conflict, NotFound
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
-from spinney.drive.clock import SystemClock, system_dice
 from spinney.drive.operator.settings_from_config import capabilities_of
 from spinney.serve.webhook.certificates import (
     Authorities,

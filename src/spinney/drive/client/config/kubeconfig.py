@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kube_apimachinery.clock import Clock
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.documents import DocumentError, read_bounded, read_document
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.credentials import (
@@ -35,7 +36,6 @@ from spinney.drive.client.config.exec_plugin import MODES, VERSIONS, ExecCredent
 from spinney.drive.client.errors import ConfigError
 from spinney.drive.client.http.http_transport import HttpTransport
 from spinney.drive.client.informers.unreadable import Unreadable
-from spinney.drive.clock import SystemClock, system_dice
 
 N = TypeVar("N", "_NamedCluster", "_NamedUser", "_NamedContext")
 
