@@ -7,8 +7,8 @@ import struct
 import pytest
 import yaml
 
-from cluster_kit.objects import config, crd, custom
-from cluster_kit.server import Reply
+from cluster_kit.objects import budget, config, crd, custom, deployment, job
+from cluster_kit.server import Reply, eventually
 from cluster_kit.space import Space
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -56,6 +56,31 @@ def test_protobuf_delete_options_with_a_failing_precondition(space: Space) -> No
     space.create("configmaps", config("a")).ok(201)
     options = envelope("v1", "DeleteOptions", field(2, field(1, b"another-uid")))
     send(space, options, PROTOBUF, "DELETE", "a").refused(409, "Conflict")
+
+
+TYPED_CLIENTS = {
+    "batch/v1": ("jobs", job("a", suspend=True)),
+    "apps/v1": ("deployments", deployment("a", replicas=0)),
+    "policy/v1": ("poddisruptionbudgets", budget("a", minAvailable=1)),
+    "nope.example/v1": ("configmaps", config("a")),
+}
+
+
+@pytest.mark.parametrize("version", TYPED_CLIENTS)
+def test_protobuf_delete_options_are_those_of_the_group_of_a_typed_client(version: str, space: Space) -> None:
+    plural, body = TYPED_CLIENTS[version]
+    space.create(plural, body).ok(201)
+    options = envelope(version, "DeleteOptions", field(4, b"Foreground"))
+    raw = {"raw": options, "headers": {"Content-Type": PROTOBUF}}
+    answer = space.server.http("DELETE", space.path(plural, "a"), **raw).ok(200)
+    assert answer["metadata"]["finalizers"] == ["foregroundDeletion"]
+
+
+def test_protobuf_delete_options_delete_a_collection(space: Space) -> None:
+    space.create("jobs", job("a", suspend=True)).ok(201)
+    options = envelope("batch/v1", "DeleteOptions", field(4, b"Background"))
+    space.server.http("DELETE", space.path("jobs"), raw=options, headers={"Content-Type": PROTOBUF}).ok(200)
+    eventually(lambda: space.names("jobs") == [], "the job is gone")
 
 
 def test_a_protobuf_of_another_kind_is_refused(space: Space) -> None:

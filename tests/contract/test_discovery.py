@@ -184,6 +184,15 @@ def test_openapi_tells_that_patches_are_validated(kind: Kind, cluster: Space) ->
     assert operation["x-kubernetes-group-version-kind"] == {"group": group, "version": version, "kind": kind.kind}
 
 
+def test_openapi_v2_is_there_for_clients_that_ask_for_it(cluster: Space) -> None:
+    found = json.loads(cluster.server.http("GET", "/openapi/v2").raw)
+    assert (found["swagger"], found["info"]["title"]) == ("2.0", "Kubernetes")
+    form = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    reply = cluster.server.http("GET", "/openapi/v2", headers={"Accept": form})
+    assert reply.status == 200
+    assert reply.raw.startswith(b"\x0a\x032.0\x12")
+
+
 EXPLAINED = {
     ("api/v1", "io.k8s.api.core.v1.PodSpec"): {"containers", "nodeName", "schedulingGates", "priorityClassName"},
     ("api/v1", "io.k8s.api.core.v1.Container"): {"image", "env", "resources", "readinessProbe"},

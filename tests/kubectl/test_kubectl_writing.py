@@ -53,6 +53,36 @@ def test_apply_of_several_documents(space: Space, kubectl: Any) -> None:
     assert kubectl("delete", "-f", "-", "--wait=false", input=text).count("deleted") == 3
 
 
+def listed(*objects: Any) -> str:
+    return manifest({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+
+
+def test_a_list_is_applied_created_and_deleted(space: Space, kubectl: Any) -> None:
+    both = listed(config("a", {"x": "1"}), job("j", suspend=True))
+    assert kubectl("apply", "-f", "-", input=both) == "configmap/a created\njob.batch/j created\n"
+    assert kubectl("apply", "-f", "-", input=both) == "configmap/a unchanged\njob.batch/j unchanged\n"
+    changed = listed(config("a", {"x": "2"}))
+    assert kubectl("apply", "-f", "-", input=changed) == "configmap/a configured\n"
+    assert kubectl("apply", "--server-side", "-f", "-", input=listed(config("c"))) == "configmap/c serverside-applied\n"
+    assert kubectl("create", "-f", "-", input=listed(config("b"))) == "configmap/b created\n"
+    kubectl("delete", "-f", "-", input=both)
+    assert not space.exists("configmaps", "a")
+
+
+def test_an_unknown_field_in_a_list_is_refused(space: Space, refused: Any) -> None:
+    wrong = listed({**config("a"), "datta": {"x": "1"}})
+    assert 'unknown field "datta"' in refused("apply", "-f", "-", input=wrong)
+    assert not space.exists("configmaps", "a")
+
+
+@pytest.mark.parametrize("command", [("apply",), ("apply", "--server-side"), ("create",), ("delete",)])
+def test_a_kind_that_is_not_there_has_no_matches(command: tuple[str, ...], refused: Any) -> None:
+    unknown = {"apiVersion": "nope.example/v1", "kind": "Nope", "metadata": {"name": "x"}}
+    said = refused(*command, "-f", "-", input=manifest(unknown))
+    assert 'resource mapping not found for name: "x"' in said
+    assert 'no matches for kind "Nope" in version "nope.example/v1"' in said
+
+
 def test_apply_of_custom_objects(space: Space, cluster: Space, unique: str, kubectl: Any) -> None:
     group = f"{unique}.example.com"
     cluster.establish(crd(group))

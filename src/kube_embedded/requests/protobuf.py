@@ -321,6 +321,7 @@ _SPECIAL: dict[str, Read] = {
 
 
 PREFIX = b"k8s\x00"
+_OPTIONS = "DeleteOptions"
 
 
 def decode(body: bytes) -> dict[str, Any]:
@@ -359,6 +360,8 @@ def _type_meta(value: memoryview) -> tuple[str, str]:
 
 def _component(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
+    if kind == _OPTIONS:  # of every group version: typed clients name their own
+        return _META + _OPTIONS
     component = snapshot.component_of(group, version, kind)
     if component is None:
         raise _unknown(api_version, kind)

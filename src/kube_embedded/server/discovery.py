@@ -11,7 +11,7 @@ from typing import Any
 from kube_embedded.base.errors import NoSuchPath, method_not_allowed, no_such_path
 from kube_embedded.base.http import HttpReply, json_reply
 from kube_embedded.base.resource import Registry, Resource
-from kube_embedded.server.openapi import Documents
+from kube_embedded.server.openapi import V2_PROTOBUF, Documents, document_v2, document_v2_protobuf
 
 AGGREGATED_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _SCALE = ("autoscaling", "v1", "Scale")
@@ -198,6 +198,10 @@ class NonResourcePaths:
             return json_reply(api_versions() if core else api_groups(registry))
         if path == "/version":
             return json_reply(VERSION)
+        if path == "/openapi/v2":
+            if "proto-openapi" in accept:
+                return HttpReply(200, document_v2_protobuf(VERSION["gitVersion"]), content_type=V2_PROTOBUF)
+            return json_reply(document_v2(VERSION["gitVersion"]))
         if path == "/openapi/v3":
             return json_reply(self._documents.index())
         if path.startswith("/openapi/v3/"):

@@ -14,6 +14,28 @@ _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+def document_v2(version: str) -> dict[str, Any]:
+    """OpenAPI v2 without any kind: clients that look one up find none, and go on as with a kind they do not know.
+
+    kubectl asks for it where v3 has no answer: for kinds that are not served, and for a `kind: List`.
+    """
+    return {"swagger": "2.0", "info": {"title": "Kubernetes", "version": version}, "paths": {}, "definitions": {}}
+
+
+def document_v2_protobuf(version: str) -> bytes:
+    """The same as a message: 1 is the version of OpenAPI, 2 the title and the version of the server, 8 no paths."""
+    info = _text(1, "Kubernetes") + _text(2, version)
+    return _text(1, "2.0") + bytes((2 << 3 | 2, len(info))) + info + bytes((8 << 3 | 2, 0))
+
+
+def _text(number: int, text: str) -> bytes:
+    raw = text.encode()
+    return bytes((number << 3 | 2, len(raw))) + raw
+
+
 class Documents:
     """Built on demand and kept until the registry changes."""
 
