@@ -36,6 +36,7 @@ PATHS = {
     "apis/events.k8s.io/v1": "Event",
     "apis/discovery.k8s.io/v1": "EndpointSlice",
     "apis/coordination.k8s.io/v1": "Lease",
+    "apis/node.k8s.io/v1": "RuntimeClass",
     "apis/scheduling.k8s.io/v1": "PriorityClass",
     "apis/policy/v1": "PodDisruptionBudget Eviction",
     "apis/autoscaling/v1": "HorizontalPodAutoscaler Scale",

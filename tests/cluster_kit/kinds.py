@@ -81,6 +81,7 @@ KINDS: tuple[Kind, ...] = (
         {"status": {"phase": "Failed", "message": "m"}},
     ),
     Kind("storageclasses", "StorageClass", o.storage_class, {"allowVolumeExpansion": True}, False),
+    Kind("runtimeclasses", "RuntimeClass", o.runtime_class, {"overhead": {"podFixed": {"cpu": "1"}}}, False),
     Kind("priorityclasses", "PriorityClass", o.priority_class, {"description": "d"}, False),
     Kind("deviceclasses", "DeviceClass", o.device_class, LABEL, False),
     Kind("resourceslices", "ResourceSlice", lambda n: o.resource_slice(n, "node"), LABEL, False),

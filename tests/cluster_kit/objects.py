@@ -162,6 +162,16 @@ def storage_class(name: str, **fields: Any) -> Json:
     }
 
 
+def runtime_class(name: str, **fields: Any) -> Json:
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": name},
+        "handler": "runsc",
+        **fields,
+    }
+
+
 def priority_class(name: str, value: int = 1000, **fields: Any) -> Json:
     return {
         "apiVersion": "scheduling.k8s.io/v1",

@@ -18,6 +18,7 @@ GROUPS = {
     "/apis/batch/v1": "cronjobs jobs",
     "/apis/autoscaling/v2": "horizontalpodautoscalers",
     "/apis/policy/v1": "poddisruptionbudgets",
+    "/apis/node.k8s.io/v1": "runtimeclasses",
     "/apis/scheduling.k8s.io/v1": "priorityclasses",
     "/apis/coordination.k8s.io/v1": "leases",
     "/apis/storage.k8s.io/v1": "storageclasses",

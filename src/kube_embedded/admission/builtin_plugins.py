@@ -1,7 +1,8 @@
 """The admission rules that every kube-apiserver has and users notice, as one plug-in.
 
-On: NamespaceLifecycle, Priority, DefaultTolerationSeconds, DefaultStorageClass, LimitRanger. Off, because nothing here
-would keep what they promise: ServiceAccount, TaintNodesByCondition, StorageObjectInUseProtection, ResourceQuota.
+On: NamespaceLifecycle, Priority, DefaultTolerationSeconds, DefaultStorageClass, LimitRanger, RuntimeClass. Off, because
+nothing here would keep what they promise: ServiceAccount, TaintNodesByCondition, StorageObjectInUseProtection,
+ResourceQuota.
 """
 
 from __future__ import annotations
@@ -213,6 +214,66 @@ class NamespaceLifecycle:
 Listing = Callable[[str, str], Iterable[Object]]
 """All objects of a (group, plural), in every namespace."""
 
+# RuntimeClass: what pods of a class cost beside their containers, and where they may run.
+
+_RUNTIME_CLASSES = ("node.k8s.io", "runtimeclasses")
+
+
+def with_runtime_class(request: AdmissionRequest, lookup: Lookup) -> Object | None:
+    """The new pod with the overhead and the constraints of its class; None: they change nothing."""
+    pod = request.object or {}
+    spec, found = pod.get("spec") or {}, _runtime_class(request, lookup)
+    if found is None:
+        return None
+    overhead, scheduling = (found.get("overhead") or {}).get("podFixed"), found.get("scheduling") or {}
+    changed: dict[str, Any] = {}
+    if overhead:
+        _check_same_overhead(request, overhead, spec.get("overhead") or overhead)
+        changed["overhead"] = overhead
+    if scheduling.get("nodeSelector"):
+        changed["nodeSelector"] = _joined(request, scheduling["nodeSelector"], spec.get("nodeSelector") or {})
+    more = [one for one in scheduling.get("tolerations") or () if one not in (spec.get("tolerations") or ())]
+    if more:
+        changed["tolerations"] = [*(spec.get("tolerations") or ()), *more]
+    return None if changed.items() <= spec.items() else {**pod, "spec": {**spec, **changed}}
+
+
+def check_overhead(request: AdmissionRequest, lookup: Lookup) -> None:
+    """A pod has the overhead of its class, or none."""
+    spec, found = (request.object or {}).get("spec") or {}, _runtime_class(request, lookup)
+    overhead = ((found or {}).get("overhead") or {}).get("podFixed")
+    if overhead:
+        _check_same_overhead(request, overhead, spec.get("overhead"))
+    elif spec.get("overhead"):
+        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise chain.forbidden(request, why)
+
+
+def _runtime_class(request: AdmissionRequest, lookup: Lookup) -> Object | None:
+    name = ((request.object or {}).get("spec") or {}).get("runtimeClassName")
+    if not name:
+        return None
+    found = lookup(*_RUNTIME_CLASSES, "", name)
+    if found is None:
+        raise chain.forbidden(request, f'pod rejected: RuntimeClass "{name}" not found')
+    return found
+
+
+def _check_same_overhead(request: AdmissionRequest, wanted: Object, given: Object | None) -> None:
+    if given != wanted:
+        why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        raise chain.forbidden(request, why)
+
+
+def _joined(request: AdmissionRequest, wanted: dict[str, str], own: dict[str, str]) -> dict[str, str]:
+    for key, value in wanted.items():
+        if own.get(key, value) != value:
+            of_class = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}"
+            why = f"conflict: {of_class}; pod.spec.nodeSelector[{key}] = {own[key]}"
+            raise chain.forbidden(request, why)
+    return {**own, **wanted}
+
+
 _WRITES = ("CREATE", "UPDATE")
 _UNCHANGED = Verdict()
 _CLASSES = (GROUP, "priorityclasses")
@@ -234,6 +295,7 @@ class BuiltinRules:
             _CLASSES: self._priority.forget,
             ("storage.k8s.io", "storageclasses"): self._storage.forget,
             ("", "limitranges"): self._limits.forget,
+            _RUNTIME_CLASSES: lambda: None,
         }
 
     def changed(self, group: str, plural: str) -> None:
@@ -273,10 +335,12 @@ class BuiltinRules:
                 self._priority.check_class(request)
             case ("", "pods") | ("", "persistentvolumeclaims"):
                 self._limits.check(request)
+                if request.operation == "CREATE" and request.resource == "pods":
+                    check_overhead(request, lookup)
         return _UNCHANGED
 
     def _pod(self, request: AdmissionRequest, lookup: Lookup) -> Object | None:
-        """In the order of a kube-apiserver: limits, priority, tolerations."""
+        """In the order of a kube-apiserver: limits, priority, tolerations, runtime class."""
         pod = request.object
         assert pod is not None
         limited = self._limits.with_defaults(request) if request.operation == "CREATE" else None
@@ -285,4 +349,6 @@ class BuiltinRules:
         ranked = self._priority.resolve(request, lookup)
         before = ranked or limited or pod
         after = with_tolerations(before) or before
+        if request.operation == "CREATE":
+            after = with_runtime_class(replace(request, object=after), lookup) or after
         return None if after is pod else after

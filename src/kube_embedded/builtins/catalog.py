@@ -174,6 +174,7 @@ _GROUPS: tuple[tuple[str, str, tuple[_Entry, ...]], ...] = (
     ("coordination.k8s.io", "v1", (_Entry("Lease", nodes.LEASES, conditional=True),)),
     ("discovery.k8s.io", "v1", (_Entry("EndpointSlice", services.ENDPOINT_SLICES),)),
     ("events.k8s.io", "v1", (_Entry("Event", events.NEW_EVENTS, ("ev",)),)),
+    ("node.k8s.io", "v1", (_Entry("RuntimeClass", pod_policies.RUNTIME_CLASSES, plural="runtimeclasses"),)),
     (
         "policy",
         "v1",

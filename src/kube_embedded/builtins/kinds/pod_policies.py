@@ -1,15 +1,16 @@
-"""PriorityClasses and PodDisruptionBudgets: what is said about pods elsewhere than in them."""
+"""PriorityClasses, RuntimeClasses and PodDisruptionBudgets: what is said about pods elsewhere than in them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from kube_apimachinery.admission import Object
-from kube_apimachinery.field_errors import FieldError, forbidden, invalid
+from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import (
     check_at_most_100_percent,
     check_int_or_percent,
+    check_label,
     check_not_negative,
     check_selector,
     immutable,
@@ -17,7 +18,9 @@ from kube_embedded.builtins.common.field_checks import (
 )
 from kube_embedded.builtins.common.metadata import GoInternal
 from kube_embedded.builtins.common.printing import AGE, NAME, age
+from kube_embedded.builtins.common.resource_requirements import check_resource_value
 from kube_embedded.builtins.common.rules import Rules, spec_changed
+from kube_embedded.builtins.pod.placement import check_tolerations
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PREFIX = "system-"
@@ -87,6 +90,24 @@ PRIORITY_CLASSES = Rules(
     check_update=_check_update,
     updates_checked=False,
     bumps=lambda obj, old: False,
+)
+
+
+def _check_runtime_class(obj: Object) -> list[FieldError]:
+    handler = obj.get("handler")
+    errors = check_label("handler", handler) if handler else [required("handler")]
+    for name, value in ((obj.get("overhead") or {}).get("podFixed") or {}).items():
+        errors += check_resource_value(f"overhead.podFixed.limits[{name}]", name, value)
+    return errors + check_tolerations("scheduling.tolerations", (obj.get("scheduling") or {}).get("tolerations") or [])
+
+
+RUNTIME_CLASSES = Rules(
+    component="io.k8s.api.node.v1.RuntimeClass",
+    columns=(NAME, Column("Handler"), AGE),
+    cells=lambda obj, context: [obj["metadata"]["name"], obj.get("handler", ""), age(obj, context)],
+    namespaced=False,
+    check=_check_runtime_class,
+    check_update=lambda obj, old: immutable("handler", obj.get("handler"), old.get("handler")),
 )
 
 
