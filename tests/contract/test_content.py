@@ -71,8 +71,8 @@ def test_protobuf_delete_options_are_those_of_the_group_of_a_typed_client(versio
     plural, body = TYPED_CLIENTS[version]
     space.create(plural, body).ok(201)
     options = envelope(version, "DeleteOptions", field(4, b"Foreground"))
-    raw = {"raw": options, "headers": {"Content-Type": PROTOBUF}}
-    answer = space.server.http("DELETE", space.path(plural, "a"), **raw).ok(200)
+    path, headers = space.path(plural, "a"), {"Content-Type": PROTOBUF}
+    answer = space.server.http("DELETE", path, raw=options, headers=headers).ok(200)
     assert answer["metadata"]["finalizers"] == ["foregroundDeletion"]
 
 
