@@ -20,6 +20,7 @@ def q(
     weight: int = 1,
     priority: int = 100,
 ) -> QueueClaim:
+    asked += sum(child.wanted for child in children)
     return QueueClaim(name, asked, quota, limit, weight, priority, children)
 
 
@@ -279,8 +280,10 @@ def leaf(name: str, quotas: st.SearchStrategy[int]) -> st.SearchStrategy[QueueCl
 
 
 def parent(name: str, quotas: st.SearchStrategy[int]) -> st.SearchStrategy[QueueClaim]:
-    children = st.tuples(leaf(f"{name}0", quotas), leaf(f"{name}1", quotas))
-    return st.builds(lambda claim, below: claim._replace(asked=0, children=below), leaf(name, quotas), children)
+    def above(claim: QueueClaim, below: tuple[QueueClaim, ...]) -> QueueClaim:
+        return claim._replace(asked=sum(child.wanted for child in below), children=below)
+
+    return st.builds(above, leaf(name, quotas), st.tuples(leaf(f"{name}0", quotas), leaf(f"{name}1", quotas)))
 
 
 def forests(quotas: st.SearchStrategy[int]) -> st.SearchStrategy[list[QueueClaim]]:
@@ -353,7 +356,8 @@ def test_q1_who_asks_for_more_never_adds_to_the_share_of_another(
         child = claim.children[below]
         children = list(claim.children)
         children[below] = child._replace(asked=child.asked + more)
-        asking, changed = {claim.name, child.name}, claim._replace(children=tuple(children))
+        asked = sum(each.wanted for each in children)
+        asking, changed = {claim.name, child.name}, claim._replace(asked=asked, children=tuple(children))
     before = fair_shares(claims, amount)
     after = fair_shares([*claims[:at], changed, *claims[at + 1 :]], amount)
     assert [name for name in before if name not in asking and after[name] > before[name]] == []

@@ -203,3 +203,37 @@ def test_q2_each_answer_is_that_of_an_order_made_anew(gangs: list[tuple[str, int
         if found in placed:
             waiting.queues.allocate(gang.queue, gpus(gang.asks.gpu_m // 1000), True)
     assert order.pop() is None
+
+
+steps = st.one_of(
+    st.tuples(st.just("use"), names, st.integers(1, 9)),
+    st.tuples(st.just("ask"), names, st.integers(1, 9)),
+    st.tuples(st.just("put"), names, st.integers(0, 9)),
+    st.tuples(st.just("remove"), names, st.just(0)),
+)
+
+
+@given(st.lists(steps, max_size=25))
+def test_q1_shares_kept_up_to_date_equal_shares_computed_anew(history: list[tuple[str, str, int]]) -> None:
+    tree = [quota("p", 12, priority=2), quota("a", 4, parent="p"), quota("b", 8, parent="p"), quota("c", 8, weight=3)]
+    kept = Queues(RESOURCES, tree)
+    for number in range(len(history)):
+        verb, name, count = history[number]
+        _play(kept, verb, name, count)
+        anew = Queues(RESOURCES, tree)
+        for step in history[: number + 1]:
+            _play(anew, *step)
+        found, expected = kept.fair_shares(gpus(20)), anew.fair_shares(gpus(20))
+        assert [found.of(queue) for queue in "pabcde"] == [expected.of(queue) for queue in "pabcde"]
+
+
+def _play(queues: Queues, verb: str, name: str, count: int) -> None:
+    match verb:
+        case "use":
+            queues.allocate(name, gpus(count), True)
+        case "ask":
+            queues.ask(name, queues.shares_of(gpus(count)))
+        case "put":
+            queues.put(quota(name, count, parent="" if count % 2 else "p"))
+        case _:
+            queues.remove(name)

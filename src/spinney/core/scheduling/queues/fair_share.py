@@ -23,8 +23,8 @@ UNLIMITED = -1
 class QueueClaim(NamedTuple):
     """What one queue claims of one resource, in base units.
 
-    `asked`: used and asked for by its own gangs; a parent asks for what its children do as well. `quota`: `UNLIMITED`
-    is all of the parent's share. `weight`: its part of what is left over; 0: none.
+    `asked`: used and asked for by its own gangs and by those of all queues below it, each within its limit. `quota`:
+    `UNLIMITED` is all of the parent's share. `weight`: its part of what is left over; 0: none.
     """
 
     name: str
@@ -38,8 +38,7 @@ class QueueClaim(NamedTuple):
     @property
     def wanted(self) -> int:
         """What it could use: never more than its limit."""
-        asked = self.asked + sum(child.wanted for child in self.children)
-        return asked if self.limit == UNLIMITED else min(asked, self.limit)
+        return self.asked if self.limit == UNLIMITED else min(self.asked, self.limit)
 
 
 class _Part(NamedTuple):
@@ -50,18 +49,35 @@ class _Part(NamedTuple):
     weight: int
 
 
-def fair_shares(claims: Sequence[QueueClaim], amount: int) -> dict[str, int]:
+class _Known(NamedTuple):
+    """The shares below a parent, and what they were computed from."""
+
+    claims: Sequence[QueueClaim]
+    amount: int
+    quota: int
+    shares: dict[str, int]
+
+
+ShareMemory = dict[str, _Known]
+"""What was computed before, by parent: what did not change is not computed again."""
+
+
+def fair_shares(claims: Sequence[QueueClaim], amount: int, memory: ShareMemory | None = None) -> dict[str, int]:
     """The share of each queue, with all below it."""
-    return _below(claims, amount, amount)
+    return _below("", claims, amount, amount, {} if memory is None else memory)
 
 
-def _below(claims: Sequence[QueueClaim], amount: int, quota: int) -> dict[str, int]:
+def _below(parent: str, claims: Sequence[QueueClaim], amount: int, quota: int, memory: ShareMemory) -> dict[str, int]:
     """The shares of the queues below a parent that has this share and this quota."""
+    known = memory.get(parent)
+    if known is not None and known.claims is claims and (known.amount, known.quota) == (amount, quota):
+        return known.shares
     shares = _level(claims, amount, quota)
     for claim in claims:
         if claim.children:
             own = quota if claim.quota == UNLIMITED else claim.quota
-            shares |= _below(claim.children, shares[claim.name], own)
+            shares |= _below(claim.name, claim.children, shares[claim.name], own, memory)
+    memory[parent] = _Known(claims, amount, quota, shares)
     return shares
 
 

@@ -27,7 +27,7 @@ from spinney.api.kinds.podgroup import QueueDetails
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import GPU_RESOURCE
 from spinney.api.placement.problem import Amounts
-from spinney.core.scheduling.queues.fair_share import UNLIMITED, QueueClaim, fair_shares
+from spinney.core.scheduling.queues.fair_share import UNLIMITED, QueueClaim, ShareMemory, fair_shares
 
 _MEGABYTE = 10**6
 
@@ -144,6 +144,18 @@ class Usage(NamedTuple):
         return Usage(self.allocated.plus(amounts, times), rest)
 
 
+class FairShares(NamedTuple):
+    """What each queue should have of each of the three."""
+
+    gpu_m: Mapping[str, int]
+    cpu_m: Mapping[str, int]
+    memory: Mapping[str, int]
+
+    def of(self, queue: str) -> Shares:
+        """Nothing for a queue that has no root."""
+        return Shares(self.gpu_m.get(queue, 0), self.cpu_m.get(queue, 0), self.memory.get(queue, 0))
+
+
 class Queues:
     """Queues may be added and removed in any order; the usage of a queue is kept even while it does not exist."""
 
@@ -155,6 +167,8 @@ class Queues:
         self._total: dict[str, Usage] = {}
         self._asked: dict[str, Shares] = {}
         self._quotas: dict[str, Shares] = {}
+        self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
+        self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
             self.put(queue)
@@ -167,6 +181,7 @@ class Queues:
         before = self._queues.get(name)
         self._queues[name] = queue
         self._quotas[name] = quotas(queue)
+        self._forget_all_claims()
         if before is not None and before.spec.parent_queue == queue.spec.parent_queue:
             return
         self._unhook(before)
@@ -178,6 +193,7 @@ class Queues:
         """Remove a queue, if it exists."""
         before = self._queues.pop(name, None)
         if before is not None:
+            self._forget_all_claims()
             self._unhook(before)
             self._add_up()
 
@@ -194,6 +210,7 @@ class Queues:
         self._asked[queue] = self._asked.get(queue, NOTHING).plus(amounts, times)
         if self._asked[queue] == NOTHING:
             del self._asked[queue]
+        self._forget_claims(queue)
 
     # Queries
 
@@ -209,14 +226,13 @@ class Queues:
         found = self._queues.get(queue)
         return DEFAULT_PRIORITY if found is None else _priority(found)
 
-    def fair_shares(self, capacity: Amounts) -> dict[str, Shares]:
+    def fair_shares(self, capacity: Amounts) -> FairShares:
         """What each queue should have now of what the cluster offers (Q1); a queue without a root gets nothing."""
-        roots = sorted(name for name, queue in self._queues.items() if not queue.spec.parent_queue)
-        found = [
-            fair_shares([self._claim(name, kind) for name in roots], amount)
+        shares = [
+            fair_shares(self._claims(kind), amount, self._shares[kind])
             for kind, amount in enumerate(self._scale.shares_of(capacity))
         ]
-        return {name: Shares(*[shares[name] for shares in found]) for name in found[0]}
+        return FairShares(shares[0], shares[1], shares[2])
 
     def usage(self, queue: str) -> Usage:
         """The usage of the queue and its descendants."""
@@ -278,21 +294,46 @@ class Queues:
 
     # Internals
 
+    def _claims(self, kind: int) -> tuple[QueueClaim, ...]:
+        """What the queues without a parent claim of one resource; equal to the last answer while nothing changed."""
+        known = self._claimed[kind].get(ROOT)
+        if known is None:
+            roots = sorted(name for name, queue in self._queues.items() if not queue.spec.parent_queue)
+            children = tuple([self._claim(name, kind) for name in roots])
+            known = self._claimed[kind][ROOT] = QueueClaim(ROOT, children=children)
+        return known.children
+
     def _claim(self, name: str, kind: int, depth: int = 1) -> QueueClaim:
         """Queues more than `DEEPEST` levels below the root have no share: a tree is as deep as its author likes."""
+        known = self._claimed[kind].get(name)
+        if known is not None:
+            return known
         queue = self._queues[name]
         own, waiting = self._own.get(name, Usage()).allocated, self._asked.get(name, NOTHING)
         below = sorted(self._children.get(name, ())) if depth < DEEPEST else []
-        children = [self._claim(child, kind, depth + 1) for child in below if child in self._queues]
-        return QueueClaim(
+        children = tuple([self._claim(child, kind, depth + 1) for child in below if child in self._queues])
+        claim = QueueClaim(
             name,
-            own[kind] + waiting[kind],
+            own[kind] + waiting[kind] + sum([child.wanted for child in children]),
             self._quotas[name][kind],
             limits(queue)[kind],
             _weight(queue, kind),
             _priority(queue),
-            tuple(children),
+            children,
         )
+        self._claimed[kind][name] = claim
+        return claim
+
+    def _forget_all_claims(self) -> None:
+        for claimed, shares in zip(self._claimed, self._shares, strict=True):
+            claimed.clear()
+            shares.clear()
+
+    def _forget_claims(self, queue: str) -> None:
+        """What a queue claims has changed, and with it what those above it claim."""
+        for claimed in self._claimed:
+            for name in (*self.upwards(queue), ROOT):
+                claimed.pop(name, None)
 
     def _standing(self, queue: str) -> Refusal | None:
         """Only leaf queues whose ancestors all exist admit gangs."""
@@ -366,6 +407,7 @@ class Queues:
         for name in self.upwards(queue):
             self._total[name] = self.usage(name).plus(amounts, preemptible, times)
             self.changed.add(name)
+        self._forget_claims(queue)
 
     def _add_up(self) -> None:
         """Recompute the totals after the tree has changed."""
@@ -433,12 +475,10 @@ _Rank = tuple[bool, bool, int, int, tuple[str, str], str]
 class QueueOrder(Generic[K]):
     """Waiting gangs, handed out one by one. `shares`: asked for when queues have to be compared."""
 
-    def __init__(
-        self, queues: Queues, shares: Callable[[], Mapping[str, Shares]], gangs: Iterable[WaitingGang[K]]
-    ) -> None:
+    def __init__(self, queues: Queues, shares: Callable[[], FairShares], gangs: Iterable[WaitingGang[K]]) -> None:
         self._queues = queues
         self._find_shares = shares
-        self._shares: Mapping[str, Shares] | None = None
+        self._shares: FairShares | None = None
         self._gangs: dict[str, list[tuple[tuple[LeafRank, int], int, WaitingGang[K]]]] = {}
         self._children: dict[str, list[tuple[_Rank, str, int]]] = {}  # heaps, with entries that are out of date
         self._stamps: dict[str, int] = {}
@@ -499,7 +539,7 @@ class QueueOrder(Generic[K]):
             return False, False, 0, 0, ("", ""), queue  # nobody to compare it with
         if self._shares is None:
             self._shares = self._find_shares()
-        share = self._shares.get(queue, NOTHING)
+        share = self._shares.of(queue)
         used, quota = self._queues.usage(queue).allocated, self._queues.quota(queue)
         with_gang = used.plus(gang.asks)
         kinds = [kind for kind in range(len(NAMES)) if gang.asks[kind]]
