@@ -71,7 +71,8 @@ def test_c1_g1_an_elected_operator_works_is_probed_and_hands_over(own: Server, t
 
 
 def test_c2_a_bad_configuration_exits_with_2_and_names_the_field(own: Server, tmp_path: Path) -> None:
-    process = _operator(own, tmp_path, {"topologyAwareScheduling": {"enabled": True}})
+    levels = [{"domain": "shelf", "key": "a"}]
+    process = _operator(own, tmp_path, {"topologyAwareScheduling": {"enabled": True, "levels": levels}})
     _, errors = process.communicate(timeout=150)
     assert process.returncode == 2
     assert "topologyAwareScheduling.levels" in errors

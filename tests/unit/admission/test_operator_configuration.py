@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from spinney.api.operator_configuration import ConfigurationError, load_configuration
 from spinney.core.admission.settings import settings_of
 from spinney.core.expansion.backends import Capabilities
+from spinney.drive.operator.settings_from_config import settings_of as operator_settings_of
 
 FULL = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -104,12 +105,17 @@ def test_c5_topology_resources_are_on_unless_switched_off() -> None:
     assert profile.kai.create_topology_resources
 
 
+def test_c2_topology_may_be_on_without_a_topology_of_the_operator() -> None:
+    """As in Grove: sets then name the ClusterTopologies, or bindings, that admins make."""
+    found = load_configuration(tas())
+    assert (found.topology_enabled, found.writes_default_topology) == (True, False)
+    told = operator_settings_of(found)
+    assert (told.topology_enabled, told.levels, told.needs_default) == (True, (), False)
+    assert not settings_of(found).writes_default
+
+
 HOST = ("host", "kubernetes.io/hostname")
 BAD: dict[str, tuple[str, list[str]]] = {
-    "no levels": (
-        tas(),
-        ["topologyAwareScheduling.levels: Required value: levels are required when topology is enabled"],
-    ),
     "an unknown domain": (
         tas(("pod", "a")),
         [

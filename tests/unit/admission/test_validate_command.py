@@ -135,9 +135,11 @@ def test_usage_errors_are_told_apart(row: str) -> None:
 
 
 def test_c2_a_bad_configuration_is_told_by_its_field(write: Any) -> None:
-    done = run("-f", "-", "--config", write("c.yaml", {"topologyAwareScheduling": {"enabled": True}}), text="")
+    levels = [{"domain": "shelf", "key": "a"}]
+    bad = {"topologyAwareScheduling": {"enabled": True, "levels": levels}}
+    done = run("-f", "-", "--config", write("c.yaml", bad), text="")
     assert done.exit_code == 2
-    assert "topologyAwareScheduling.levels: Required value" in done.output
+    assert "topologyAwareScheduling.levels[0].domain: Invalid value" in done.output
 
 
 def test_a_topology_file_must_hold_topologies_that_could_be(write: Any) -> None:

@@ -189,6 +189,18 @@ def test_c4_off_deletes_only_the_default_topology_of_ours() -> None:
     in_world(scenario, settings())
 
 
+def test_c2_without_levels_there_is_no_topology_of_the_operator_and_sets_name_theirs() -> None:
+    async def scenario(world: World) -> None:
+        await restarted(world, replace(settings(), levels=(), needs_default=False))
+        assert await world.list("ClusterTopology") == []
+        await world.apply([topology("a", LEVELS), USER])
+        await world.settle()
+        gang = await world.get("PodGang", "d-0") or {}
+        assert gang["metadata"]["annotations"]["grove.io/topology-name"] == "a"
+
+    in_world(scenario, settings(None))
+
+
 def test_c6_a_configured_topology_must_exist_at_start() -> None:
     admin_made = replace(settings(), levels=(), default_topology="mine")
 

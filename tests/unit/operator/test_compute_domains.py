@@ -83,6 +83,17 @@ def test_g1_containers_with_gpus_claim_the_domain_of_their_group() -> None:
     in_world(scenario, ON, others=[DEFINITION])
 
 
+def test_g1_a_group_that_a_clique_without_gpus_names_has_no_effect() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(podcliqueset("d", [clique("w", **in_group("a"))]))
+        await world.settle()
+        assert await _domains(world) == []
+        (pod,) = await world.list("Pod")
+        assert "resourceClaims" not in pod["spec"]
+
+    in_world(scenario, ON, others=[DEFINITION])
+
+
 def test_g1_domains_come_and_go_with_the_replicas_of_the_set() -> None:
     async def scenario(world: World) -> None:
         await world.apply(podcliqueset("d", [clique("w", podSpec=gpu_pod())], metadata=in_group("a")))

@@ -154,7 +154,7 @@ def test_a_configuration_is_completed_for_pods_and_kept_otherwise(tmp_path: Path
 
 
 def test_a_wrong_configuration_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("topologyAwareScheduling: {enabled: true}")
+    (tmp_path / "config.yaml").write_text("topologyAwareScheduling: {enabled: true, levels: [{domain: shelf, key: a}]}")
     done = CliRunner().invoke(cli, ["manifests", "all", "--config", str(tmp_path / "config.yaml")])
     assert done.exit_code == 2
     assert "topologyAwareScheduling.levels" in done.output

@@ -141,8 +141,6 @@ def _topology(configuration: OperatorConfiguration, document: Mapping[str, Any])
 
 def _levels(scheduling: TopologyAwareScheduling) -> Iterable[FieldError]:
     path = "topologyAwareScheduling.levels"
-    if not scheduling.levels:
-        yield required(path, "levels are required when topology is enabled")
     domains: set[str] = set()
     keys: set[str] = set()
     for index, level in enumerate(scheduling.levels):

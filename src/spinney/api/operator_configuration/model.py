@@ -222,8 +222,8 @@ class OperatorConfiguration(Part, frozen=True):
 
     @property
     def writes_default_topology(self) -> bool:
-        """Whether the default topology is the operator's to write (C3), or an admin's (C6)."""
-        return self.topology is None
+        """Whether the default topology is the operator's to write (C3), not an admin's (C6), and not missing."""
+        return self.topology is None and (bool(self.topology_aware_scheduling.levels) or not self.topology_enabled)
 
     @property
     def default_profile(self) -> str:

@@ -107,7 +107,7 @@ def twins_of(topology: AnyTopology, settings: Settings, find: Find) -> list[tupl
 def _leave(topology: AnyTopology, observed: Observed) -> tuple[Change, ...]:
     """Finish a deletion; blocked while sets use the topology, and for the default one while topology is enabled."""
     name, settings = topology.metadata.name, observed.settings
-    is_default = name == settings.default_topology
+    is_default = name == settings.default_topology and (bool(settings.levels) or settings.needs_default)
     dropped = is_default and is_managed(topology) and not settings.topology_enabled
     reason = ""
     if is_default and settings.topology_enabled and not observed.superseded:

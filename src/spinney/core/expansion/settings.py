@@ -28,11 +28,16 @@ def _only_default() -> Mapping[str, Backend]:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`levels` are those of the default topology if the operator manages it; none: an admin does (C6)."""
+    """`levels` are those of the default topology if the operator manages it; none: an admin does (C6).
+
+    `needs_default`: whether an admin's has to be there at start. Without either there is no default topology: sets name
+    theirs.
+    """
 
     topology_enabled: bool = False
     levels: tuple[TopologyLevel, ...] = ()
     default_topology: str = DEFAULT_TOPOLOGY
+    needs_default: bool = True
     auto_preferred: AutoPreferred = AutoPreferred.CONSTRAINED
     backends: Mapping[str, Backend] = field(default_factory=_only_default)
     default_backend: str = SCHEDULER_DEFAULT

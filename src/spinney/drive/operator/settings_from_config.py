@@ -29,6 +29,7 @@ def settings_of(configuration: OperatorConfiguration) -> Settings:
         topology_enabled=configuration.topology_enabled,
         levels=tas.levels if configuration.writes_default_topology and tas.enabled else (),
         default_topology=configuration.default_topology,
+        needs_default=configuration.topology is not None,
         auto_preferred=AutoPreferred(tas.auto_preferred),
         backends=_backends(configuration),
         default_backend=configuration.default_profile,

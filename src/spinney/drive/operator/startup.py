@@ -107,7 +107,7 @@ async def synchronise(client: ApiClient, change_applier: ChangeApplier, settings
     if not settings.topology_enabled:
         await _clean_up(client, change_applier, name)
     elif not settings.levels:
-        if await _repeated(lambda: _topology(client, name)) is None:
+        if settings.needs_default and await _repeated(lambda: _topology(client, name)) is None:
             raise StartupFailed(f'ClusterTopology "{name}" not found: it is configured as the default', MISSING)
     else:
         await _repeated(lambda: _write(client, change_applier, settings))

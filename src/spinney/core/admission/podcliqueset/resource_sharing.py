@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterable, Iterator
 from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from kube_apimachinery.name_validation import dns_label
 from spinney.api.kinds.podcliqueset import PodCliqueSet, PodCliqueSetTemplate, ResourceSharing
-from spinney.api.labels import GPU_RESOURCE, MNNVL_GROUP
+from spinney.api.labels import MNNVL_GROUP
 from spinney.core.admission.decoding import items, part
 from spinney.core.admission.findings import choice
 from spinney.core.admission.settings import AdmissionSettings
-from spinney.core.expansion.components.compute_domains import asks_for_gpu
 
 # The annotation that puts GPU pods into a multi-node NVLink group: known, allowed, and fixed.
 
@@ -19,6 +18,7 @@ NONE = "none"
 
 
 def mnnvl_errors(podcliqueset: PodCliqueSet, settings: AdmissionSettings) -> Iterable[FieldError]:
+    """A group that a clique without GPUs names has no effect, as in Grove: it gets no claim."""
     for path, group in _given(podcliqueset).values():
         if group == NONE:
             continue
@@ -26,17 +26,6 @@ def mnnvl_errors(podcliqueset: PodCliqueSet, settings: AdmissionSettings) -> Ite
             yield invalid(path, group, complaint)
         if not settings.mnnvl_enabled:
             yield invalid(path, group, "multi-node NVLink is not enabled in the operator (network.autoMNNVLEnabled)")
-    if settings.mnnvl_enabled:
-        yield from _without_gpus(podcliqueset)
-
-
-def _without_gpus(podcliqueset: PodCliqueSet) -> Iterator[FieldError]:
-    """A clique may be in the group of its set or scaling group without GPUs; by its own wish it may not."""
-    given = _given(podcliqueset)
-    for clique in podcliqueset.spec.template.cliques:
-        path, group = given.get(("clique", clique.name), ("", NONE))
-        if group != NONE and not asks_for_gpu(clique):
-            yield invalid(path, group, f"no container of the clique asks for {GPU_RESOURCE}")
 
 
 def mnnvl_changes(podcliqueset: PodCliqueSet, old: PodCliqueSet) -> Iterator[FieldError]:
