@@ -178,3 +178,10 @@ def test_k17_what_is_read_is_written() -> None:
     written = write_problem(read_problem(document))["gangs"][0]["pods"][0]
     assert {name: written[name] for name in terms} == terms
     assert read_problem(write_problem(read_problem(document))) == read_problem(document)
+
+
+def test_k15_k17_a_gang_that_its_own_affinity_keeps_out_says_so() -> None:
+    one = apart(HOST, "a", "b")
+    found = answer(hosts(4), gang(pods("a", 2, **one), pods("b", 3, **one)))
+    assert found["explanation"]["reason"].endswith("holds 4, and affinity between its pods keeps the others away")
+    assert found["explanation"]["best"][0]["holds"] == 4

@@ -217,6 +217,21 @@ def test_k17_pods_that_must_be_together_where_no_node_has_the_label_wait_and_say
     in_world(scenario)
 
 
+def test_k17_gangs_that_are_decided_in_one_cycle_keep_apart_and_follow_each_other() -> None:
+    async def scenario(world: World) -> None:
+        kept = [*gang("one", "one", 2), *gang("two", "two", 2, affinity=apart(ZONE, "one"))]
+        await world.apply([*kept, *gang("three", "three", 2, affinity=near(RACK, "two"))])
+        await world.settle()
+        nodes = await bound(world)
+        assert len(nodes) == 6
+        zones = [await domains(world, (await bound(world, name)).values(), ZONE) for name in ("one", "two")]
+        assert not zones[0] & zones[1]
+        racks = [await domains(world, (await bound(world, name)).values(), RACK) for name in ("two", "three")]
+        assert racks[1] <= racks[0]
+
+    in_world(scenario)
+
+
 def test_k17_a_pod_follows_one_of_its_own_gang() -> None:
     async def scenario(world: World) -> None:
         leaves = [{"name": "web", "minMember": 2}, {"name": "db", "minMember": 1}]

@@ -18,7 +18,7 @@ from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.disrupt.consolidation import consolidate
 from spinney.core.placement.disrupt.preemption import cheapest_victims, preempt
 from spinney.core.placement.explain.explanation import explain
-from spinney.core.placement.fit.counting import Profile, Region, find_regions, profile
+from spinney.core.placement.fit.counting import SMALL, Profile, Region, find_regions, profile
 from spinney.core.placement.fit.fast_path import FastPath
 from spinney.core.placement.gang.gang_tree import (
     GangTree,
@@ -30,13 +30,13 @@ from spinney.core.placement.gang.gang_tree import (
 )
 from spinney.core.placement.gang.running_gangs import PlacedGang, UnsatisfiedTie, pod_sets, tied_slots
 from spinney.core.placement.scoring import domains, number, score
-from spinney.core.placement.search.elastic_pods import add_extras
+from spinney.core.placement.search.elastic_pods import add_extras, by_size_and_share
 from spinney.core.placement.search.exact_search import Search
 from spinney.core.placement.search.preferences import IDEAL, RankedPlacement, best_placement
 from spinney.core.placement.search.search_space import SearchSpace, Solution, minimum
 
 _TEMPLATES = 256
-_AFTERTHOUGHT = 2_000  # steps for finding victims that would have let a refused gang fit, for its explanation
+_AFTERTHOUGHT = 2_000  # steps for what is not the minimum: more extra pods, or victims for an explanation
 
 
 class Engine:
@@ -252,7 +252,34 @@ class Engine:
             mine = total.setdefault(leaf, {})
             for node, count in where.items():
                 mine[node] = mine.get(node, 0) + count
-        return total
+        return self._with_more_extras(attempt, wanted, total)
+
+    def _with_more_extras(self, attempt: SearchResult, wanted: dict[int, int], solution: Solution) -> Solution:
+        """The most pods above the minimum: where they were put could have kept others from fitting.
+
+        Small pods first; of one size the pod set that has the least for its minimum. Without preferences only: they are
+        decided by the minimum, which is not moved for pods above it.
+        """
+        space = attempt.space
+        assert space is not None
+        if space.parts.preferences or attempt.children != all_children(space.parts) or len(space.slots) > SMALL:
+            return solution
+        pristine = SearchSpace(self.inventory, space.parts, space.slots, space.waiting)
+        spread, budget = self.options.strategy == "spread", StepBudget(_AFTERTHOUGHT)
+        needs = {leaf: sum(solution.get(leaf, {}).values()) for leaf in wanted}
+        full: set[int] = set()
+        try:
+            while open_sets := [leaf for leaf in wanted if needs[leaf] < wanted[leaf] and leaf not in full]:
+                leaf = min(open_sets, key=lambda leaf: by_size_and_share(pristine, leaf, needs[leaf]))
+                more = {**needs, leaf: needs[leaf] + 1}
+                found = Search(pristine, budget, more, attempt.children, spread).solve(attempt.mask, {})
+                if found is None:
+                    full.add(leaf)
+                else:
+                    needs, solution = more, found
+        except Exhausted:
+            pass
+        return solution
 
 
 def _wanted_extras(space: SearchSpace) -> dict[int, int]:

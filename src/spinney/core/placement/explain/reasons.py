@@ -223,6 +223,8 @@ def _lacks(context: RefusalContext, one: Shortfall, blocked: Blocked) -> str:
     """What is missing; if no amount is, what else blocks the pods."""
     if one.short:
         return f", short of {amounts(one.short)}"
+    if context.parts.affinity:
+        return ", and affinity between its pods keeps the others away"
     if any(leaf.pods.host_ports or leaf.pods.anti_affinity for leaf in context.active if leaf.pods is not None):
         return ", and host ports or anti-affinity keep the others away"
     if not one.holds and blocked.reasons:

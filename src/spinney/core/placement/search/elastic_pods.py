@@ -6,6 +6,7 @@ Works on a search space in which the minimum is already placed; never moves the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import groupby
 from typing import NamedTuple
 
@@ -77,6 +78,14 @@ def _is_counted(space: SearchSpace, part: Part, children: ChosenChildren) -> boo
 def _size(space: SearchSpace, leaf: Part) -> tuple[int, ...]:
     request = dict(space.types[space.type_of[leaf.index]].request)
     return tuple(request.get(resource, 0) for resource in space.wanted)
+
+
+def by_size_and_share(space: SearchSpace, leaf: int, held: int) -> tuple[tuple[int, ...], Fraction, int]:
+    """The order in which pod sets get pods above their minimum; `held`: the new pods they have."""
+    part = space.parts.all[leaf]
+    assert part.pods is not None
+    live = held + len(space.running.get(leaf, ()))
+    return _size(space, part), Fraction(live, max(part.pods.min, 1)), leaf
 
 
 def _merge(into: Solution, found: Solution) -> None:
