@@ -16,7 +16,7 @@ from cluster_kit.servers import SERVERS, embedded_server, real_server
 from cluster_kit.space import Space
 from distribution import ByInstallation, in_order, make_scheduler
 from simulation.telling import told
-from spinney.sim.kubernetes.assets import AssetsUnavailable, find_or_build_assets
+from spinney.sim.kubernetes.assets import AssetsUnavailable, find_or_build_assets, find_or_build_helm
 
 UNAVAILABLE = pytest.StashKey[str]()
 NO_REAL = "no real kube-apiserver"
@@ -50,6 +50,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     try:
         find_or_build_assets()
+        if any("helm" in getattr(item, "fixturenames", ()) for item in session.items):
+            find_or_build_helm()
     except AssetsUnavailable as unavailable:
         session.config.stash[UNAVAILABLE] = str(unavailable)
 

@@ -177,8 +177,33 @@ def test_no_container_has_more_power_than_it_needs() -> None:
 @pytest.mark.parametrize("role", ROLES)
 def test_b9_a_role_that_starts_slowly_is_not_restarted_for_it(role: str) -> None:
     """Liveness counts from the first answer on; two minutes pass before a role that never answers is restarted."""
-    (found,) = [each for each in printed("deployments") if each["metadata"]["name"] == f"spinney-{role}"][-1:]
+    deployments = of_kind(printed("deployments"), "Deployment")
+    (found,) = [each for each in deployments if each["metadata"]["name"] == f"spinney-{role}"]
     container = found["spec"]["template"]["spec"]["containers"][0]
     probe = container["startupProbe"]
     assert probe["httpGet"] == container["livenessProbe"]["httpGet"]
     assert probe["periodSeconds"] * probe["failureThreshold"] == 120
+
+
+def test_b9_tenants_are_given_our_kinds_by_the_roles_that_they_have() -> None:
+    """Workloads to edit, what follows from them to view; nothing of the cluster, no status, no wildcard."""
+    found = {each["metadata"]["name"]: each for each in of_kind(printed("rbac"), "ClusterRole")}
+    view, edit = found["spinney-tenant-view"], found["spinney-tenant-edit"]
+    aggregated = "rbac.authorization.k8s.io/aggregate-to-"
+    assert [f"{aggregated}{name}" in view["metadata"]["labels"] for name in ("view", "edit", "admin")] == [True] * 3
+    assert [f"{aggregated}{name}" in edit["metadata"]["labels"] for name in ("view", "edit", "admin")] == [
+        False,
+        True,
+        True,
+    ]
+    assert {verb for rule in view["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    written = {resource for rule in edit["rules"] for resource in rule["resources"] if "delete" in rule["verbs"]}
+    assert written == {"podcliquesets", "podgroups", "dynamographdeployments"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_b9_a_drain_takes_one_replica_of_a_role_at_a_time(role: str) -> None:
+    found = {each["metadata"]["name"]: each["spec"] for each in of_kind(printed("all"), "PodDisruptionBudget")}
+    deployments = {each["metadata"]["name"]: each["spec"] for each in of_kind(printed("all"), "Deployment")}
+    assert found[f"spinney-{role}"]["maxUnavailable"] == 1
+    assert found[f"spinney-{role}"]["selector"] == deployments[f"spinney-{role}"]["selector"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spinney.api.roles.catalog import OPERATOR_LEASE, ROLES, SCHEDULER_RECORDS, WEBHOOK_CERTIFICATES, Grant
+from spinney.api.roles.catalog import OPERATOR_LEASE, ROLES, SCHEDULER_RECORDS, WEBHOOK_CERTIFICATES, Grant, grant
 
 NAMESPACE = "spinney-system"
 _RBAC = "rbac.authorization.k8s.io"
@@ -54,6 +54,43 @@ def rbac_objects(namespace: str = NAMESPACE, names: Names | None = None) -> list
     metadata = _metadata(SCHEDULER_RECORDS, named.lease_namespace or namespace)
     keys = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
     return [*(obj for role in ROLES for obj in _of_role(role, namespace, named)), keys]
+
+
+_TENANTS = {
+    "view": (
+        grant("grove.io", "podcliquesets podcliques podcliquescalinggroups", "get list watch"),
+        grant("scheduler.grove.io", "podgangs", "get list watch"),
+        grant("scheduling.run.ai", "podgroups", "get list watch"),
+        grant("nvidia.com", "dynamographdeployments", "get list watch"),
+    ),
+    "edit": (
+        grant("grove.io", "podcliquesets", "create update patch delete"),
+        grant("grove.io", "podcliquesets/scale podcliques/scale podcliquescalinggroups/scale", "get update patch"),
+        grant("scheduling.run.ai", "podgroups", "create update patch delete"),
+        grant("nvidia.com", "dynamographdeployments", "create update patch delete"),
+    ),
+}
+"""What tenants may do in their namespaces. What the roles make of workloads is theirs to look at only; queues and
+topologies are the administrators'.
+"""
+
+
+def tenant_roles() -> list[Object]:
+    """ClusterRoles that add our kinds to `view`, `edit` and `admin` of Kubernetes."""
+    aggregated = "rbac.authorization.k8s.io/aggregate-to-"
+    into = {"view": ("view", "edit", "admin"), "edit": ("edit", "admin")}
+    return [
+        {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {
+                "name": f"spinney-tenant-{name}",
+                "labels": {**_PART_OF, **{f"{aggregated}{other}": "true" for other in into[name]}},
+            },
+            "rules": [one.rule() for one in rules],
+        }
+        for name, rules in _TENANTS.items()
+    ]
 
 
 def _of_role(role: str, namespace: str, names: Names) -> list[Object]:

