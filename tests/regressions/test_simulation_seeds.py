@@ -33,6 +33,7 @@ SEEDS = [
     771301790,  # pods that had no room kept the queue's allowance from those that had some, until a restart
     771302583,  # an eviction arrived when the pod had been made anew under its name; the judge looked at the name
     771302710,  # a pod that was bound before the rest of its plan was charged to its queue twice
+    771303398,  # a node was given another zone, and all seats of a part for one zone were given up; the judge
     96107324,  # a gang was taken whole but for pods on a node that had just come back
 ]
 

@@ -55,8 +55,8 @@ class Record:
             found["metadata"]["annotations"]["spinney.dev/plan"] = encode(plan)
         self.write(PODGROUPS, found, gone=gone)
 
-    def pod(self, name: str, group: str, node: str = "", gpus: int = 8, *, gone: bool = False) -> None:
-        found = pod(name, group, gpus)
+    def pod(self, name: str, group: str, node: str = "", gpus: int = 8, *, leaf: str = "", gone: bool = False) -> None:
+        found = pod(name, group, gpus, subgroup=leaf)
         found["metadata"]["uid"] = f"uid-of-{name}"
         if node:
             found["spec"]["nodeName"] = node
@@ -339,6 +339,27 @@ def test_inv2_a_seat_is_lost_with_the_place_of_another_member_and_not_because_it
         record.gang("a", required=RACK)
         record.pod("a-1", "a", gone=True)
         assert record.broken == broken, (node, moves)
+
+
+def test_inv2_all_seats_of_a_part_are_lost_when_one_of_their_nodes_is_given_another_place() -> None:
+    """Nobody of the part is bound yet: none of them can stay where it was meant to be with all the others."""
+    parts = [{"name": "one", "minMember": 1}]
+    constraint = {"topologyConstraint": {"topology": "tree", "requiredTopologyLevel": RACK}}
+    parts.append({"name": "two", "minMember": 2, **constraint})
+    for moves, broken in ((True, []), (False, ["INV2"])):
+        record = Record()
+        names = {"a-0": "one", "a-1": "two", "a-2": "two"}
+        for name, leaf in names.items():
+            record.pod(name, "a", leaf=leaf)
+        record.gang("a", ("a-0", "n2"), ("a-1", "n0"), ("a-2", "n1"), minimum=3, subGroups=parts)
+        record.pod("a-0", "a", "n2", leaf="one")
+        if moves:
+            record.node("n1", "r1")
+        record.now += 1
+        record.gang("a", minimum=3, subGroups=parts)
+        for name in ("a-1", "a-2"):
+            record.pod(name, "a", gone=True)
+        assert record.broken == broken, moves
 
 
 def test_inv2_a_gang_that_asks_for_something_else_is_bound_as_it_was_asked_first_or_as_it_is_asked_now() -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spinney.core.scheduling.plan import Plan
@@ -92,6 +92,23 @@ def inv3_required_topology(cluster: RecordedState, gang: GangFacts, pod: PodFact
             yield f"INV3 {shown(pod.key)} is in {_paths(mine)} of {part.required}, others of {shown(gang.key)}/" + (
                 f"{part.name} in {_paths(theirs)}"
             )
+
+
+def was_split(
+    cluster: RecordedState, gang: GangFacts, pod: PodFacts, together: Sequence[PodFacts], since_s: float, now_s: float
+) -> bool:
+    """Whether a part around the pod had one domain of its required level since that moment, and has none now."""
+    for part in gang.around(pod.leaf or LONE_LEAF):
+        inside = [one for one in together if gang.is_inside(one, part)]
+        if part.required and inside:
+            topology = gang.topology_of(part)
+            was, now = (
+                set.intersection(*[cluster.domains(topology, part.required, one.node, at_s) for one in inside])
+                for at_s in (since_s, now_s)
+            )
+            if was and not now:
+                return True
+    return False
 
 
 def inv3_ties(

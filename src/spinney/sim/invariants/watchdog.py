@@ -288,18 +288,25 @@ class Watchdog:
     def _check_ended_plan(self, gang: GangFacts, plan: Plan) -> None:
         """A plan is over. Assignments to nodes that changed meanwhile count as lost members, not as forgotten ones.
 
-        So do those that would split a required domain now, because the node of a bound member has another place in it.
+        So do those that would split a required domain now, because the node of another member has another place in it.
         The plan was made for what the gang asked when it was recorded: a gang that has that, and asks for more now, is
         repaired.
         """
         since_s = self._since[gang.key] - self._late_s
         waiting = {pod.uid: pod for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
+        nodes = {assignment.uid: assignment.node for assignment in plan.assignments}
+        together = [
+            replace(pod, node=pod.node or nodes[pod.uid])
+            for pod in self.ground.members(gang.key)
+            if pod.is_live and (pod.node or pod.uid in nodes)
+        ]
         left = [
             assignment
             for assignment in plan.assignments
             if assignment.uid in waiting
             and (
                 not self._is_unchanged(assignment.node, since_s)
+                or properties.was_split(self.ground, gang, waiting[assignment.uid], together, since_s, self._now())
                 or self._has_left_domain(gang, waiting[assignment.uid], assignment.node, since_s)
             )
         ]
