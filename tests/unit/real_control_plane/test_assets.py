@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import threading
@@ -10,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from spinney.sim.kubernetes.assets import (
+    HELM_MODULE,
+    HELM_VERSION,
     PROGRAMS,
     VERSION,
     AssetsUnavailable,
     cache_directory,
     find_assets,
     find_or_build_assets,
+    find_or_build_helm,
 )
 
 GO = """#!/bin/sh
@@ -140,3 +144,14 @@ def test_progress_is_told(tmp_path: Path) -> None:
     assert said[0].startswith(f"building Kubernetes {VERSION}")
     assert "  go build k8s.io/kubernetes/cmd/kube-apiserver" in said
     assert os.linesep not in "".join(said)
+
+
+def test_helm_is_taken_from_the_cache_beside_the_control_plane(tmp_path: Path) -> None:
+    """Under a key of its own: another helm does not build Kubernetes anew."""
+    environ, said = {"XDG_CACHE_HOME": str(tmp_path)}, list[str]()
+    digest = hashlib.sha256(b"".join((HELM_MODULE / name).read_bytes() for name in ("go.mod", "go.sum")))
+    program = cache_directory(environ).parent / f"helm-{HELM_VERSION}-{digest.hexdigest()[:12]}" / "helm"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    assert find_or_build_helm(environ, said.append) == program
+    assert said == []
