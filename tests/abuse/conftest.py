@@ -23,7 +23,13 @@ GROWTH_MIB = 300.0
 
 @dataclass(slots=True)
 class Latencies:
+    """How long a client waited for each answer, and how long the stack computed meanwhile.
+
+    A busy machine adds to the first only.
+    """
+
     seconds: list[float] = field(default_factory=list)
+    computed: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
@@ -32,6 +38,10 @@ class Latencies:
     @property
     def worst(self) -> float:
         return max(self.seconds)
+
+    @property
+    def worst_computed(self) -> float:
+        return max(self.computed)
 
 
 class Target:
@@ -72,9 +82,10 @@ class Target:
 
         def work() -> None:
             while not done.wait(0.01):
-                begun = time.monotonic()
+                begun, computed = time.monotonic(), self.stack.computed_s()
                 status, _ = self.ask("GET", "/api/v1/namespaces/default")
                 assert status == 200
+                latencies.computed.append(self.stack.computed_s() - computed)
                 latencies.seconds.append(time.monotonic() - begun)
 
         thread = threading.Thread(target=work, daemon=True)

@@ -295,7 +295,7 @@ def test_large_yaml_does_not_stop_the_server(target: Target) -> None:
     print(f"{len(body) / MIB:.1f} MiB of YAML: {status} in {seconds:.1f} s, good client {good.worst:.2f} s at worst")
     assert (status, json.loads(answer)["message"]) == (500, "etcdserver: request is too large")
     assert good.median < 0.5
-    assert good.worst < 3
+    assert good.worst_computed < 3
     assert target.ask("GET", f"{MAPS}/big")[0] == 404
 
 

@@ -83,7 +83,7 @@ def test_a_thousand_watches_that_read_nothing_cost_little(target: Target) -> Non
         held = target.stack.resident_mib() - before
         print(f"1000 deaf watches, 20 changes of 100 KB: {held:.0f} MiB, good client worst {good.worst * 1000:.0f} ms")
     assert held < 400
-    assert good.worst < 4
+    assert good.worst_computed < 4
     assert target.ask("DELETE", f"{MAPS}/seen-by-nobody")[0] == 200
 
 

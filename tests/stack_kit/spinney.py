@@ -148,6 +148,11 @@ class Spinney:
             return {}
         return {"ssl_context": ssl.create_default_context(cadata=base64.b64decode(data).decode())}
 
+    def computed_s(self) -> float:
+        """Processor time of the process so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def resident_mib(self) -> float:
         """Memory of the process now."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
