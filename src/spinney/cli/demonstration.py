@@ -119,11 +119,11 @@ class DemoCluster:
         return await read_cluster(self._client, TopologyInputs(), Needs(pods=True))
 
 
-async def wait_until(look: Callable[[], Awaitable[T | None]]) -> T | None:
+async def wait_until(find: Callable[[], Awaitable[T | None]]) -> T | None:
     """What a look finds, repeated until it finds something; None: it took too long."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            while (found := await look()) is None:  # noqa: ASYNC110 - several kinds are looked at, of which none tells
+            while (found := await find()) is None:  # noqa: ASYNC110 - several kinds are looked at, of which none tells
                 await asyncio.sleep(_POLL_S)
             return found
     except TimeoutError:
@@ -208,13 +208,13 @@ async def _job(cluster: DemoCluster) -> Facts:
 async def _misfit(cluster: DemoCluster) -> Facts:
     await cluster.apply("giant")
 
-    async def told() -> GangExplanation | None:
+    async def refused() -> GangExplanation | None:
         """The explanation, when the status of the gang has the same words."""
         explained = await cluster.explained("giant", "PodCliqueSet")
         gang = next((gang for gang in explained.gangs if gang.explanation), None) if explained is not None else None
         return gang if gang is not None and await cluster.status_of("giant-0") == "\n".join(gang.lines) else None
 
-    gang = await wait_until(told)
+    gang = await wait_until(refused)
     if gang is None:
         raise DemoFailed("giant cannot fit, and its status and its story do not say why in the same words")
     bound = sum(bool(member.node) for member in gang.members)
@@ -267,7 +267,7 @@ async def _placed(cluster: DemoCluster, name: str, kind: str, pods: int) -> Work
     """The explanation of a workload when all its pods run on nodes."""
     last: list[str] = ["it has no gang"]
 
-    async def look() -> WorkloadExplanation | None:
+    async def find() -> WorkloadExplanation | None:
         explained = await cluster.explained(name, kind)
         if explained is None:
             return None
@@ -278,7 +278,7 @@ async def _placed(cluster: DemoCluster, name: str, kind: str, pods: int) -> Work
         is_there = len(members) == pods == count and all(member.node for member in members)
         return explained if is_there else None
 
-    found = await wait_until(look)
+    found = await wait_until(find)
     if found is None:
         raise DemoFailed(f"{kind} {name} does not run: {last[0]}")
     return found

@@ -265,7 +265,7 @@ def test_certificates_of_somebody_else_are_mounted_from_their_secret() -> None:
     (webhook,) = [
         each
         for each in deployment_objects("ns", "image", {}, configuration)
-        if each["metadata"]["name"] == "spinney-webhook"
+        if (each["kind"], each["metadata"]["name"]) == ("Deployment", "spinney-webhook")
     ]
     pod = webhook["spec"]["template"]["spec"]
     assert {"name": "certificates", "secret": {"secretName": "mine"}} in pod["volumes"]

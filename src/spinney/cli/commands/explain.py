@@ -54,8 +54,8 @@ def explain(workload: str, kind: str, kubeconfig: Path | None, output: str) -> N
         return
     from spinney.cli.render.explanation import shown
 
-    look = screen()
-    click.echo(shown(explained, look), nl=False, color=look.color)
+    here = screen()
+    click.echo(shown(explained, here), nl=False, color=here.color)
 
 
 def _read(kubeconfig: Path | None, namespace: str, name: str, kind: str) -> WorkloadExplanation:

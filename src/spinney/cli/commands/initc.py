@@ -110,11 +110,11 @@ async def _until_up(parents: list[Parent], pods: Cache[Pod]) -> None:
 
     pods.subscribe(note_change)
     await pods.wait_synced()
-    told: list[str] = []
+    shown: list[str] = []
     while left := missing(parents, pods):
-        if left != told:
+        if left != shown:
             click.echo(f"waiting for {', '.join(left)}", err=True)
-            told = left
+            shown = left
         await changed.wait()
         changed.clear()
 

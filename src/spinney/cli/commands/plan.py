@@ -119,8 +119,8 @@ def plan(
     if output == "table":
         from spinney.cli.render.plan import shown
 
-        look = screen()
-        click.echo(shown(result, look), nl=False, color=look.color)
+        here = screen()
+        click.echo(shown(result, here), nl=False, color=here.color)
     else:
         print_structured(result.to_json(), output)
     if not result.fits:

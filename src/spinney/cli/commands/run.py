@@ -22,7 +22,7 @@ def run() -> None:
 
 
 def cluster_options(command: F) -> F:
-    """What every role is told: which cluster, and how it is configured."""
+    """What every role is given: which cluster, and how it is configured."""
     config = click.option(
         "--config",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -40,7 +40,7 @@ def cluster_options(command: F) -> F:
 
 
 def webhook_options(command: F) -> F:
-    """What only the webhook is told."""
+    """What only the webhook is given."""
     options = (
         click.option(
             "--bind-address",
@@ -105,11 +105,11 @@ Examples:
 )
 @cluster_options
 @webhook_options
-def webhook(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
+def webhook(kubeconfig: Path | None, config: Path | None, **options: Any) -> None:
     """Fill in, judge and convert our kinds for an API server, over HTTPS."""
     from spinney.cli.wiring.roles.runner import run_roles
 
-    raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(told)))
+    raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(options)))
 
 
 @run.command(
@@ -165,11 +165,11 @@ def scheduler(
     from spinney.core.scheduling.settings import BY_ITSELF, Settings
 
     moves = BY_ITSELF if consolidate == "on" else None
-    told = Settings(strategy=strategy, node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
-    told = replace(told, moves_on_request=consolidate == "on-request")
+    settings = Settings(strategy=strategy, node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
+    settings = replace(settings, moves_on_request=consolidate == "on-request")
     if names:
-        told = replace(told, names=frozenset(names))
-    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=told))
+        settings = replace(settings, names=frozenset(names))
+    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=settings))
 
 
 @run.command(
@@ -221,24 +221,28 @@ def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_
     except ConfigurationError as error:
         click.echo(f"spinney run dashboard: {error}", err=True)
         raise SystemExit(2) from None
-    told = DashboardOptions(host, port, token_file)
-    raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=told))
+    options = DashboardOptions(host, port, token_file)
+    raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=options))
 
 
 @run.command("all", epilog=_EXIT)
 @cluster_options
 @webhook_options
-def everything(kubeconfig: Path | None, config: Path | None, **told: Any) -> None:
+def everything(kubeconfig: Path | None, config: Path | None, **options: Any) -> None:
     """Run every role in one process."""
     from spinney.cli.wiring.roles.registry import MAKERS
     from spinney.cli.wiring.roles.runner import run_roles
 
-    raise SystemExit(run_roles(list(MAKERS), kubeconfig, config, _webhook(told)))
+    raise SystemExit(run_roles(list(MAKERS), kubeconfig, config, _webhook(options)))
 
 
-def _webhook(told: dict[str, Any]) -> Any:
+def _webhook(options: dict[str, Any]) -> Any:
     from spinney.cli.wiring.roles.registry import WebhookOptions
 
     return WebhookOptions(
-        told["bind_address"], told["webhook_port"], told["cert_dir"], told["service"], told["operator_user"]
+        options["bind_address"],
+        options["webhook_port"],
+        options["cert_dir"],
+        options["service"],
+        options["operator_user"],
     )

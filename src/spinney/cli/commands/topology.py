@@ -174,16 +174,16 @@ drift is looked for, too.
 def lint(nodes_file: Path | None, manifests: tuple[Path, ...], kubeconfig: Path | None, output: str) -> None:
     """Find what is wrong with topologies and the labels of nodes, and say what to do."""
     from spinney.cli.render.topology_report import problems_shown
-    from spinney.core.view.lint import lint as look
+    from spinney.core.view.lint import lint as examine
 
     found = _found("topology lint", nodes_file, manifests, kubeconfig)
-    told = look(found.nodes, found.cluster_topologies, found.topologies)
+    report = examine(found.nodes, found.cluster_topologies, found.topologies)
     if output == "table":
         here = screen()
-        click.echo(problems_shown(told, found.notes, here), nl=False, color=here.color)
+        click.echo(problems_shown(report, found.notes, here), nl=False, color=here.color)
     else:
-        print_structured(told.to_json(), output)
-    if not told.is_clean:
+        print_structured(report.to_json(), output)
+    if not report.is_clean:
         raise SystemExit(NO)
 
 
@@ -216,17 +216,17 @@ def discover(nodes_file: Path | None, kubeconfig: Path | None, name: str, output
     """Propose ClusterTopologies from the labels that nodes carry, as YAML to apply."""
     from kube_apimachinery.name_validation import dns_subdomain
     from spinney.cli.render.topology_report import proposals_shown
-    from spinney.core.view.discovery import discover as look
+    from spinney.core.view.discovery import discover as examine
 
     if name and (wrong := dns_subdomain(name)):
         raise click.UsageError(f"--name {name}: {wrong[0]}")
     found = _found("topology discover", nodes_file, (), kubeconfig, topologies=False)
-    told = look(found.nodes, found.cluster_topologies, name)
+    report = examine(found.nodes, found.cluster_topologies, name)
     if output == "yaml":
-        click.echo(proposals_shown(told, screen()), nl=False)
+        click.echo(proposals_shown(report, screen()), nl=False)
     else:
-        print_structured(told.to_json(), output)
-    if not told.proposals:
+        print_structured(report.to_json(), output)
+    if not report.proposals:
         count = f"{len(found.nodes)} {'node' if len(found.nodes) == 1 else 'nodes'}"
         stop("topology discover", f"there is nothing to propose for {count}", NO)
 

@@ -260,8 +260,8 @@ def _heading(view: View, tree: Tree, selection: RowSelection, screen: Screen) ->
     levels = arrow.join(plain(level.name) for level in tree.levels)
     yield _cut(f"{_bold(plain(tree.name), screen)}  {levels}", screen.width + (8 if screen.color else 0))
     nodes = many(tree.root.nodes, "node")
-    told = f"{nodes}, {'; '.join(_totals(view, tree))}" if tree.root.nodes else "no node carries all its keys"
-    yield from _wrapped(told, screen.width)
+    line_text = f"{nodes}, {'; '.join(_totals(view, tree))}" if tree.root.nodes else "no node carries all its keys"
+    yield from _wrapped(line_text, screen.width)
     gang = view.gangs.get(selection.gang)
     if gang is not None:
         yield from _gang_heading(tree, gang, screen)
@@ -287,8 +287,8 @@ def _gang_heading(tree: Tree, gang: Gang, screen: Screen) -> Iterator[str]:
     place = f", {here} of them in {where}" if here else ", none of them in this topology"
     yield from _wrapped(f"{plain(gang.name)}: {gang.bound} of {many(total, 'pod')} placed{place}", screen.width)
     if gang.waiting:
-        told = f"{many(gang.waiting, 'pod')} without a node: spinney explain {plain(gang.name)}"
-        yield from _wrapped(told, screen.width)
+        line_text = f"{many(gang.waiting, 'pod')} without a node: spinney explain {plain(gang.name)}"
+        yield from _wrapped(line_text, screen.width)
 
 
 def _common(tree: Tree, gang: str) -> str:
@@ -393,8 +393,8 @@ def _outside(view: View, tree: Tree, screen: Screen) -> Iterator[str]:
     counts = Counter(elsewhere[one.host.name] for one in tree.outside if one.host.name in elsewhere)
     if counts:
         yield ""
-        told = [f"{many(count, 'node')} of {plain(name)}" for name, count in sorted(counts.items())]
-        yield from _wrapped(f"outside: {enumerated(told)}", screen.width)
+        line_text = [f"{many(count, 'node')} of {plain(name)}" for name, count in sorted(counts.items())]
+        yield from _wrapped(f"outside: {enumerated(line_text)}", screen.width)
     ordered = sorted(tree.outside, key=lambda one: (len(one.misses), one.misses))
     rest = [one for one in ordered if one.host.name not in elsewhere]
     for misses, found in groupby(rest, key=lambda one: one.misses):

@@ -186,7 +186,7 @@ class CertificateRotation:
         self._publish = publish
         self._clock = clock
         self._settle_s = settle_s
-        self._look_s = min(_CHECK_S, settle_s / 4)
+        self._check_interval_s = min(_CHECK_S, settle_s / 4)
         self._shown: ServingCertificates | None = None
         self._shown_at = 0.0
         self._before = b""
@@ -219,7 +219,7 @@ class CertificateRotation:
         """Until cancelled. What cannot be read or published now is tried again."""
         while True:
             await self.try_refresh(show)
-            await asyncio.sleep(self._look_s)
+            await asyncio.sleep(self._check_interval_s)
 
     async def try_refresh(self, show: Show) -> None:
         try:

@@ -196,7 +196,11 @@ async def _measured(held: AsyncExitStack, role_config: RoleConfig, roles: dict[s
 
 
 def metrics_text(roles: dict[str, Role]) -> str:
-    """The figures of all roles in the text format of Prometheus."""
+    """The figures of all roles in the text format of Prometheus.
+
+    Not by its library, as the page of the scheduler is: it sorts labels, and `role` comes first in what scripts and
+    tests have read since these figures exist. Values of labels are words of ours.
+    """
     found: dict[str, list[str]] = {}
     for name, role in roles.items():
         figures = {"ready": float(not role.trouble()), **role.figures()}

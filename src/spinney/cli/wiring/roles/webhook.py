@@ -1,4 +1,4 @@
-"""The webhook against a cluster: listener, certificates, and API servers told to trust them.
+"""The webhook against a cluster: listener, certificates, and the trust of API servers in them.
 
 What its rules look at is read live for each review: a verdict on an old view could differ from the store's. It writes
 trust in its certificates, and the authorities that its replicas share: only objects that are there are changed, never
@@ -113,7 +113,7 @@ async def publish_conversion_trust(client: ApiClient, door: Door, bundle: bytes)
 
 
 async def apply_conversion(client: ApiClient, door: Door, address: Address) -> None:
-    """The kind whose versions we convert is told where, and serves all of them; where it is not, nothing is done."""
+    """The kind whose versions we convert names us, and serves all of them; where it is not, nothing is done."""
     ref = DEFINITIONS.ref(CONVERTED_DEFINITION)
     try:
         found = await client.get(ref)
@@ -189,8 +189,8 @@ _log = structlog.get_logger("webhook")
 _TOPOLOGIES = ResourcePath(ClusterTopology.GROUP, ClusterTopology.VERSION, ClusterTopology.PLURAL, namespaced=False)
 
 
-def create(told: RoleConfig) -> WebhookRole:
-    return WebhookRole(told, told.connect())
+def create(role_config: RoleConfig) -> WebhookRole:
+    return WebhookRole(role_config, role_config.connect())
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class WebhookEndpoint:
 
     @classmethod
     def of(cls, options: WebhookOptions, configuration: OperatorConfiguration) -> WebhookEndpoint:
-        told = configuration.server.webhooks
-        host = options.bind_address or told.bind_address or "127.0.0.1"
-        port = told.port if options.port is None else options.port
+        webhooks = configuration.server.webhooks
+        host = options.bind_address or webhooks.bind_address or "127.0.0.1"
+        port = webhooks.port if options.port is None else options.port
         names = certificate_hosts(host)
         if not options.service:
             return cls(host, port, tuple(names), NAMESPACE, "")
@@ -235,30 +235,30 @@ def pages_of() -> Mapping[str, Page]:
 
 
 class WebhookRole:
-    """One webhook process. With a Service, shipped configurations are told to trust it; without, they are made, by
+    """One webhook process. With a Service, shipped configurations are changed to trust it; without, they are made, by
     the registrar if there is one.
     """
 
     def __init__(
         self,
-        told: RoleConfig,
+        role_config: RoleConfig,
         transport: Transport,
         *,
         schedule: Schedule | None = None,
         registrar: Transport | None = None,
     ) -> None:
-        self._config = told
+        self._config = role_config
         self._transport = transport
         self._schedule = schedule or Schedule()
         self._client = ApiClient(transport, system_dice())
         self._door = Door(registrar or transport, system_dice(), field_manager=FIELD_MANAGER)
         self._trust_door = trust_door(transport)
         self._url = ""
-        self._place = WebhookEndpoint.of(told.webhook, told.configuration)
+        self._place = WebhookEndpoint.of(role_config.webhook, role_config.configuration)
         users = users_in(self._place.namespace)
-        if told.webhook.operator_user:
-            users["operator"] = told.webhook.operator_user
-        self._settings, rules = rules_of(told.configuration, users)
+        if role_config.webhook.operator_user:
+            users["operator"] = role_config.webhook.operator_user
+        self._settings, rules = rules_of(role_config.configuration, users)
         self._webhook = Webhook(rules, ClusterReader(self._client), trouble=self.trouble, pages=pages_of())
         self._upkeep: CertificateRotation | None = None
 
@@ -309,15 +309,15 @@ class WebhookRole:
         await publish_trust(self._client, self._trust_door, bundle)
 
     def _source(self) -> Source:
-        told = self._config.configuration.server.webhooks
+        webhooks = self._config.configuration.server.webhooks
         directory = self._config.webhook.cert_dir
         if directory is not None:
             return MountedCertificates(directory)
-        if told.cert_provision_mode == "manual":
-            return MountedCertificates(Path(told.server_cert_dir))
+        if webhooks.cert_provision_mode == "manual":
+            return MountedCertificates(Path(webhooks.server_cert_dir))
         store: Store = InMemoryStore()
         if self._place.service:
-            store = SecretStore(self._client, self._trust_door, self._place.namespace, told.secret_name)
+            store = SecretStore(self._client, self._trust_door, self._place.namespace, webhooks.secret_name)
         return SelfSigned(store, self._place.hosts, self._schedule)
 
     def _configurations(self, address: Address) -> list[dict[str, Any]]:
