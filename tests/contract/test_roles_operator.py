@@ -135,8 +135,26 @@ def ends(stage: Stage) -> None:
     assert not stage.exists("ClusterTopology", "grove-topology")
 
 
+def bindings_replace_topologies(stage: Stage) -> None:
+    """On a server that knows the newer kind only (T8), with the default topology, and again without it."""
+    stage.halt()
+    stage.delete("CustomResourceDefinition", "clustertopologies.grove.io")
+    gone = lambda: not stage.exists("CustomResourceDefinition", "clustertopologies.grove.io")  # noqa: E731
+    stage.eventually(gone, "the older kind is gone")
+    stage.operate(CONFIGURATION)
+    stage.eventually(lambda: stage.exists("Topology", "grove-topology"), "the twin of the default binding is made")
+    stage.apply({**topology("newer", {"zone": ZONE}), "kind": "ClusterTopologyBinding"})
+
+    def is_told() -> bool:
+        return "status" in stage.get("ClusterTopologyBinding", "newer")
+
+    stage.eventually(is_told, "the binding has a status")
+    stage.operate(configured(None))
+    stage.eventually(lambda: not stage.exists("ClusterTopologyBinding", "grove-topology"), "the default is gone")
+
+
 def test_r14_c8_the_operator_uses_every_right_of_its_role_and_no_other(stage: Stage) -> None:
-    for play in (runs, changes, shrinks_and_updates, topologies_change, ends):
+    for play in (runs, changes, shrinks_and_updates, topologies_change, ends, bindings_replace_topologies):
         play(stage)
     assert stage.record.differences(*OPERATOR_RIGHTS) == {"used and not granted": [], "granted and not used": []}
     assert stage.record.forbidden == []

@@ -55,6 +55,8 @@ DEADLINE_S = 150.0
 OPERATOR = user_of("operator")
 COLLECTIONS = {
     "ClusterTopology": "grove.io/v1alpha1/clustertopologies",
+    "ClusterTopologyBinding": "grove.io/v1alpha1/clustertopologybindings",
+    "CustomResourceDefinition": "apiextensions.k8s.io/v1/customresourcedefinitions",
     "ComputeDomain": "resource.nvidia.com/v1beta1/computedomains",
     "Event": "events",
     "Node": "nodes",
@@ -66,7 +68,7 @@ COLLECTIONS = {
     "PodGroup": "scheduling.run.ai/v2alpha2/podgroups",
     "Topology": "kai.scheduler/v1alpha1/topologies",
 }
-CLUSTER_WIDE = ("ClusterTopology", "Node", "Topology")
+CLUSTER_WIDE = ("ClusterTopology", "ClusterTopologyBinding", "CustomResourceDefinition", "Node", "Topology")
 _QUICK = Timing(start_s=0.02, init_s=0.02, finish_s=0.02, stop_s=0.02)
 
 
