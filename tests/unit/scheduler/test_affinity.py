@@ -232,6 +232,33 @@ def test_k17_gangs_that_are_decided_in_one_cycle_keep_apart_and_follow_each_othe
     in_world(scenario)
 
 
+def spread(app: str) -> Json:
+    labels = {"matchLabels": {"app": app}}
+    one = {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": labels}
+    return {"topologySpreadConstraints": [one]}
+
+
+def test_k17_the_pods_of_a_gang_are_spread_evenly() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(gang("web", "web", 4, **spread("web")))
+        await world.settle()
+        found = await where(world, [f"web-{one}" for one in range(4)], ZONE)
+        assert len(await bound(world)) == 4
+        assert {found.count(zone) for zone in found} == {2}
+
+    in_world(scenario)
+
+
+def test_k17_a_spread_that_counts_pods_of_others_waits_and_says_so() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([resident("old", await first_node(world), "web"), *gang("web", "web", 2, **spread("web"))])
+        await world.settle()
+        assert await bound(world, "web") in ({}, {"old": await first_node(world)})
+        assert "it counts pods that are not of this part of the gang" in await said(world, "web")
+
+    in_world(scenario)
+
+
 def test_k17_a_pod_follows_one_of_its_own_gang() -> None:
     async def scenario(world: World) -> None:
         leaves = [{"name": "web", "minMember": 2}, {"name": "db", "minMember": 1}]

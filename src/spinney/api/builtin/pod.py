@@ -150,6 +150,9 @@ class TopologySpreadConstraint(Slim, frozen=True):
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
     min_domains: int | None = None
+    match_label_keys: tuple[str, ...] = ()
+    node_affinity_policy: str = ""
+    node_taints_policy: str = ""
 
 
 class PodSchedulingGate(Slim, frozen=True):

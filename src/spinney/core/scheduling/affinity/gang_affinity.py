@@ -14,10 +14,10 @@ import msgspec
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import AffinityTerm as PodSetTerm
-from spinney.api.placement.problem import Group, PodSet, Term, Topology
+from spinney.api.placement.problem import Group, PodSet, SpreadConstraint, Term, Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, AffinityQuery
-from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerm, AffinityTerms
+from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerm, AffinityTerms, SpreadTerm
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 
 Key = tuple[str, str]
@@ -69,6 +69,8 @@ class _AffinityResolution:
                 path, [*self._anti_affinity_terms(path, affinity_terms), *self._affinity_terms(path, affinity_terms)]
             )
             self._keep_apart(path, affinity_terms)
+            for spread in affinity_terms.spread:
+                self._spread(path, spread)
         if not self._changed:
             return self._reading
         gang = self._reading.gang
@@ -141,7 +143,24 @@ class _AffinityResolution:
         if terms:
             self._changed[path] = msgspec.structs.replace(self._pod_set(path), pod_anti_affinity=tuple(terms))
 
-    def _selected(self, term: AffinityTerm) -> list[str]:
+    def _spread(self, path: str, term: SpreadTerm) -> None:
+        """The engine counts the pods of one set: a constraint that counts others as well cannot be honoured."""
+        query = AffinityQuery((term.pod_selector,), near=True)
+        there = sum(self._around.affinity_index.nodes(query).values())
+        running = sum(member.pods == path for member in self._reading.gang.running)
+        reserved = sum(self._around.inventory.pod(pod.metadata.uid) is not None for pod in self._pods[path])
+        if self._selected(term) != [path] or there > running + reserved:
+            self._set_unsupported(
+                path,
+                f"topologySpreadConstraints[{term.index}] with whenUnsatisfiable DoNotSchedule can not be honoured: it "
+                "counts pods that are not of this part of the gang",
+            )
+            return
+        pods = self._pod_set(path)
+        one = SpreadConstraint(term.key, term.max_skew, term.min_domains)
+        self._changed[path] = msgspec.structs.replace(pods, spread=(*pods.spread, one))
+
+    def _selected(self, term: AffinityTerm | SpreadTerm) -> list[str]:
         """The pod sets of which a term selects pods that are to be placed."""
         selects = term.pod_selector.selects
         return sorted(

@@ -64,32 +64,68 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
         return FIRST_TOKEN + crc32(msgspec.json.encode(parts))
 
 
+class SpreadTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """A topology spread constraint that must hold. `index`: its place in the pod spec."""
+
+    index: int
+    key: str
+    max_skew: int
+    min_domains: int
+    pod_selector: PodSelector
+
+
 class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True):
-    """The terms of a pod: affinity to the pods of `near`, anti-affinity to those of `apart`."""
+    """The terms of a pod: affinity to the pods of `near`, anti-affinity to those of `apart`, and how it is spread."""
 
     near: tuple[AffinityTerm, ...] = ()
     apart: tuple[AffinityTerm, ...] = ()
     problems: tuple[str, ...] = ()
+    spread: tuple[SpreadTerm, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.near or self.apart)
+        return bool(self.near or self.apart or self.spread)
 
 
 NO_TERMS = AffinityTerms()
 
 
 def read_affinity(pod: Pod) -> AffinityTerms:
-    affinity = pod.spec.affinity
+    affinity, problems = pod.spec.affinity, list[str]()
+    spread = tuple(_spread_terms(pod, problems))
     if affinity is None or not (affinity.pod_affinity or affinity.pod_anti_affinity):
-        return NO_TERMS
-    problems: list[str] = []
+        return AffinityTerms(problems=tuple(problems), spread=spread) if spread or problems else NO_TERMS
     near = affinity.pod_affinity.required if affinity.pod_affinity is not None else ()
     apart = affinity.pod_anti_affinity.required if affinity.pod_anti_affinity is not None else ()
     return AffinityTerms(
         _read(pod, near, f"affinity.podAffinity.{_REQUIRED}", problems),
         _read(pod, apart, f"affinity.podAntiAffinity.{_REQUIRED}", problems),
         tuple(problems),
+        spread,
     )
+
+
+def must_spread(pod: Pod) -> bool:
+    """Whether it has topology spread constraints that must hold."""
+    return any(one.when_unsatisfiable != "ScheduleAnyway" for one in pod.spec.topology_spread_constraints)
+
+
+def _spread_terms(pod: Pod, problems: list[str]) -> Iterator[SpreadTerm]:
+    for index, one in enumerate(pod.spec.topology_spread_constraints):
+        if one.when_unsatisfiable == "ScheduleAnyway":
+            continue
+        policies = one.node_affinity_policy in ("", "Honor") and one.node_taints_policy in ("", "Ignore")
+        try:
+            selector = to_selector(one.label_selector)
+        except ValueError:
+            selector = to_selector(None)
+        if selector.nothing or one.match_label_keys or not policies or not one.topology_key or one.max_skew < 1:
+            problems.append(
+                f"topologySpreadConstraints[{index}] with whenUnsatisfiable DoNotSchedule can not be honoured"
+            )
+            continue
+        labels = tuple(sorted({*selector.requirements}, key=str))
+        selected = PodSelector(frozenset({pod.metadata.namespace}), labels)
+        yield SpreadTerm(index, one.topology_key, one.max_skew, one.min_domains or 1, selected)
 
 
 def affinity_labels(pod: Pod) -> list[str | None]:

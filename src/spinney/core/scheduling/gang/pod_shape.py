@@ -15,7 +15,14 @@ from spinney.api.builtin.pod import Container, Pod, PodSpec
 from spinney.api.builtin.selectors import NodeSelectorTerm, SelectorRequirement
 from spinney.api.labels import GPU_FRACTION, GPU_MEMORY
 from spinney.api.placement.problem import ANY_NODE, Amounts, NodeFilter, NodeTerm, PreferredTerm, Term, Toleration
-from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerms, affinity_labels, has_terms, read_affinity
+from spinney.core.scheduling.affinity.terms import (
+    NO_TERMS,
+    AffinityTerms,
+    affinity_labels,
+    has_terms,
+    must_spread,
+    read_affinity,
+)
 from spinney.core.scheduling.amounts import MOST_ASKED, asked
 
 MOST_SHAPES = 65_536
@@ -73,8 +80,8 @@ class Shapes:
         problems = [
             *_unreadable(pod.spec),
             *_unoffered(sums, self.resources),
-            *_unsupported(pod),
             *affinity_terms.problems,
+            *_unsupported(pod),
         ]
         return PodShape(
             request=tuple([min(sums.get(name, 0), MOST_ASKED) for name in self.resources]),
@@ -147,6 +154,7 @@ def _essence(pod: Pod) -> tuple[object, ...]:
         spec.topology_spread_constraints,
         spec.host_network,
         has_terms(pod) and (metadata.namespace, affinity_labels(pod)),
+        must_spread(pod) and metadata.namespace,
         [key for key in _SHARING if key in metadata.annotations],
     )
 
@@ -202,9 +210,6 @@ def _term(requirement: SelectorRequirement) -> Term:
 
 
 def _unsupported(pod: Pod) -> Iterator[str]:
-    for index, spread in enumerate(pod.spec.topology_spread_constraints):
-        if spread.when_unsatisfiable != "ScheduleAnyway":
-            yield f"topologySpreadConstraints[{index}] with whenUnsatisfiable DoNotSchedule can not be honoured"
     for key in _SHARING:
         if key in pod.metadata.annotations:
             yield f"annotation {key} can not be honoured: a GPU is given to one pod"
