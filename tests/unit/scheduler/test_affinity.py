@@ -259,6 +259,19 @@ def test_k17_a_spread_that_counts_pods_of_others_waits_and_says_so() -> None:
     in_world(scenario)
 
 
+def test_k17_too_many_terms_about_the_own_gang_are_refused() -> None:
+    async def scenario(world: World) -> None:
+        leaves = [{"name": "web", "minMember": 1}, {"name": "db", "minMember": 1}]
+        terms = [term(f"example.com/k{number}", "db") for number in range(17)]
+        many = labelled("web", "a", "web", subgroup="web", affinity={"podAntiAffinity": {REQUIRED: terms}})
+        await world.apply([podgroup("a", 2, subGroups=leaves), many, labelled("db", "a", "db", subgroup="db")])
+        await world.settle()
+        assert await bound(world) == {}
+        assert "17 terms about pods of the same gang can not be honoured, at most 16 are" in await said(world, "a")
+
+    in_world(scenario)
+
+
 def test_k17_a_pod_follows_one_of_its_own_gang() -> None:
     async def scenario(world: World) -> None:
         leaves = [{"name": "web", "minMember": 2}, {"name": "db", "minMember": 1}]

@@ -23,6 +23,7 @@ from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 Key = tuple[str, str]
 Part = Group | PodSet
 
+MOST_TERMS = 16
 NO_MATCHING_POD = "affinity.podAffinity can not be honoured now: no pod that it selects has a node"
 
 
@@ -71,6 +72,7 @@ class _AffinityResolution:
             self._keep_apart(path, affinity_terms)
             for spread in affinity_terms.spread:
                 self._spread(path, spread)
+            self._check_number(path)
         if not self._changed:
             return self._reading
         gang = self._reading.gang
@@ -142,6 +144,15 @@ class _AffinityResolution:
                 terms.append(PodSetTerm(term.key, tuple(others)))
         if terms:
             self._changed[path] = msgspec.structs.replace(self._pod_set(path), pod_anti_affinity=tuple(terms))
+
+    def _check_number(self, path: str) -> None:
+        """Every term costs time in every search, and a pod may have thousands."""
+        pods = self._pod_set(path)
+        found = len(pods.pod_anti_affinity) + len(pods.pod_affinity) + len(pods.spread)
+        if found > MOST_TERMS:
+            self._set_unsupported(
+                path, f"{found} terms about pods of the same gang can not be honoured, at most {MOST_TERMS} are"
+            )
 
     def _spread(self, path: str, term: SpreadTerm) -> None:
         """The engine counts the pods of one set: a constraint that counts others as well cannot be honoured."""
