@@ -155,7 +155,7 @@ async def _clean_up(client: ApiClient, change_applier: ChangeApplier, name: str)
 
 
 async def _repeated(attempt: Any) -> Any:
-    """Retry while the server is unreachable or another client has changed the object (conflict).
+    """Retry while the server is unreachable or fails, or another client has changed the object (conflict).
 
     A webhook that cannot be called is waited for, with a line in the log for each reason: in a new installation ours
     may start after the operator.
@@ -171,7 +171,7 @@ async def _repeated(attempt: Any) -> Any:
                     _log.warning("the default topology waits for a webhook that cannot be called", reason=reason)
             else:
                 left -= 1
-                if not left or not isinstance(error, (TransportError, Conflict)):
+                if not left or not isinstance(error, (TransportError, Conflict, ServerError)):
                     raise StartupFailed(f"topology synchronisation failed: {error}", FAILED) from error
             await asyncio.sleep(_PAUSE_S)
 
