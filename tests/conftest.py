@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import structlog
 
 from cluster_kit.server import Server
 from cluster_kit.servers import SERVERS, embedded_server, real_server
@@ -20,6 +21,14 @@ from spinney.sim.kubernetes.assets import AssetsUnavailable, find_or_build_asset
 
 UNAVAILABLE = pytest.StashKey[str]()
 NO_REAL = "no real kube-apiserver"
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """Simulated histories silence the log of the whole process, and a process runs tests of every kind."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.hookimpl(trylast=True)
