@@ -503,6 +503,40 @@ def test_inv7_q4_victims_in_another_queue_are_noticed() -> None:
         assert ("INV7" in record.broken) == is_noticed
 
 
+def _a_plan_that_takes_a_pod_of_a_gang_that_lost_a_node(passed_s: float, *, comes_back: bool, taken: str) -> list[str]:
+    """The gang needs two of its three pods, each on a node of its own; that of a-2 is deleted before the plan."""
+    record = Record(late_s=60.0)
+    record.write(CLASSES, {"metadata": {"name": "high"}, "value": 75})
+    record.bind("a", ("a-0", "n0"), ("a-1", "n1"), ("a-2", "n2"))
+    record.write(NODES, {"metadata": {"name": "n2"}}, gone=True)
+    if comes_back:
+        record.node("n2", "r1")
+    record.now += passed_s
+    record.pod("b-0", "b")
+    record.gang("b", ("b-0", "n0"), minimum=1, victims=tuple(taken.split()), priorityClassName="high")
+    return [text.split(": ", 1)[1] for text in record.dog.violations]
+
+
+def test_inv7_a_spared_pod_counts_if_its_node_was_deleted_a_moment_ago() -> None:
+    """The plan was decided while the node was there (seed 880100265)."""
+    below = ["INV7 default/b leaves default/a with {'default': 1}, below its minimum"]
+    for passed_s, broken in ((50.0, []), (70.0, below)):
+        found = _a_plan_that_takes_a_pod_of_a_gang_that_lost_a_node(passed_s, comes_back=False, taken="a-0")
+        assert found == broken
+
+
+def test_inv7_a_pod_counts_if_the_plan_takes_it_from_a_node_that_was_deleted_a_moment_ago() -> None:
+    for taken, is_noticed in (("a-2", False), ("a-1 a-2", True)):
+        found = _a_plan_that_takes_a_pod_of_a_gang_that_lost_a_node(0.0, comes_back=False, taken=taken)
+        assert bool(found) == is_noticed
+
+
+def test_inv7_pods_on_a_node_that_has_come_back_are_not_left_below_the_minimum() -> None:
+    for taken, is_noticed in (("a-0", False), ("a-0 a-1", True), ("a-0 a-1 a-2", False)):
+        found = _a_plan_that_takes_a_pod_of_a_gang_that_lost_a_node(0.0, comes_back=True, taken=taken)
+        assert bool(found) == is_noticed
+
+
 def test_inv7_an_eviction_may_be_on_its_way_when_somebody_deletes_the_podgroup_with_its_plan() -> None:
     for passed_s, broken in ((50, []), (70, ["INV7"])):
         record = Record(late_s=60.0)

@@ -31,6 +31,8 @@ class Epochs:
 
 
 _DEFAULT_PRIORITY, _PREEMPTIBLE_BELOW = 50, 100
+_NOW = float("inf")
+"""As `since_s`: nothing but what holds now."""
 
 
 def inv1_no_overcommit(
@@ -188,10 +190,11 @@ def inv4_seats_are_taken_by_members(
             )
 
 
-def inv7_lawful_plan(cluster: RecordedState, gang: GangFacts, plan: Plan) -> Iterator[str]:
+def inv7_lawful_plan(cluster: RecordedState, gang: GangFacts, plan: Plan, since_s: float) -> Iterator[str]:
     """Victims are in the gang's queue (Q4), have lower priority (moved pods: not higher) and are preemptible.
 
-    No gang that had its minimum is left with some pods but below it.
+    No gang that had its minimum is left with some pods but below it. Members whose node was removed since then may
+    still have counted when the plan was decided.
     """
     leaving = [pod for pod in cluster.pods.values() if pod.uid in plan.leaving]
     for key in sorted({pod.group for pod in leaving if pod.group is not None}):
@@ -205,10 +208,11 @@ def inv7_lawful_plan(cluster: RecordedState, gang: GangFacts, plan: Plan) -> Ite
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is in another queue"
         if not _is_preemptible(cluster, mine):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not preemptible"
-        before = _bound(cluster, mine, there=True)
-        after = before - Counter(pod.leaf or LONE_LEAF for pod in leaving if pod.group == key and pod.is_live)
-        had, has = (mine.is_whole(mine.root, bound, strict=False) for bound in (before, after))
-        if is_victim and after and had and not has:
+        gone = frozenset(pod.uid for pod in leaving if pod.is_live)
+        before = _bound(cluster, mine, there_since_s=_NOW)
+        after, at_decision = (_bound(cluster, mine, there_since_s=at_s, without=gone) for at_s in (_NOW, since_s))
+        had, has, seemed = (mine.is_whole(mine.root, bound, strict=False) for bound in (before, after, at_decision))
+        if is_victim and after and had and not (has or seemed):
             yield f"INV7 {shown(gang.key)} leaves {shown(key)} with {dict(after)}, below its minimum"
 
 
@@ -226,7 +230,7 @@ def inv7_lawful_eviction(cluster: RecordedState, victim: PodFacts) -> Iterator[s
 
 def is_ended_as_stale(cluster: RecordedState, gang: GangFacts) -> bool:
     """Whether the rest of a gang may be evicted: it is marked as stale and is below its minimum."""
-    return gang.is_stale and not gang.is_whole(gang.root, _bound(cluster, gang, there=True))
+    return gang.is_stale and not gang.is_whole(gang.root, _bound(cluster, gang, there_since_s=_NOW))
 
 
 def inv10_fenced(gang: GangFacts, was: GangFacts | None, newest: Epochs) -> Iterator[str]:
@@ -276,10 +280,21 @@ def _is_preemptible(cluster: RecordedState, gang: GangFacts) -> bool:
     return priority(cluster, gang) < _PREEMPTIBLE_BELOW
 
 
-def _bound(cluster: RecordedState, gang: GangFacts, *, there: bool = False) -> Counter[str]:
-    """Members that are bound (with `there`: to an existing node), by leaf; succeeded pods count."""
-    members = [pod for pod in cluster.members(gang.key) if pod.node and not pod.is_leaving]
-    return Counter(pod.leaf or LONE_LEAF for pod in members if not there or cluster.nodes[pod.node].now is not None)
+def _bound(
+    cluster: RecordedState,
+    gang: GangFacts,
+    *,
+    there_since_s: float | None = None,
+    without: frozenset[str] = frozenset(),
+) -> Counter[str]:
+    """Members that are bound, by leaf; succeeded pods count. `without`: uids of pods that do not.
+
+    With `there_since_s` only those whose node existed at that moment or later.
+    """
+    members = [pod for pod in cluster.members(gang.key) if pod.node and not pod.is_leaving and pod.uid not in without]
+    if there_since_s is not None:
+        members = [pod for pod in members if any(cluster.nodes[pod.node].since(there_since_s))]
+    return Counter(pod.leaf or LONE_LEAF for pod in members)
 
 
 def _all_domains(

@@ -257,7 +257,7 @@ class Watchdog:
         )
         if self._last_loss_s.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
             self._repaired.add(gang.key)
-        self._report(properties.inv7_lawful_plan(self.ground, gang, plan))
+        self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s))
         decided_s = self._decided_at(gang.key, plan)
         if plan.state != "bind":
             return
