@@ -121,7 +121,8 @@ def test_the_right_to_list_nodes_is_enough_to_discover(server: Server, hall: str
 
 
 def test_lint_does_without_what_it_may_not_see_of_the_scheduler(server: Server, hall: str, cluster: Space) -> None:
-    grant(cluster, hall, "carol", ("", "nodes"), ("grove.io", "clustertopologies"))
+    kinds = ("clustertopologies", "clustertopologybindings")
+    grant(cluster, hall, "carol", ("", "nodes"), *(("grove.io", kind) for kind in kinds))
     done = run(server, "lint", "-o", "json", user="carol")
     assert done.exit_code in (0, 1)
     assert any(one["topology"] == hall for one in json.loads(done.output)["topologies"])

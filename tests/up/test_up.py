@@ -52,6 +52,7 @@ spec: {size: 1}
 """
 OUR_KINDS = {
     "clustertopologies.grove.io",
+    "clustertopologybindings.grove.io",
     "dynamographdeployments.nvidia.com",
     "podcliques.grove.io",
     "podcliquescalinggroups.grove.io",
