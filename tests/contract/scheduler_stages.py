@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ QUEUES = "scheduling.run.ai/v2/queues"
 SETS = "grove.io/v1alpha1/podcliquesets"
 WORKLOADS = (SETS, "deployments", "statefulsets", "jobs")
 KEYS = [ZONE, BLOCK, RACK, HOST]
+NODES_GONE_S = 0.5
 PATIENCE = Settings(incomplete_grace_s=0.2, usage_stable_s=1.0)
 
 
@@ -224,6 +226,9 @@ class Hall:
             self._clear(space)
         self.cluster.clean()
         self.remove("nodes", *self.cluster.names("nodes"), space=self.cluster)
+        # The scheduler's view may lawfully be older than this: pods of the next scenario were bound to nodes that
+        # are gone, and nothing tells from outside when it has seen it.
+        time.sleep(NODES_GONE_S)
 
     def _clear(self, space: Space) -> None:
         def check() -> bool:
