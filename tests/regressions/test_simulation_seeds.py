@@ -35,6 +35,7 @@ SEEDS = [
     771302710,  # a pod that was bound before the rest of its plan was charged to its queue twice
     771303398,  # a node was given another zone, and all seats of a part for one zone were given up; the judge
     96107324,  # a gang was taken whole but for pods on a node that had just come back
+    880102832,  # without an election a plan of a killed scheduler arrived after one of the next; the judge
     880100265,  # a plan spared a gang's pod whose node was deleted in the moment before the record; the judge
 ]
 

@@ -313,6 +313,34 @@ def test_inv10_without_an_election_an_epoch_goes_with_the_last_podgroup_that_has
         assert record.broken == broken
 
 
+def test_inv10_without_an_election_a_late_plan_of_a_killed_scheduler_counts_for_nothing() -> None:
+    """Nobody fences there. It may arrive; whoever binds or evicts for it, or leaves it there, breaks a promise."""
+    late = Plan(1, "bind", (Assignment("uid-of-b-0", "n1"),))
+    for elects, sent, then, broken in (
+        (False, True, "removed", []),
+        (True, True, "removed", ["INV10"]),
+        (False, False, "removed", ["INV10"]),
+        (False, True, "bound", ["INV4"]),
+        (False, True, "left", ["INV6"]),
+    ):
+        record = Record(elects=elects)
+        record.gang("b", minimum=1)
+        record.pod("b-0", "b")
+        if sent:
+            record.dog.sends(("default", "b"), late)
+        record.bind("a", ("a-0", "n0"), minimum=1, epoch=2)
+        if not sent:
+            record.dog.sends(("default", "b"), late)
+        record.gang("b", ("b-0", "n1"), minimum=1, epoch=1)
+        if then == "bound":
+            record.pod("b-0", "b", "n1")
+        else:
+            record.pod("b-0", "b", gone=True)
+        if then != "left":
+            record.gang("b", minimum=1, epoch=1)
+        assert record.broken == broken, (elects, sent, then)
+
+
 def _asks(record: Record, *assignments: tuple[str, str], before: Json, after: Json, bound: int) -> None:
     """A plan is recorded, what the gang asks changes, so many seats are bound, the plan is dropped."""
     record.gang("a", **before)

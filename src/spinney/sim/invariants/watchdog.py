@@ -42,7 +42,9 @@ class Watchdog:
     `late_s`: the allowed age of a scheduler's cache. `records_come_late`: a plan may be recorded after its scheduler
     has given it up, so the reservations of plans may exceed capacity; binds may not. `elects`: the epochs are counted
     by a Lease. A scheduler without leader election takes the next epoch after those it finds on PodGroups: an epoch is
-    lost with the last PodGroup that carries it, and the next scheduler continues from those that are left.
+    lost with the last PodGroup that carries it, and the next scheduler continues from those that are left. It does not
+    fence either, so a plan that a killed one had sent may be recorded after a plan of the next one: it counts as no
+    plan, and whoever binds or evicts for it breaks a promise.
     `record_keys`: the keys that plans are signed with; without keys every plan is accepted.
     """
 
@@ -77,6 +79,8 @@ class Watchdog:
         self._assigned_by: dict[str, tuple[str, int, float]] = {}  # the last plan that assigned a pod, by uid
         self._decided: dict[Key, tuple[frozenset[tuple[str, str]], float]] = {}  # assignments of a plan and their time
         self._sent: dict[tuple[Key, Plan], float] = {}  # when a plan that is not recorded yet was first sent
+        self._void: set[tuple[Key, Plan]] = set()  # plans of killed schedulers that nobody fences, recorded too late
+        self._newest_s = 0.0  # when the newest epoch first wrote
         self._lost: dict[Key, Counter[str]] = defaultdict(Counter)  # lost bound or assigned members, by leaf
         self._repaired: set[Key] = set()  # partly bound gangs: completing them may pass through partial states
         self._whole: set[Key] = set()
@@ -213,18 +217,30 @@ class Watchdog:
         if obj is None:
             self._forget(key)
             return
-        was, gang = self.ground.gangs.get(key), read_gang(obj, self._record_keys)
+        was, gang = self.ground.gangs.get(key), self._without_void_plan(read_gang(obj, self._record_keys))
         self.ground.gangs[key] = gang
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
         if was is not None and properties.is_ended_as_stale(self.ground, was):
             self._needed.update((pod.uid, self._now()) for pod in self.ground.members(key))
         self._report(properties.inv10_fenced(gang, was, self._newest))
+        if gang.epoch > self._newest.epoch:
+            self._newest_s = self._now()
         self._newest.note(gang.lease, gang.epoch)
         if gang.plan is not None and (was is None or was.plan != gang.plan):
             self._check_new_plan(gang)
         if gang.plan is None and was is not None and was.plan is not None:
             self._check_ended_plan(gang, was.plan)
+
+    def _without_void_plan(self, gang: GangFacts) -> GangFacts:
+        """Without an election: the gang without a plan of an older epoch that was sent before the newest one wrote."""
+        plan = gang.plan
+        if plan is None or self._elects or plan.epoch >= self._newest.epoch:
+            return gang
+        sent_s = self._sent.get((gang.key, plan))
+        if sent_s is not None and sent_s < self._newest_s:
+            self._void.add((gang.key, plan))
+        return replace(gang, plan=None, is_broken=True) if (gang.key, plan) in self._void else gang
 
     def _forget(self, key: Key) -> None:
         """A PodGroup was deleted: its plan counts while its writes may be in flight; a new one starts afresh.
