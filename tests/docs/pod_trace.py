@@ -7,6 +7,7 @@ same process, is left out.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,10 +30,15 @@ Call = tuple[str, str]
 
 @dataclass(slots=True)
 class Trace:
-    """Calls in the order in which each is made first; `files`: those touched until the first pod is bound."""
+    """Calls in the order in which each is made first.
+
+    `files`: those entered until the first pod is bound. `callers`: the files on the stack when a call is first made,
+    its own among them.
+    """
 
     calls: list[Call] = field(default_factory=list)
     files: set[str] = field(default_factory=set)
+    callers: dict[Call, frozenset[str]] = field(default_factory=dict)
     _known: set[Call] = field(default_factory=set)
 
     def profile(self, frame: FrameType, event: str, _: Any) -> None:
@@ -45,6 +51,15 @@ class Trace:
             self.files.add(call[0])
         self._known.add(call)
         self.calls.append(call)
+        self.callers[call] = frozenset(_files_of(frame))
+
+
+def _files_of(frame: FrameType | None) -> Iterator[str]:
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if path.startswith(_ROOT) and not path.removeprefix(_ROOT).startswith(_SERVER):
+            yield path.removeprefix(_ROOT)
+        frame = frame.f_back
 
 
 def trace_gang() -> Trace:

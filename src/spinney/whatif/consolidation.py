@@ -27,6 +27,7 @@ from spinney.core.placement.disrupt.consolidation import largest_placeable
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.placement.scoring import score
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cycle.allocation import place_or_preempt
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.preemption import Preemptor, RunningGang, VictimSelection
 from spinney.core.scheduling.cycle.snapshot import group_of
@@ -78,7 +79,7 @@ class MoveSearch:
         reading = next((entry.reading for entry in self._simulator.entries if entry.key == key), None)
         if reading is None or not reading.ready or reading.mistake:
             return ()
-        selection = self._preemptor.decide(replace(reading, preempts=False), LIMITS)
+        selection = place_or_preempt(self._session, self._preemptor, replace(reading, preempts=False), LIMITS)
         if selection.decision.outcome != "placed":
             return ()
         return tuple(
@@ -244,7 +245,9 @@ class _SurveyRun:
 
     def ask(self, name: str) -> VictimSelection:
         """The moves that would let a gang fit; preemption is disabled."""
-        return self._preemptor.decide(replace(self._readings[name], preempts=False), self._limits)
+        return place_or_preempt(
+            self._session, self._preemptor, replace(self._readings[name], preempts=False), self._limits
+        )
 
     def offer(self, name: str, selection: VictimSelection) -> ConsolidationOffer:
         reading, moves = self._readings[name], selection.decision.moves

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spinney.api.placement.problem import Running
+from spinney.api.placement.problem import Consolidate, Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cycle.actions import Action, StartPlan
 from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
+from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.preemption import Preemptor, VictimSelection
 from spinney.core.scheduling.cycle.recorded_plans import NominatedPlans
 from spinney.core.scheduling.cycle.reservations import Reservations, continue_numbering
@@ -31,6 +32,16 @@ class PartialAllocation:
     entry: QueuedGang
     decision: Decision
     places: list[Placement]
+
+
+def place_or_preempt(
+    placement: PlacementSession, preemptor: Preemptor, reading: ParsedGang, limits: Consolidate | None
+) -> VictimSelection:
+    """The engine is asked first; others are disturbed only for a gang that is proved not to fit beside them."""
+    decision = placement.minimum(reading.gang)
+    if decision.outcome != "infeasible":
+        return VictimSelection(decision)
+    return preemptor.select_victims(reading, limits, decision)
 
 
 class Allocator:
@@ -80,12 +91,12 @@ class Allocator:
 
         So whether a gang is admitted does not depend on the free capacity for children that its queue refuses (LIVE4).
         """
-        found = self._decide_with_victims(entry, reading)
+        found = self._decide(entry, reading)
         refusal = self._queue_objection(reading, found)
         if refusal is None:
             return found
         for less in self._session.queue_accounting.choices(reading):
-            other = self._decide_with_victims(entry, less)
+            other = self._decide(entry, less)
             is_placed = isinstance(other, VictimSelection) and other.decision.outcome == "placed"
             if is_placed and self._queue_objection(less, other) is None:
                 return other
@@ -98,7 +109,7 @@ class Allocator:
             reading, found.decision.placements, self._gang_reader.charges(found.victims)
         )
 
-    def _decide_with_victims(self, entry: QueuedGang, reading: ParsedGang) -> VictimSelection | Refusal:
+    def _decide(self, entry: QueuedGang, reading: ParsedGang) -> VictimSelection | Refusal:
         """The placement of the minimum with its victims, or the queue's refusal where no victims would lift it."""
         refusal = self._session.queue_accounting.refusal(reading)
         preempts = refusal is not None and reading.preempts and self._session.placement.has_lower_priority(reading.gang)
@@ -109,7 +120,9 @@ class Allocator:
         scaled_gangs = self._session.scheduling_queue.scaled_gangs(entry.name)
         asking = beside_scaled_gangs(reading, scaled_gangs, self._session.cluster)
         if queue_preemption is None:
-            selection: VictimSelection | None = self._preemptor.decide(asking, entry.limits)
+            selection: VictimSelection | None = place_or_preempt(
+                self._session.placement, self._preemptor, asking, entry.limits
+            )
         else:
             selection = self._preemptor.decide_over_limit(asking, entry.limits, queue_preemption)
         if selection is None:

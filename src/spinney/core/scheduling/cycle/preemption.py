@@ -167,24 +167,24 @@ class Preemptor:
         self._options = options
         self._running_gang = running_gang
 
-    def decide(self, reading: ParsedGang, limits: Consolidate | None) -> VictimSelection:
-        """Place the minimum; disturb other gangs only if there is no other way."""
+    def select_victims(self, reading: ParsedGang, limits: Consolidate | None, refused: Decision) -> VictimSelection:
+        """Victims for a gang that does not fit: moves first where they are allowed, then evictions in its own queue.
+
+        Where neither helps, the refusal is returned, with what the last try says of it.
+        """
         gang = reading.gang
         preempts = reading.preempts and self._session.has_lower_priority(gang)
         if not preempts and limits is None:
-            return VictimSelection(self._session.minimum(gang))
+            return VictimSelection(refused)
         known = self._session.known_refusal(gang, reading.queue, limits)
         if known is not None:
             return VictimSelection(known)
-        preempts = preempts and self._has_weaker(reading)
-        found = VictimSelection(self._session.minimum(gang)) if limits is not None else None
-        if found is not None and found.decision.outcome != "infeasible":
-            return found
+        found: VictimSelection | None = None
         if limits is not None:
             found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
-        if preempts and (found is None or found.decision.outcome != "placed"):
+        if preempts and self._has_weaker(reading) and (found is None or found.decision.outcome != "placed"):
             found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True))
-        found = found or VictimSelection(self._session.minimum(gang))
+        found = found or VictimSelection(refused)
         self._session.refuse(gang, reading.queue, limits, found.decision)
         return found
 
