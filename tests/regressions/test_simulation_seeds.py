@@ -37,6 +37,7 @@ SEEDS = [
     96107324,  # a gang was taken whole but for pods on a node that had just come back
     880102832,  # without an election a plan of a killed scheduler arrived after one of the next; the judge
     880100265,  # a plan spared a gang's pod whose node was deleted in the moment before the record; the judge
+    771901246,  # every node was deleted, and the history of the seed went on choosing one; the test's kit
 ]
 
 

@@ -160,7 +160,9 @@ class History:
     # Nodes and topologies
 
     async def lose_node(self) -> None:
-        await self._world.nodes.lose((await self._any_node())["metadata"]["name"])
+        node = await self._any_node()
+        if node is not None:
+            await self._world.nodes.lose(node["metadata"]["name"])
 
     async def bring_back(self) -> None:
         """All nodes are well, and those that were deleted are there again."""
@@ -173,21 +175,29 @@ class History:
 
     async def delete_node(self) -> None:
         node = await self._any_node()
+        if node is None:
+            return
         name = node["metadata"]["name"]
         self._lost[name] = _node(name, node)
         await self._world.delete("Node", name)
 
     async def shrink_node(self) -> None:
         node = await self._any_node()
+        if node is None:
+            return
         amounts = {**node["status"]["allocatable"], GPU: str(self._dice.choice((0, 4, 6, 8)))}
         await self._world.nodes.shrink(node["metadata"]["name"], amounts)
 
     async def cordon(self) -> None:
-        await self._world.nodes.cordon((await self._any_node())["metadata"]["name"])
+        node = await self._any_node()
+        if node is not None:
+            await self._world.nodes.cordon(node["metadata"]["name"])
 
     async def relabel(self) -> None:
         """A node moves to another rack of the same block, or to no rack at all."""
         node, twin = await self._any_node(), await self._any_node()
+        if node is None or twin is None:
+            return
         keys = [key for key in LEVELS.values() if key != HOST]
         labels = {key: twin["metadata"]["labels"].get(key) for key in keys}
         if self._dice.random() < 0.3:
@@ -195,9 +205,12 @@ class History:
         await self._patch("Node", node, {"metadata": {"labels": labels}})
 
     async def add_node(self) -> None:
+        model = await self._any_node()
+        if model is None:
+            return
         self._born += 1
         name = f"late-{self._born}"
-        twin = _node(name, await self._any_node())
+        twin = _node(name, model)
         twin["metadata"]["labels"][HOST] = name
         await self._world.apply(twin)
 
@@ -228,8 +241,10 @@ class History:
     def _any_gang(self) -> Drawn | None:
         return self._dice.choice(list(self._gangs.values())) if self._gangs else None
 
-    async def _any_node(self) -> Json:
-        return self._dice.choice(await self._world.list("Node"))
+    async def _any_node(self) -> Json | None:
+        """None when the history has deleted all of them."""
+        nodes = await self._world.list("Node")
+        return self._dice.choice(nodes) if nodes else None
 
     async def _patch(self, kind: str, found: Json, change: Json) -> None:
         await self._world.door.merge_patch(self._world.ref({**found, "kind": kind}), change, ANY)

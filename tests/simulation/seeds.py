@@ -16,7 +16,7 @@ from random import Random
 
 import msgspec
 
-from simulation.trial import play, replay
+from simulation.trial import Trial, play, replay
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".seeds"
@@ -53,7 +53,7 @@ def fresh_seeds(count: int = 20, tree: str | None = None) -> list[int]:
 
 def broken_by(seed: int) -> list[str]:
     """What a seed breaks, in sentences that say how to replay it."""
-    return [f"seed {seed}: {sentence} ({replay(seed)})" for sentence in play(seed).broken]
+    return _sentences(_tried(seed))
 
 
 def stretches(first: int, count: int) -> Iterator[tuple[int, int]]:
@@ -97,12 +97,24 @@ def _played(tree: str, first: int, count: int) -> Stretch:
     figures: Counter[str] = Counter()
     broken: list[str] = []
     for seed in range(first, first + count):
-        trial = play(seed)
+        trial = _tried(seed)
         figures += trial.figures
-        broken += [f"seed {seed}: {sentence} ({replay(seed)})" for sentence in trial.broken]
-        if seed == first and play(seed).digest != trial.digest:
+        broken += _sentences(trial)
+        if seed == first and _tried(seed).digest != trial.digest:
             broken.append(f"seed {seed}: LIVE is not the same run twice ({replay(seed)})")
     return Stretch(tree, first, count, dict(figures), broken)
+
+
+def _tried(seed: int) -> Trial:
+    """A seed that cannot be played to its end is a broken one; the others are played all the same."""
+    try:
+        return play(seed)
+    except Exception as error:
+        return Trial(seed, [f"it could not be played to its end: {error!r}"])
+
+
+def _sentences(trial: Trial) -> list[str]:
+    return [f"seed {trial.seed}: {sentence} ({replay(trial.seed)})" for sentence in trial.broken]
 
 
 def _tell(done: Sequence[Stretch], count: int, say: Say) -> None:

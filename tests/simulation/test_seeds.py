@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from simulation import telling
+from simulation import seeds, telling
 from simulation.seeds import fresh_seeds, run, stretches, summary, tree_hash
+from simulation.trial import Trial
 
 
 def tree(root: Path, **files: str) -> Path:
@@ -61,3 +62,16 @@ def test_r4_what_a_fresh_seed_broke_is_told_at_the_end_though_its_test_passed(co
     lines = telling.told([SimpleNamespace(user_properties=[*broken, ("other", "x")]), SimpleNamespace()])
     assert lines[1:] == [f"  seed {seed}: INV1 (to replay: ...)" for seed in range(count)]
     assert bool(lines) == bool(count)
+
+
+def test_r4_a_seed_that_cannot_be_played_is_told_and_the_others_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_at_one(seed: int) -> Trial:
+        if seed == 1:
+            raise IndexError("nothing left")
+        return Trial(seed)
+
+    monkeypatch.setattr(seeds, "play", fail_at_one)
+    assert [sentence.partition(" (")[0] for sentence in seeds.broken_by(1)] == [
+        "seed 1: it could not be played to its end: IndexError('nothing left')"
+    ]
+    assert seeds.broken_by(2) == []
