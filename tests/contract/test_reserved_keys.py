@@ -215,6 +215,7 @@ def test_a_pod_is_marked_by_no_way_around(place: Place) -> None:
         **target,
     }
     place.send(TENANT, "POST", "pods", "p", binding, "binding").refused(403, "Forbidden", "spinney.dev/rank")
+    place.send(TENANT, "POST", "bindings", "", binding).refused(403, "Forbidden", "spinney.dev/rank")
     place.send(USERS["scheduler"], "POST", "pods", "p", binding, "binding").ok(201)
     place.patch(TENANT, "pods", "p", {"status": {"phase": "Running"}}, "status").ok(200)
     assert place.space.get("pods", "p").ok(200)["metadata"]["annotations"]["spinney.dev/rank"] == "0"

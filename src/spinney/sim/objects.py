@@ -243,7 +243,7 @@ class Views:
             Pod,
             indexes={
                 "node": lambda pod: (pod.spec.node_name,) if pod.spec.node_name else (),
-                "owner": lambda pod: (owner.uid,) if (owner := pod.metadata.controller) is not None else (),
+                "owner": _owner_of_pod,
                 "orphan": lambda pod: () if pod.metadata.owner_references else (pod.metadata.namespace,),
                 "namespace": lambda pod: (pod.metadata.namespace,),
                 "clique": _clique_keys,
@@ -265,9 +265,25 @@ def _clique_keys(pod: Pod) -> tuple[str, ...]:
     return (clique_key(pod.metadata.namespace, clique),) if clique else ()
 
 
+def owned_by(owner: Json) -> str:
+    """The key of the index `owner`."""
+    return _owner_key(owner["metadata"].get("namespace", ""), owner["metadata"]["uid"])
+
+
+def _owner_key(namespace: str, uid: str) -> str:
+    """An object of another namespace that names the owner's uid is not owned by it."""
+    return f"{namespace}/{uid}"
+
+
+def _owner_of_pod(pod: Pod) -> tuple[str, ...]:
+    owner = pod.metadata.controller
+    return (_owner_key(pod.metadata.namespace, owner.uid),) if owner is not None else ()
+
+
 def _owner_of(obj: Json) -> tuple[str, ...]:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    return tuple(owner["uid"] for owner in owners if owner.get("controller"))
+    metadata = obj["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    return tuple(_owner_key(metadata.get("namespace", ""), owner["uid"]) for owner in owners if owner.get("controller"))
 
 
 def _namespace_of(obj: Json) -> tuple[str, ...]:

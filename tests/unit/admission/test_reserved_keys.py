@@ -111,13 +111,17 @@ def test_what_users_set_is_free(key: str) -> None:
     assert verdict(thing(annotations={key: "1"}, labels={key: "1"})).allowed
 
 
-@pytest.mark.parametrize("sub", ["", "status", "binding"])
-def test_a_pod_is_marked_by_no_way_around(sub: str) -> None:
+@pytest.mark.parametrize("path", ["pods", "pods/status", "pods/binding", "bindings"])
+def test_a_pod_is_marked_by_no_way_around(path: str) -> None:
     marked = thing(annotations={RANK: "0"})
-    how = {"subresource": sub, "operation": "CREATE" if sub == "binding" else "UPDATE"}
-    old = None if sub == "binding" else thing()
-    assert not verdict(marked, old, ("", "pods"), **how).allowed
-    assert verdict(marked, old, ("", "pods"), user=USERS["scheduler"], **how).allowed
+    resource, _, sub = path.partition("/")
+    is_binding = path.endswith(("binding", "bindings"))
+    how = {"subresource": sub, "operation": "CREATE" if is_binding else "UPDATE"}
+    old = None if is_binding else thing()
+    found = verdict(marked, old, ("", resource), **how)
+    assert not found.allowed
+    assert RANK in found.message
+    assert verdict(marked, old, ("", resource), user=USERS["scheduler"], **how).allowed
 
 
 def test_other_subresources_carry_no_keys() -> None:

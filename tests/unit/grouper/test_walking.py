@@ -130,6 +130,53 @@ async def test_k2_owners_are_read_once_in_a_while() -> None:
     assert server.asked == ["/apis/batch/v1", JOB, JOB]
 
 
+FORGED = [
+    above("Nosuch", "j", "nosuch/v1", uid="uid-j"),
+    above("Job", "other", uid="uid-j"),
+    above("Job", "j") | {"apiVersion": "example.com/v1"},
+]
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=lambda owner: f"{owner['apiVersion']}:{owner['name']}")
+@pytest.mark.parametrize("namespace", ["ns", "theirs"])
+@pytest.mark.parametrize("first", ["forged", "true"])
+async def test_k2_a_pod_that_claims_the_uid_of_another_owner_changes_nothing_for_others(
+    forged: Json, namespace: str, first: str
+) -> None:
+    resolver, _, _ = walk_on({JOB: thing("j")})
+
+    async def claims() -> str:
+        try:
+            chain = await resolver.chain(member(forged, namespace=namespace))
+        except Expired:
+            return ""
+        return str(chain.top)
+
+    said = await claims() if first == "forged" else None
+    for _ in range(2):
+        chain = await resolver.chain(member(above("Job", "j")))
+        assert (str(chain.top), chain.hidden) == ("Job ns/j", "")
+    said = await claims() if said is None else said
+    assert said != "Job ns/j"
+
+
+async def test_k2_an_owner_of_the_same_name_in_another_namespace_is_another() -> None:
+    resolver, _, _ = walk_on({JOB: thing("j")})
+    await resolver.chain(member(above("Job", "j")))
+    with pytest.raises(Expired, match="Job j is gone"):
+        await resolver.chain(member(above("Job", "j"), namespace="theirs"))
+
+
+async def test_k2_an_owner_whose_uid_is_spelled_like_a_gang_is_not_taken_for_it() -> None:
+    """Uids of owner references are free text."""
+    gang = "/apis/scheduler.grove.io/v1alpha1/namespaces/ns/podgangs/g"
+    owners = "/apis/grove.io/v1alpha1/namespaces/ns/podcliquesets/s"
+    resolver, _, _ = walk_on({owners: thing("s"), gang: thing("g")})
+    await resolver.chain(member(above("Nosuch", "g", "nosuch/v1", uid="ns/g")))
+    named = member(above("PodCliqueSet", "s", "grove.io/v1alpha1"), labels={"grove.io/podgang": "g"})
+    assert str((await resolver.chain(named)).gang) == "PodGang ns/g"
+
+
 async def test_k2_owners_that_own_each_other_are_a_mistake() -> None:
     walk, _, _ = walk_on({JOB: thing("j", above("Job", "j"))})
     with pytest.raises(InvalidFieldError, match="an end within 16 owners"):

@@ -212,3 +212,30 @@ def test_g1_a_refused_pod_is_told_to_the_user_once() -> None:
         assert "NOT VALID" in found[0]["message"]
 
     in_world(scenario)
+
+
+def test_pods_of_another_namespace_that_claim_the_uid_of_a_clique_are_not_counted() -> None:
+    """The garbage collector leaves them: it knows nothing of the kind that they name."""
+
+    async def scenario(world: World) -> None:
+        await _settled(world)
+        pods = await world.list("Pod", "default")
+        theirs: list[dict[str, Any]] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "theirs"}}]
+        for pod in pods:
+            (owner,) = pod["metadata"]["ownerReferences"]
+            metadata = {
+                "name": f"a-{pod['metadata']['name']}",
+                "namespace": "theirs",
+                "labels": pod["metadata"]["labels"],
+                "ownerReferences": [owner | {"apiVersion": "nosuch/v1", "kind": "Nosuch"}],
+            }
+            spec = {"containers": [{"name": "main", "image": "serve"}]}
+            theirs.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        await world.apply(theirs)
+        await world.delete("Pod", pods[0]["metadata"]["name"])
+        await world.settle()
+        assert names(await world.list("Pod", "theirs")) == names(theirs[1:])
+        assert len(await world.list("Pod", "default")) == len(pods)
+        assert {each["status"]["replicas"] for each in await world.list("PodClique")} == {2, 3}
+
+    in_world(scenario)

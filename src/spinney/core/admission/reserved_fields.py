@@ -19,12 +19,14 @@ from spinney.core.admission.settings import AdmissionSettings
 MASTERS = "system:masters"
 """The group whose members may do everything on an API server; also this."""
 OPERATIONS = ("CREATE", "UPDATE")
-CARRIERS = {"pods": ("", "status", "binding")}
-"""Subresources through which labels and annotations can be written, where there are others than the object itself."""
+CARRIERS = {"pods": ("pods", "pods/status", "pods/binding", "bindings")}
+"""Through which resources labels and annotations can be written, where it is not the object's own alone: those of a
+Binding are copied to the pod, and the API server takes Bindings at two paths.
+"""
 MARKS = ("annotations", "labels")
 
 _SHOWN = 8
-_KEYS = {(each.group, each.resource): each for each in RESERVED}
+_KEYS = {(each.group, path): each for each in RESERVED for path in CARRIERS.get(each.resource, (each.resource,))}
 _STATUS = status_writers()
 
 
@@ -51,20 +53,27 @@ def judge_reserved(request: AdmissionRequest, settings: AdmissionSettings) -> Ve
     if request.subresource == "status" and kind in _STATUS:
         return Verdict(False, message=status_message(_STATUS[kind], request.user))
     found = list(refused_keys(request, settings))
-    shown = [key_message(mark, key, _KEYS[kind].roles(key), request.user) for mark, key in found[:_SHOWN]]
+    row = _KEYS[_written(request)]
+    shown = [key_message(mark, key, row.roles(key), request.user) for mark, key in found[:_SHOWN]]
     more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
     return Verdict(False, message="; ".join((*shown, *more)))
 
 
 def refused_keys(request: AdmissionRequest, settings: AdmissionSettings) -> Iterator[tuple[str, str]]:
     """The reserved keys that are set, changed or removed by somebody who may not, each with where it is."""
-    row = _KEYS.get((request.group, request.resource))
-    if row is None or request.subresource not in CARRIERS.get(request.resource, ("",)):
+    row = _KEYS.get(_written(request))
+    if row is None:
         return
     for mark in MARKS:
         for key in changed_keys(_marks(request.object, mark), _marks(request.old_object, mark)):
             if request.user not in settings.users_of(row.roles(key)):
                 yield mark, key
+
+
+def _written(request: AdmissionRequest) -> tuple[str, str]:
+    """The API group and the resource, with its subresource, as rules of admission name them."""
+    path = f"{request.resource}/{request.subresource}" if request.subresource else request.resource
+    return request.group, path
 
 
 def changed_keys(new: dict[str, Any], old: dict[str, Any]) -> list[str]:

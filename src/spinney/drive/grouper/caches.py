@@ -78,15 +78,15 @@ class GrouperCaches:
         return {level.domain: level.key for level in found.spec.levels} if found is not None else {}
 
 
-def owner_uid(pod: Pod) -> str:
-    """The uid of the controller, else of the first owner reference; empty for a pod without an owner."""
+def owner_key(pod: Pod) -> str:
+    """The controller, else the first owner reference, within the pod's namespace; empty for a pod without an owner."""
     found = pod.metadata.controller or next(iter(pod.metadata.owner_references), None)
-    return found.uid if found is not None else ""
+    return f"{pod.metadata.namespace}/{found.uid}" if found is not None else ""
 
 
 def _owner(pod: Pod) -> tuple[str, ...]:
-    uid = owner_uid(pod)
-    return (uid,) if uid else ()
+    key = owner_key(pod)
+    return (key,) if key else ()
 
 
 def _group(pod: Pod) -> tuple[str, ...]:

@@ -30,6 +30,12 @@ _REMEMBERED = 4096
 _GROVE = "grove.io"
 
 
+_Claim = tuple[str, ...]
+"""All that a pod says of its owner, with the pod's namespace: whoever claims another's uid hears of nobody's read but
+its own.
+"""
+
+
 class Expired(Exception):
     """An owner is gone, or another object has its name: the garbage collector is going to delete the pod."""
 
@@ -48,9 +54,9 @@ class OwnerResolver:
     def __init__(self, client: ApiClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[_Claim, _Known] = {}
         self._kinds: dict[str, tuple[float, dict[str, ResourcePath]]] = {}
-        self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._reading: WeakValueDictionary[_Claim, asyncio.Lock] = WeakValueDictionary()
 
     async def chain(self, pod: Pod) -> OwnerChain:
         """The pod with its owners. Raises `Expired`, or an `InvalidFieldError` if the owner cannot be determined."""
@@ -74,9 +80,10 @@ class OwnerResolver:
         self._known.pop(_gang_key(pod), None)
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> Owner | None:
-        return await self._fresh(reference.uid, lambda: self._read(reference, namespace))
+        claim = (namespace, reference.api_version, reference.kind, reference.name, reference.uid)
+        return await self._fresh(claim, lambda: self._read(reference, namespace))
 
-    async def _fresh(self, key: str, read: Callable[[], Awaitable[Owner | None]]) -> Owner | None:
+    async def _fresh(self, key: _Claim, read: Callable[[], Awaitable[Owner | None]]) -> Owner | None:
         """The cached owner while it is fresh, else a new read; concurrent callers wait for the read in flight."""
         async with self._reading.setdefault(key, asyncio.Lock()):
             known = self._known.get(key)
@@ -137,7 +144,7 @@ class OwnerResolver:
             if "/" not in each.name
         }
 
-    def _remember(self, key: str, known: _Known) -> None:
+    def _remember(self, key: _Claim, known: _Known) -> None:
         """Store a read; beyond the limit the oldest entries are dropped first."""
         self._known.pop(key, None)
         self._known[key] = known
@@ -162,8 +169,8 @@ def _listed(body: bytes, api_version: str) -> tuple[_Served, ...]:
         raise Undecodable(f"the kinds of {api_version}: {error}") from None
 
 
-def _gang_key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.labels.get(PODGANG, '')}"
+def _gang_key(pod: Pod) -> _Claim:
+    return (pod.metadata.namespace, PodGang.GROUP, PodGang.KIND, pod.metadata.labels.get(PODGANG, ""))
 
 
 def _above(owner: Owner) -> OwnerReference | None:

@@ -29,7 +29,7 @@ from spinney.drive.client.errors import ApiStatusError, Policy, StaleView
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.drive.grouper.caches import GrouperCaches, owner_uid
+from spinney.drive.grouper.caches import GrouperCaches, owner_key
 from spinney.drive.grouper.owner_resolver import FRESH_S, Expired, OwnerResolver
 from spinney.drive.grouper.user_error_reporter import UserErrorReporter
 
@@ -76,21 +76,21 @@ class OwnerPoller:
         """When a waiting pod polls its owners; never without owners or while another pod polls the same owner."""
         if chain.is_bare:
             return PollDecision()
-        uid, versions = chain.owners[0].uid, _versions(chain)
-        look = self._polls.get(uid)
+        owner, versions = owner_key(chain.pod), _versions(chain)
+        look = self._polls.get(owner)
         if look is not None and look.key != key:
             return PollDecision()
         changed = look is not None and look.versions != versions
         after_s = interval.first_s if look is None or changed else min(look.next_s, interval.slowest_s)
-        self._polls[uid] = _Poll(key, versions, after_s * interval.growth)
+        self._polls[owner] = _Poll(key, versions, after_s * interval.growth)
         return PollDecision(after_s, changed)
 
-    def leave(self, key: Key, uid: str) -> bool:
+    def leave(self, key: Key, owner: str) -> bool:
         """The pod stops polling; returns whether it was the polling pod of this owner."""
-        look = self._polls.get(uid)
+        look = self._polls.get(owner)
         if look is None or look.key != key:
             return False
-        del self._polls[uid]
+        del self._polls[owner]
         return True
 
 
@@ -218,7 +218,7 @@ class PodReconciler:
             return Done()
         next_poll = self._owner_poller.next_poll(key, chain, interval)
         if next_poll.changed:
-            for other in self.views.pods.by("owner", owner_uid(pod)):
+            for other in self.views.pods.by("owner", owner_key(pod)):
                 self.again((other.metadata.namespace, other.metadata.name), 0.0)
         return Done() if next_poll.after_s is None else RequeueAfter(next_poll.after_s)
 
@@ -253,9 +253,9 @@ class PodReconciler:
 
     def _leave(self, key: Key, pod: Pod) -> None:
         """Hand the polling of the owners over to another waiting pod."""
-        uid = owner_uid(pod)
-        if uid and self._owner_poller.leave(key, uid):
-            waiting = [each for each in self.views.pods.by("owner", uid) if each.is_alive and not each.spec.node_name]
+        owner = owner_key(pod)
+        if owner and self._owner_poller.leave(key, owner):
+            waiting = [each for each in self.views.pods.by("owner", owner) if each.is_alive and not each.spec.node_name]
             for other in waiting[:1]:
                 self.again((other.metadata.namespace, other.metadata.name), _SIBLING_S)
 

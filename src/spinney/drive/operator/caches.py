@@ -133,9 +133,9 @@ class OperatorCaches:
 
     def cliques_of(self, podcliqueset: PodCliqueSet) -> list[PodClique]:
         """The PodCliques of a PodCliqueSet and of its scaling groups."""
-        owners = [podcliqueset.metadata.uid]
-        owners += [group.metadata.uid for group in self.groups.by("owner", podcliqueset.metadata.uid)]
-        return [clique for owner in owners for clique in self.cliques.by("owner", owner)]
+        groups = self.groups.by("owner", owner_key(podcliqueset.metadata))
+        owners = [podcliqueset.metadata, *(group.metadata for group in groups)]
+        return [clique for owner in owners for clique in self.cliques.by("owner", owner_key(owner))]
 
     def has_scheduled(self, podcliqueset: PodCliqueSet) -> bool:
         cliques = self.cliques_of(podcliqueset)
@@ -143,7 +143,7 @@ class OperatorCaches:
 
     def pods_of(self, cliques: Iterable[PodClique]) -> dict[str, list[Pod]]:
         """The pods of the given PodCliques, by the uid of the PodClique."""
-        return {clique.metadata.uid: self.pods.by("owner", clique.metadata.uid) for clique in cliques}
+        return {clique.metadata.uid: self.pods.by("owner", owner_key(clique.metadata)) for clique in cliques}
 
     def set_of(self, metadata: ObjectMeta) -> PodCliqueSet | None:
         """The PodCliqueSet named by an object's label, if the set or one of its scaling groups really controls it."""
@@ -161,8 +161,8 @@ class OperatorCaches:
 
     def access_of(self, podcliqueset: PodCliqueSet) -> Access:
         """The ServiceAccount, Role and RoleBinding that init containers of a set need, as far as they exist."""
-        uid = podcliqueset.metadata.uid
-        return Access(*(_first(cache.by("owner", uid)) for cache in (self.accounts, self.roles, self.bindings)))
+        owner = owner_key(podcliqueset.metadata)
+        return Access(*(_first(cache.by("owner", owner)) for cache in (self.accounts, self.roles, self.bindings)))
 
     def claims_of(self, owner: ObjectMeta) -> Claims:
         """The ResourceClaims of an owner and a lookup of templates; both empty where the server serves no claims."""
@@ -174,7 +174,7 @@ class OperatorCaches:
             found = templates.get((namespace, name))
             return found["spec"] if found is not None else None
 
-        return self.claims.by("owner", owner.uid), find
+        return self.claims.by("owner", owner_key(owner)), find
 
     def domains_of(self, namespace: str, podcliqueset: str) -> list[PartialObject]:
         """The ComputeDomains created for a set of this name, also for a set that has been deleted."""
@@ -214,9 +214,14 @@ def _first(found: list[Any]) -> Any:
     return found[0] if found else None
 
 
+def owner_key(owner: ObjectMeta) -> str:
+    """The key of the index `owner`: an object of another namespace that names the owner's uid is not owned by it."""
+    return f"{owner.namespace}/{owner.uid}"
+
+
 def _owner(thing: Any) -> tuple[str, ...]:
     owner = thing.metadata.controller
-    return (owner.uid,) if owner is not None else ()
+    return (f"{thing.metadata.namespace}/{owner.uid}",) if owner is not None else ()
 
 
 def _labelled(metadata: ObjectMeta, label: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from spinney.core.topology_constraints import effective_topology
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
-from spinney.drive.operator.caches import label_key
+from spinney.drive.operator.caches import label_key, owner_key
 from spinney.drive.operator.reconciler import (
     ReconcileContext,
     either,
@@ -43,7 +43,7 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         if found is None:
             return ChangeSet()
         if found.metadata.deletion_timestamp is not None:
-            return ChangeSet(podclique.finalize(found, views.pods.by("owner", found.metadata.uid)))
+            return ChangeSet(podclique.finalize(found, views.pods.by("owner", owner_key(found.metadata))))
         above = views.set_of(found.metadata)
         member = member_of(above, found) if above is not None else None
         if above is None or member is None or above.metadata.deletion_timestamp is not None:
@@ -72,7 +72,7 @@ def _observed(context: ReconcileContext, found: PodClique, above: PodCliqueSet, 
         above,
         member,
         _translation(context, above, gang),
-        context.views.pods.by("owner", found.metadata.uid),
+        context.views.pods.by("owner", owner_key(found.metadata)),
         gang,
         base is not None and _has_nodes(context, base),
         context.views.revisions(above),

@@ -13,6 +13,7 @@ from spinney.core.expansion.podcliqueset import podcliqueset
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
+from spinney.drive.operator.caches import owner_key
 from spinney.drive.operator.reconciler import (
     ReconcileContext,
     either,
@@ -32,7 +33,7 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         found = views.groups.get(key)
         if found is None:
             return ChangeSet()
-        owned = views.cliques.by("owner", found.metadata.uid)
+        owned = views.cliques.by("owner", owner_key(found.metadata))
         if found.metadata.deletion_timestamp is not None:
             return ChangeSet(scaling_group.finalize(found, owned))
         above = views.set_of(found.metadata)
@@ -47,7 +48,7 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
         if same_wish(change) and same_progress(change):
             return []
-        return [key_of(each.metadata) for each in views.groups.by("owner", either(change).metadata.uid)]
+        return [key_of(each.metadata) for each in views.groups.by("owner", owner_key(either(change).metadata))]
 
     def of_clique(change: Change[PodClique]) -> Iterable[Key]:
         return owner_keys(change, "PodCliqueScalingGroup")

@@ -17,7 +17,7 @@ from spinney.core.expansion.podcliqueset import podcliqueset
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
-from spinney.drive.operator.caches import set_key
+from spinney.drive.operator.caches import owner_key, set_key
 from spinney.drive.operator.reconciler import ReconcileContext, either, itself, owner_keys, same_wish, subject_of
 
 
@@ -54,14 +54,14 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
 
 
 def _observed(context: ReconcileContext, found: PodCliqueSet) -> podcliqueset.Observed:
-    views, uid = context.views, found.metadata.uid
+    views, owner = context.views, owner_key(found.metadata)
     owned = views.cliques_of(found)
     return podcliqueset.Observed(
         owned,
-        views.groups.by("owner", uid),
-        views.gangs.by("owner", uid),
-        views.services.by("owner", uid),
-        views.autoscalers.by("owner", uid),
+        views.groups.by("owner", owner),
+        views.gangs.by("owner", owner),
+        views.services.by("owner", owner),
+        views.autoscalers.by("owner", owner),
         views.access_of(found),
         views.claims_of(found.metadata),
         views.domains_of(found.metadata.namespace, found.metadata.name),

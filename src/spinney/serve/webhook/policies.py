@@ -88,8 +88,7 @@ def admission_policies(settings: AdmissionSettings) -> list[Object]:
 
 def keys_rules(row: ReservedKeys) -> list[Object]:
     """Where reserved keys of a kind can be written."""
-    subresources = CARRIERS.get(row.resource, ("",))
-    return [_rule(row.group, [f"{row.resource}/{sub}" if sub else row.resource for sub in subresources])]
+    return [_rule(row.group, list(CARRIERS.get(row.resource, (row.resource,))))]
 
 
 def status_rules() -> list[Object]:

@@ -35,6 +35,7 @@ from spinney.sim.objects import (
     OwnerReference,
     Pod,
     Views,
+    owned_by,
 )
 
 _GATHER_S = 0.2
@@ -95,7 +96,7 @@ class Controllers:
         return Source(self._views.pods, lambda change: _owner_keys(change, kind))
 
     def _owned(self, owner: Json) -> list[Pod]:
-        return self._views.pods.by("owner", owner["metadata"]["uid"])
+        return self._views.pods.by("owner", owned_by(owner))
 
     def _jobs(self) -> Controller[Key]:
         jobs = self._views.of(JOBS)
@@ -130,7 +131,7 @@ class Controllers:
                 return Decision()
             if orphans := adopt(found, REPLICASETS, replicasets.by("namespace", key[0])):
                 return Decision(orphans)
-            sets = replicasets.by("owner", found["metadata"]["uid"])
+            sets = replicasets.by("owner", owned_by(found))
             left = sum(len(self._owned(each)) for each in sets)
             return deployment.decide(found, sets, left, self._clock.now())
 
