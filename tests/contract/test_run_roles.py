@@ -19,9 +19,10 @@ from cluster_kit.admission import SETS, TOPOLOGIES
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from kube_apimachinery import tls
+from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
 from spinney.sim.kubernetes.processes import free_ports
-from stack_kit.bare import bare_server
+from stack_kit.bare import bare_server, kubeconfig_of_role
 from stack_kit.spinney import SPINNEY
 from unit.operator.operator_world import clique, podcliqueset
 
@@ -37,14 +38,16 @@ def own(tmp_path: Path) -> Iterator[Server]:
 
 
 class Process:
-    """One `spinney run`, with ports of its own."""
+    """One `spinney run`, with the rights of its role and ports of its own."""
 
     def __init__(self, server: Server, directory: Path, *words: str, **configuration: Any) -> None:
         self.probes, self.metrics, self.webhook = free_ports(3)
         self.config = directory / "config.yaml"
         self._given = configuration
         self.write()
-        whole = ["run", *words, "--kubeconfig", str(server.kubeconfig), "--config", str(self.config)]
+        role = words[0]
+        kubeconfig = server.kubeconfig if role == "all" else kubeconfig_of_role(server, role, directory)
+        whole = ["run", *words, "--kubeconfig", str(kubeconfig), "--config", str(self.config)]
         with (directory / "stderr").open("w") as log:
             self.process = subprocess.Popen([*SPINNEY, *whole], stderr=log)
         self.stderr = directory / "stderr"
@@ -141,11 +144,11 @@ def test_all_roles_run_in_one_process_and_are_measured(own: Server, tmp_path: Pa
 
 
 def test_a_lease_that_nobody_can_take_is_not_ready_and_is_told_until_it_is_deleted(own: Server, tmp_path: Path) -> None:
-    space, path = Space(own, "default"), "coordination.k8s.io/v1/leases"
+    space, path = Space(own, NAMESPACE), "coordination.k8s.io/v1/leases"
     full = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 2**31 - 1}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "spinney-scheduler"}}
     space.create(path, {**lease, "spec": full}).ok(201)
-    election = {"enabled": True, "resourceNamespace": "default"}
+    election = {"enabled": True, "resourceNamespace": NAMESPACE}
     with spinney_run(own, tmp_path, "scheduler", leaderElection=election) as scheduler:
         eventually(
             lambda: scheduler.get(scheduler.probes, "/readyz")[1].startswith("scheduler: nobody leads"), "told", 60

@@ -23,3 +23,4 @@ def test_r9_ten_killed_leaders_are_replaced_without_a_broken_promise(
     with capsys.disabled():
         print(f"\n{figures}")
     assert figures.violations == []
+    assert figures.refused == []

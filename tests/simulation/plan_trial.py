@@ -27,13 +27,13 @@ from spinney.core.view.plan_result import PlanResult
 from spinney.drive.client.errors import ApiStatusError
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.sim.event_loop import Sim, run
+from spinney.sim.installed_roles import installed_rules
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
 from spinney.sim.world import World
 from spinney.whatif.inputs.manifests import Manifest
 from spinney.whatif.inputs.nodes import load_nodes
 from spinney.whatif.inputs.operator_settings import (
-    admission_of,
     dynamo_admission_of,
     dynamo_settings_of,
     read_configuration,
@@ -61,7 +61,7 @@ class Trial:
 async def whole_stack(sim: Sim, described: str) -> AsyncIterator[World]:
     """What `spinney up` runs, in simulated time: rules of admission, operator, pod-grouper, scheduler, Dynamo part."""
     told = read_configuration(None)
-    rules = (admission_of(told), dynamo_admission_of(told))
+    rules = (installed_rules(topology=told.topology_aware_scheduling.enabled), dynamo_admission_of(told))
     server = build(ServerOptions(plugins=rules, converters=CONVERTERS), sim.clock, sim.dice)
     parts = Parts(
         nodes=load_nodes(described),

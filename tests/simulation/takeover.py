@@ -18,6 +18,7 @@ from simulation.witness import Witness
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.whatif.inputs.nodes import load_nodes
+from stack_kit.judging import create_set, judged, of_a_set
 from stack_kit.schedulers import Schedulers
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, podgroup, pods
@@ -49,6 +50,7 @@ class Figures:
     rounds: list[Takeover] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     binds: int = 0
+    refused: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         shown = ", ".join(f"{each.leads_s:.1f}/{each.binds_s:.1f}" for each in self.rounds)
@@ -56,7 +58,7 @@ class Figures:
         return (
             f"takeover after kill -9 in a burst of {GANGS} gangs, lease/first bind in s: {shown}; "
             f"median of {len(self.rounds)} to the first bind {middle:.1f} s; "
-            f"{self.binds} binds, {len(self.violations)} violations"
+            f"{self.binds} binds, {len(self.violations)} violations, {len(self.refused)} writes refused"
         )
 
 
@@ -99,10 +101,13 @@ class _Times:
 
 
 def measure(server: Server, directory: Path, rounds: int) -> Figures:
-    """Everybody is bound at the end of each round; then it is cleared."""
+    """Everybody is bound at the end of each round; then it is cleared. Admission is as it is installed, and all pods
+    are protected by the authorizer.
+    """
     _furnish(server)
     figures = Figures()
-    with Witness(server) as witness, _Times(server) as times:
+    with judged(server, directory), Witness(server) as witness, _Times(server) as times:
+        create_set(Space(server, "default"))
         _play(server, directory, rounds, times, figures)
         eventually(lambda: witness.judge().binds >= GANGS * SIZE * rounds, "the watches have told everything", 60)
         dog = witness.judge()
@@ -123,6 +128,7 @@ def _play(server: Server, directory: Path, rounds: int, times: _Times, figures: 
             _clear(space)
     finally:
         crew.end()
+        figures.refused = crew.refused()
 
 
 def _burst(space: Space, number: int, leader: Any) -> float:
@@ -132,7 +138,7 @@ def _burst(space: Space, number: int, leader: Any) -> float:
         name = f"g{number}-{each}"
         space.create(PODGROUPS, podgroup(name, SIZE, required=RACK)).ok(201)
         for member in pods(name, SIZE, 1):
-            space.create("pods", member).ok(201)
+            space.create("pods", of_a_set(member)).ok(201)
 
     with ThreadPoolExecutor(4) as pool:
         asked = [pool.submit(ask, each) for each in range(GANGS)]

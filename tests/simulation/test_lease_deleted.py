@@ -11,6 +11,7 @@ from spinney.core.scheduling.plan_records import claimed
 from spinney.core.scheduling.settings import Settings
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import CrashPoint, Schedule, When
+from spinney.sim.installed_roles import installed_rules
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
@@ -41,7 +42,7 @@ def test_inv10_a_lease_made_anew_counts_from_one_and_plans_in_flight_are_carried
 
     async def main(sim: Sim) -> None:
         parts = Parts(nodes=load_nodes(NODES), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
-        async with World(sim.clock, sim.dice, parts) as world:
+        async with World(sim.clock, sim.dice, parts, rules=(installed_rules(),)) as world:
             await world.apply([*NEEDED, TOPOLOGY])
             dog = Watchdog.over(world, late_s=1.0)
             process = SchedulerProcess(world, "scheduler", sim.dice, Settings(), evicts=dog.evicts)

@@ -30,6 +30,7 @@ from spinney.drive.scheduler.execution.binder import Binder, BindResult, BindRes
 from spinney.drive.scheduler.status_writer import StatusWriter
 from spinney.sim.event_loop import Sim, run
 from spinney.sim.faults import Fault, Schedule
+from spinney.sim.installed_roles import installed_rules
 from spinney.sim.invariants.watchdog import Watchdog
 from spinney.sim.nodes.simulated_nodes import NodeBehaviour
 from spinney.sim.stack import Parts
@@ -57,7 +58,7 @@ def broken(step: Step, schedule: Schedule | None = None, epoch: int = 0) -> set[
 
     async def main(sim: Sim) -> set[str]:
         parts = Parts(nodes=load_nodes(TWO_RACKS), behaviour=NodeBehaviour(heartbeat_s=0), controllers=())
-        async with World(sim.clock, sim.dice, parts) as world:
+        async with World(sim.clock, sim.dice, parts, rules=(installed_rules(),)) as world:
             await world.apply([*NEEDED, TOPOLOGY, _class("x"), _class("y")])
             dog = Watchdog.over(world, late_s=0.5)
             process = SchedulerProcess(

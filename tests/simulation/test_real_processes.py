@@ -16,7 +16,7 @@ from cluster_kit.space import Space
 from simulation.witness import Witness
 from spinney.whatif.inputs.nodes import load_nodes
 from stack_kit.bare import bare_server
-from stack_kit.judging import Judging, judged
+from stack_kit.judging import Judging, create_set, judged, of_a_set
 from stack_kit.schedulers import SchedulerProgram, Schedulers
 from unit.operator.topologies import RACK
 from unit.scheduler.scheduler_world import NODES, TOPOLOGY, podgroup, pods
@@ -60,7 +60,7 @@ def _ask(space: Space, number: int) -> None:
         name = f"g{number}-{each}"
         space.create(PODGROUPS, podgroup(name, 3, required=RACK)).ok(201)
         for member in pods(name, 3, 4):
-            space.create("pods", member).ok(201)
+            space.create("pods", of_a_set(member)).ok(201)
 
 
 def _all_bound(space: Space) -> bool:
@@ -81,6 +81,7 @@ def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promi
     space = Space(server, "default")
     with Witness(server) as witness:
         _furnish(server)
+        create_set(space)
         crew = Schedulers(server, tmp_path)
         try:
             for number, fate in enumerate(FATES):

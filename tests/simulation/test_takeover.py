@@ -21,4 +21,5 @@ def test_r9_the_successor_of_a_leader_killed_in_a_burst_binds_the_rest(
     with capsys.disabled():
         print(f"\n{figures}")
     assert figures.violations == []
+    assert figures.refused == []
     assert figures.binds == 2 * GANGS * SIZE

@@ -10,6 +10,7 @@ from typing import Any
 
 import urllib3
 
+from cluster_kit.admission import SETS
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
 from spinney.api.operator_configuration import load_configuration
@@ -23,6 +24,22 @@ Json = dict[str, Any]
 REGISTRATION = "admissionregistration.k8s.io/v1"
 GROUPS = "scheduling.run.ai/v2alpha2/podgroups"
 PROTECTED: Json = {"authorizer": {"enabled": True}}
+
+
+OF_A_SET = {"app.kubernetes.io/managed-by": "grove-operator", "app.kubernetes.io/part-of": "judged"}
+"""Labels of what the operator made for the set of `create_set`: the authorizer looks at every change of it."""
+
+
+def create_set(space: Space) -> None:
+    spec = {"replicas": 1, "minAvailable": 1, "roleName": "w", "podSpec": {"containers": [{"name": "c", "image": "i"}]}}
+    template = {"cliques": [{"name": "w", "spec": spec}]}
+    body = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "judged"}}
+    space.create(SETS, {**body, "spec": {"replicas": 1, "template": template}}).ok(201)
+
+
+def of_a_set(obj: Json) -> Json:
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **OF_A_SET}}}
 
 
 class Judging:
