@@ -16,7 +16,7 @@ from cluster_kit.server import Server
 from cluster_kit.servers import SERVERS, embedded_server, real_server
 from cluster_kit.space import Space
 from distribution import ByInstallation, in_order, make_scheduler
-from simulation.telling import told
+from simulation.fresh_seed_report import told
 from spinney.sim.kubernetes.assets import AssetsUnavailable, find_or_build_assets, find_or_build_helm
 
 UNAVAILABLE = pytest.StashKey[str]()

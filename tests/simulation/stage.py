@@ -11,8 +11,8 @@ from typing import Any
 
 from kube_embedded.base.store import Event
 from simulation.processes import SchedulerProcess
-from simulation.rest import kept_for_nobody
 from simulation.scenarios import Scenario
+from simulation.steady_state import kept_for_nobody
 from simulation.trial import NEEDED, hush
 from spinney.drive.client.http.transport import Stream, Transport, TransportError
 from spinney.sim.event_loop import Sim, run

@@ -14,7 +14,7 @@ from typing import Any
 from cluster_kit.following import following
 from cluster_kit.server import Server, eventually
 from cluster_kit.space import Space
-from simulation.witness import Witness
+from simulation.watch_record import WatchRecord
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_LEASE
 from spinney.whatif.inputs.nodes import load_nodes
@@ -106,11 +106,11 @@ def measure(server: Server, directory: Path, rounds: int) -> Figures:
     """
     _furnish(server)
     figures = Figures()
-    with judged(server, directory), Witness(server) as witness, _Times(server) as times:
+    with judged(server, directory), WatchRecord(server) as record, _Times(server) as times:
         create_set(Space(server, "default"))
         _play(server, directory, rounds, times, figures)
-        eventually(lambda: witness.judge().binds >= GANGS * SIZE * rounds, "the watches have told everything", 60)
-        dog = witness.judge()
+        eventually(lambda: record.judge().binds >= GANGS * SIZE * rounds, "the watches have told everything", 60)
+        dog = record.judge()
     figures.violations, figures.binds = list(dog.violations), dog.binds
     return figures
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from simulation.fresh_seed_report import BROKEN
 from simulation.seeds import broken_by, fresh_seeds
-from simulation.telling import BROKEN
 from simulation.trial import play, replay
 
 BATCHES, SIZE = 30, 10

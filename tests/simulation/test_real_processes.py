@@ -13,7 +13,7 @@ import pytest
 from cluster_kit.server import Server, eventually
 from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
-from simulation.witness import Witness
+from simulation.watch_record import WatchRecord
 from spinney.whatif.inputs.nodes import load_nodes
 from stack_kit.bare import bare_server
 from stack_kit.judging import Judging, create_set, judged, of_a_set
@@ -79,7 +79,7 @@ def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promi
     server: Server, judging: Judging, tmp_path: Path
 ) -> None:
     space = Space(server, "default")
-    with Witness(server) as witness:
+    with WatchRecord(server) as record:
         _furnish(server)
         create_set(space)
         crew = Schedulers(server, tmp_path)
@@ -101,8 +101,8 @@ def test_r9_whatever_happens_to_leaders_the_record_of_the_server_breaks_no_promi
         assert crew.refused() == []
         assert judging.answered() > 3 * len(FATES)
         assert "forbidden" not in judging.log
-        eventually(lambda: witness.judge().binds >= 9 * len(FATES), "the watches have told everything")
-        dog = witness.judge()
+        eventually(lambda: record.judge().binds >= 9 * len(FATES), "the watches have told everything")
+        dog = record.judge()
         assert dog.violations == []
         assert dog.binds == 9 * len(FATES)
         assert dog.plans >= 3 * len(FATES)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from simulation import seeds, telling
+from simulation import fresh_seed_report, seeds
 from simulation.seeds import fresh_seeds, run, stretches, summary, tree_hash
 from simulation.trial import Trial
 
@@ -58,8 +58,8 @@ def test_r4_a_run_that_was_interrupted_plays_no_seed_again(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_r4_what_a_fresh_seed_broke_is_told_at_the_end_though_its_test_passed(count: int) -> None:
-    broken = [(telling.BROKEN, f"seed {seed}: INV1 (to replay: ...)") for seed in range(count)]
-    lines = telling.told([SimpleNamespace(user_properties=[*broken, ("other", "x")]), SimpleNamespace()])
+    broken = [(fresh_seed_report.BROKEN, f"seed {seed}: INV1 (to replay: ...)") for seed in range(count)]
+    lines = fresh_seed_report.told([SimpleNamespace(user_properties=[*broken, ("other", "x")]), SimpleNamespace()])
     assert lines[1:] == [f"  seed {seed}: INV1 (to replay: ...)" for seed in range(count)]
     assert bool(lines) == bool(count)
 

@@ -16,7 +16,7 @@ import structlog
 
 from simulation.histories import History
 from simulation.processes import SchedulerProcess
-from simulation.rest import at_rest
+from simulation.steady_state import at_rest
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.scheduler.scheduler import Scheduler
 from spinney.sim.event_loop import Sim, SimulationError, run

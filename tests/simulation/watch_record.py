@@ -21,7 +21,7 @@ _PATHS = {
 assert set(_PATHS) == set(WATCHED_RESOURCES)
 
 
-class Witness:
+class WatchRecord:
     """Begins before anything is made, and sees what is written while its block runs.
 
     Versions of one server are one order of all its writes. A watch that cannot go on ends its thread with an error,
@@ -33,7 +33,7 @@ class Witness:
         self._seen: list[tuple[int, str, str, Json]] = []
         self._followers = ExitStack()
 
-    def __enter__(self) -> Witness:
+    def __enter__(self) -> WatchRecord:
         for collection, path in _PATHS.items():
             begin = self._server.http("GET", path).ok(200)
             for item in begin["items"]:
