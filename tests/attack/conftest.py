@@ -11,7 +11,7 @@ import urllib3
 
 from attack.harm import Before, look
 from attack.installation import TENANT, Installation, installed
-from attack.tenants import ATTACKER, CLIQUES, GANGS, GROUPS, SETS, Attempt, settle
+from attack.tenants import ATTACKER, CLIQUES, GANGS, GROUPS, SCALED, SETS, Attempt, settle
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 
@@ -58,7 +58,7 @@ def attempt(installation: Installation, before: Before) -> Iterator[Attempt]:
 
 def sweep(admin: Space) -> None:
     """What the attacker left, whatever holds it."""
-    collections = (SETS, "jobs", CLIQUES, GANGS, "pods", GROUPS)
+    collections = (SETS, "jobs", SCALED, CLIQUES, GANGS, "pods", GROUPS)
 
     def is_empty() -> bool:
         left = 0

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from attack.installation import Installation
-from attack.tenants import BOUND_WITHIN_S, BYSTANDER, GROUPS, TAINTED, VICTIMS, fresh_name, without_namespace
+from attack.tenants import (
+    BOUND_WITHIN_S,
+    BYSTANDER,
+    CLIQUES,
+    GANGS,
+    GROUPS,
+    SETS,
+    TAINTED,
+    VICTIMS,
+    fresh_name,
+    without_namespace,
+)
 from cluster_kit.server import eventually
 from cluster_kit.space import Space
 from unit.scheduler.scheduler_world import GPU, pod, podgroup
@@ -17,44 +28,68 @@ Json = dict[str, Any]
 SCRIPT = "<script>alert(1)</script>"
 PAGES = ("/", "/gangs")
 _GPUS = 8
+_OWNERS = (SETS, CLIQUES, GANGS, "jobs", GROUPS)
 
 
 @dataclass(frozen=True)
 class Before:
     """How the cluster was before anybody attacked it."""
 
-    pods: dict[str, tuple[str, str]]
-    """Of the victims, by name: uid and node."""
-    groups: dict[str, str]
+    pods: dict[str, Json]
+    """Of the victims, by name: what they are and where, whose they are, and in which gang."""
+    owners: dict[str, Json]
+    """Of the victims, by collection and name: the objects above the pods, with what is said of them."""
     pids: dict[str, int]
     lease: tuple[str, int]
 
 
 def look(found: Installation) -> Before:
     victims = Space(found.server, VICTIMS)
-    return Before(_standing(victims), _uids(victims), found.pids(), found.lease())
+    return Before(_standing(victims), _owners(victims), found.pids(), found.lease())
 
 
-def _standing(space: Space) -> dict[str, tuple[str, str]]:
+def _standing(space: Space) -> dict[str, Json]:
     """Pods that nobody is ending, by name."""
     pods = [each for each in space.list("pods")["items"] if "deletionTimestamp" not in each["metadata"]]
-    return {each["metadata"]["name"]: (each["metadata"]["uid"], each["spec"].get("nodeName", "")) for each in pods}
+    kept = ("uid", "ownerReferences", "labels", "annotations")
+    return {
+        each["metadata"]["name"]: _part(each["metadata"], kept) | {"node": each["spec"].get("nodeName", "")}
+        for each in pods
+    }
 
 
-def _uids(space: Space) -> dict[str, str]:
-    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in space.list(GROUPS)["items"]}
+def _owners(space: Space) -> dict[str, Json]:
+    """Records of our roles on them may come and go; what users read of them may not change."""
+    kept = ("uid", "generation", "deletionTimestamp", "ownerReferences", "labels")
+    return {
+        f"{collection}/{each['metadata']['name']}": _part(each["metadata"], kept) | _part(each, ("spec", "status"))
+        for collection in _OWNERS
+        for each in space.list(collection)["items"]
+    }
+
+
+def _part(found: Json, keys: tuple[str, ...]) -> Json:
+    return {key: found[key] for key in keys if key in found}
 
 
 def check_unharmed(found: Installation, before: Before, pages: tuple[str, ...] = PAGES) -> None:
     """A newcomer is served first: whatever the attack sets off has had its time when the rest is looked at."""
     found.bind_s.append(serve_newcomer(found))
     victims = Space(found.server, VICTIMS)
-    assert _standing(victims) == before.pods, "pods of another tenant were ended or moved"
-    assert _uids(victims) == before.groups
+    harmed = _changed(before.pods, _standing(victims)) | _changed(before.owners, _owners(victims))
+    assert not harmed, f"what is another tenant's was ended, moved or changed: {harmed}"
     assert unlawful_binds(found) == []
     check_roles(found, before)
     for page in pages:
         check_page(found, page)
+
+
+def _changed(before: dict[str, Json], now: dict[str, Json]) -> dict[str, str]:
+    """What was and what is, by name and field, where they differ."""
+    names = before.keys() | now.keys()
+    fields = {(name, key) for name in names for key in before.get(name, {}).keys() | now.get(name, {}).keys()}
+    pairs = {(name, key): (before.get(name, {}).get(key), now.get(name, {}).get(key)) for name, key in fields}
+    return {f"{name}.{key}": f"{old} became {new}" for (name, key), (old, new) in sorted(pairs.items()) if old != new}
 
 
 def check_roles(found: Installation, before: Before) -> None:

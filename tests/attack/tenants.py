@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from attack.installation import RACK, TENANT, ZONE, Installation
-from cluster_kit.objects import named, role_binding
+from cluster_kit.objects import cluster_role, cluster_role_binding, job, named, role_binding
 from cluster_kit.server import PATCH_TYPES, Reply, eventually
 from cluster_kit.space import Space
+from unit.operator.operator_world import clique, podcliqueset
 from unit.scheduler.scheduler_world import GPU, pod, podgroup
 
 Json = dict[str, Any]
@@ -24,11 +27,24 @@ GROUPS = "scheduling.run.ai/v2alpha2/podgroups"
 QUEUES = "scheduling.run.ai/v2/queues"
 SETS = "grove.io/v1alpha1/podcliquesets"
 CLIQUES = "grove.io/v1alpha1/podcliques"
+SCALED = "grove.io/v1alpha1/podcliquescalinggroups"
 GANGS = "scheduler.grove.io/v1alpha1/podgangs"
+SERVING, DECODING, TRAINING = "serving-0", "decoding", "training"
+"""The gangs of the victims: of a PodGroup alone, of a PodCliqueSet, of a Job."""
+CLIQUE = f"{DECODING}-0-a"
+MANAGED = {
+    "app.kubernetes.io/managed-by": "grove-operator",
+    "app.kubernetes.io/part-of": DECODING,
+    "grove.io/podgang": f"{DECODING}-0",
+    "grove.io/podclique": CLIQUE,
+    "grove.io/podcliqueset-replica-index": "0",
+}
+"""What the operator writes on pods of the victims' PodCliqueSet."""
 FULL = tuple(f"full-{number}" for number in range(3))
 FREE = tuple(f"free-{number}" for number in range(3))
 TAINTED, LABELLED = "tainted", "labelled"
 BOUND_WITHIN_S = 30.0
+_SIZE = 8
 _VERBS = ("create", "get", "list", "watch", "update", "patch", "delete")
 _counter = itertools.count()
 
@@ -43,13 +59,31 @@ def too_many_rights() -> list[Json]:
     """What some administrators grant beside that, and should not."""
     status = {"apiGroups": ["scheduling.run.ai"], "resources": ["podgroups/status"], "verbs": ["update", "patch"]}
     gangs = {"apiGroups": ["scheduler.grove.io"], "resources": ["podgangs", "podgangs/status"], "verbs": list(_VERBS)}
-    cliques = {"apiGroups": ["grove.io"], "resources": ["podcliques"], "verbs": list(_VERBS)}
+    parts_of_sets = ["podcliques", "podcliquescalinggroups"]
+    cliques = {"apiGroups": ["grove.io"], "resources": parts_of_sets, "verbs": list(_VERBS)}
+    told = [f"{each}/status" for each in ("podcliquesets", *parts_of_sets)]
+    states = {"apiGroups": ["grove.io"], "resources": told, "verbs": ["update", "patch"]}
     parts = ["pods/status", "pods/resize", "pods/ephemeralcontainers"]
     pods = {"apiGroups": [""], "resources": parts, "verbs": ["update", "patch"]}
     jobs = {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["update", "patch"]}
     counts = ["podcliquesets/scale", "podcliques/scale", "podcliquescalinggroups/scale"]
     scales = {"apiGroups": ["grove.io"], "resources": counts, "verbs": ["update", "patch"]}
-    return [status, gangs, cliques, pods, jobs, scales]
+    return [status, gangs, cliques, states, pods, jobs, scales]
+
+
+@contextmanager
+def right_to_queues(cluster: Space) -> Iterator[None]:
+    """The tenant may read queues, and write their status: a right in the whole cluster."""
+    group = {"apiGroups": ["scheduling.run.ai"]}
+    reads = {**group, "resources": ["queues"], "verbs": ["get", "list"]}
+    writes = {**group, "resources": ["queues/status"], "verbs": ["update", "patch"]}
+    cluster.create("clusterroles", cluster_role("tenant-of-queues", reads, writes)).ok(201)
+    cluster.create("clusterrolebindings", cluster_role_binding("tenant-of-queues", "tenant-of-queues", TENANT)).ok(201)
+    try:
+        yield
+    finally:
+        for each in ("clusterrolebindings", "clusterroles"):
+            cluster.delete(each, "tenant-of-queues").ok(200)
 
 
 def settle(found: Installation) -> None:
@@ -64,8 +98,11 @@ def settle(found: Installation) -> None:
     _limit_priority(home)
     for name in FULL:
         _create_node(cluster, name)
-    for number in range(len(FULL)):
-        _settle_gang(Space(server, VICTIMS), f"serving-{number}")
+    victims = Space(server, VICTIMS)
+    _settle_group(victims)
+    _settle_set(victims)
+    _settle_job(victims)
+    eventually(lambda: _all_told(victims), "all is said of the victims' gangs", 60)
     for name in (*FREE, TAINTED, LABELLED):
         _create_node(cluster, name)
 
@@ -94,19 +131,81 @@ def _create_node(cluster: Space, name: str) -> None:
     cluster.patch("nodes", name, {"status": status}, sub="status").ok(200)
 
 
-def _settle_gang(space: Space, name: str) -> None:
-    """Eight pods; three such gangs fill the nodes that are there at first."""
-    space.create(GROUPS, without_namespace(podgroup(name, 8, priorityClassName="train"))).ok(201)
-    make(space, [pod(f"{name}-{number}", name, 1) for number in range(8)])
+# The gangs of the victims. Each has eight pods of one GPU: together they fill the nodes that are there at first.
 
-    def all_there() -> bool:
-        found = [each for each in space.list("pods")["items"] if each["metadata"]["name"].startswith(name)]
-        return len(found) == 8 and all(each["spec"].get("nodeName") for each in found)
 
-    eventually(all_there, f"{name} is bound", 60)
+def _settle_group(space: Space) -> None:
+    space.create(GROUPS, without_namespace(podgroup(SERVING, _SIZE, priorityClassName="train"))).ok(201)
+    make(space, [pod(f"{SERVING}-{number}", SERVING, 1) for number in range(_SIZE)])
+    _settle_pods(space, f"{SERVING}-")
+
+
+def _settle_set(space: Space) -> None:
+    """The operator makes the rest."""
+    limits = {GPU: "1"}
+    containers = [{"name": "main", "image": "serve", "resources": {"limits": limits, "requests": limits}}]
+    template = clique("a", replicas=_SIZE, podSpec={"schedulerName": "kai-scheduler", "containers": containers})
+    made = podcliqueset(DECODING, [template], priorityClassName="train")
+    space.create(SETS, without_namespace(made)).ok(201)
+    _settle_pods(space, f"{CLIQUE}-")
+
+
+def _settle_job(space: Space) -> None:
+    uid = create_job(space, TRAINING, _SIZE)
+    make(space, [pod_of_job(f"{TRAINING}-{number}", TRAINING, uid, 1) for number in range(_SIZE)])
+    _settle_pods(space, f"{TRAINING}-")
+
+
+def _settle_pods(space: Space, prefix: str) -> None:
+    """They are bound, and run."""
+
+    def all_bound() -> list[str]:
+        found = [each for each in space.list("pods")["items"] if each["metadata"]["name"].startswith(prefix)]
+        assert len(found) == _SIZE
+        assert all(each["spec"].get("nodeName") for each in found)
+        return [each["metadata"]["name"] for each in found]
+
     running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-    for number in range(8):
-        space.patch("pods", f"{name}-{number}", running, sub="status").ok(200)
+    for name in eventually(all_bound, f"the pods {prefix} are bound", 60):
+        space.patch("pods", name, running, "strategic", sub="status").ok(200)
+
+
+def _all_told(space: Space) -> bool:
+    """What is said of them later is an attack's doing."""
+    used = {GPU: str(_SIZE)}
+    for group in space.list(GROUPS)["items"]:
+        assert group["status"]["resourcesStatus"] == {"requested": used, "allocated": used}
+    clique_status = space.get(CLIQUES, CLIQUE).ok(200)["status"]
+    assert clique_status["readyReplicas"] == clique_status["scheduledReplicas"] == _SIZE
+    assert space.get(SETS, DECODING).ok(200)["status"]["availableReplicas"] == 1
+    return True
+
+
+def create_job(space: Space, name: str, size: int) -> str:
+    """A Job whose pods are one gang, since it asks for topology; its uid."""
+    body = job(name, suspend=False, parallelism=size, completions=size, completionMode="Indexed")
+    body["metadata"]["annotations"] = {
+        "kai.scheduler/topology": "grove-topology",
+        "kai.scheduler/topology-preferred-placement": RACK,
+    }
+    return str(space.create("jobs", body).ok(201)["metadata"]["uid"])
+
+
+def pod_of_job(name: str, job_name: str, uid: str, gpus: int) -> Json:
+    """As the Job's controller would make it; none runs here."""
+    made = owned(grouped(pod(name, "", gpus)), "Job", "batch/v1", job_name, uid)
+    made["metadata"]["labels"] = {"batch.kubernetes.io/job-name": job_name, "batch.kubernetes.io/controller-uid": uid}
+    return made
+
+
+def owned(made: Json, kind: str, version: str, name: str, uid: str) -> Json:
+    reference = {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
+    return {**made, "metadata": {**made["metadata"], "ownerReferences": [reference]}}
+
+
+def grouped(made: Json, **annotations: str) -> Json:
+    """For the pod-grouper: without the annotations of a pod that somebody has put into a group already."""
+    return {**made, "metadata": {"name": made["metadata"]["name"], "annotations": annotations}}
 
 
 def without_namespace(manifest: Json) -> Json:

@@ -8,7 +8,7 @@ import pytest
 
 from attack.harm import SCRIPT, Before
 from attack.table import MARKS, Row, Table, carry_out
-from attack.tenants import FULL, GROUPS, SETS, VICTIMS, Attempt, make
+from attack.tenants import FULL, GROUPS, MANAGED, SETS, VICTIMS, Attempt, grouped, make, owned
 from cluster_kit.objects import job
 from cluster_kit.server import Reply, eventually
 from cluster_kit.space import Space
@@ -18,16 +18,6 @@ from unit.scheduler.scheduler_world import pod, podgroup
 Json = dict[str, Any]
 pytestmark = MARKS
 table = Table()
-
-
-def owned(made: Json, kind: str, version: str, name: str, uid: str) -> Json:
-    reference = {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
-    return {**made, "metadata": {**made["metadata"], "ownerReferences": [reference]}}
-
-
-def grouped(made: Json, **annotations: str) -> Json:
-    """For the pod-grouper: without the annotations of a pod that somebody has put into a group already."""
-    return {**made, "metadata": {"name": made["metadata"]["name"], "annotations": annotations}}
 
 
 def victim_group(at: Attempt) -> Json:
@@ -144,16 +134,8 @@ def _(at: Attempt) -> Reply:
 def _(at: Attempt) -> Reply:
     """A pod with every label of the operator's, for another tenant's set."""
     made = grouped(pod("managed", "", 1))
-    made["metadata"]["labels"] = {
-        "app.kubernetes.io/managed-by": "grove-operator",
-        "app.kubernetes.io/part-of": "serving",
-        "grove.io/podgang": "serving-0",
-        "grove.io/podclique": "serving-0-a",
-        "grove.io/base-podgang": "serving-0",
-        "grove.io/podcliqueset-replica-index": "0",
-        "grove.io/podclique-pod-index": "9" * 63,
-        "batch.kubernetes.io/job-completion-index": "9" * 63,
-    }
+    indexes = ("grove.io/podclique-pod-index", "batch.kubernetes.io/job-completion-index")
+    made["metadata"]["labels"] = MANAGED | dict.fromkeys(indexes, "9" * 63) | {"grove.io/base-podgang": "decoding-0"}
     return at.create("pods", made)
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from attack.harm import PINNED, Before
 from attack.table import MARKS, Row, Table, carry_out
-from attack.tenants import FREE, GROUPS, SETS, Attempt, make
+from attack.tenants import FREE, GROUPS, SETS, Attempt, grouped, make, owned
 from attack.test_amounts import LONG, waits
-from attack.test_names import grouped, owned
 from attack.test_records import REFUSED
 from cluster_kit.server import Reply, eventually
 from unit.operator.operator_world import clique, podcliqueset

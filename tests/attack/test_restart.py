@@ -43,7 +43,7 @@ def test_roles_that_start_on_everything_at_once_come_up_and_serve(attempt: Attem
     Space(attempt.found.server, NAMESPACE).delete("leases", SCHEDULER_LEASE).ok(200)
     attempt.found.heal()
     now = look(attempt.found)
-    assert (now.pods, now.groups) == (before.pods, before.groups)
+    assert (now.pods, now.owners) == (before.pods, before.owners)
     check_unharmed(attempt.found, now)
     for page in ("/tree", "/topologies"):
         check_page(attempt.found, page)
