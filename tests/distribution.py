@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 ONE_INSTALLATION = ("attack",)
 """Folders with one installation for all their modules."""
 
-APART = ("clients", "drills", "durability", "kubectl", "simulation")
+APART = ("clients", "drills", "durability", "fuzz", "kubectl", "simulation")
 """Folders whose tests share nothing but the servers of a worker."""
 
 ORDER = ("attack", "fuzz", "up", "docs", "browser", "simulation", "durability", "drills", "contract")

@@ -30,19 +30,27 @@ OTHERS = ["null", "[]", "{}", '""', "0", "true", "1.5", "1e300", "[null]", '{"":
 BASES: dict[str, Json] = yaml.safe_load(Path(__file__).with_name("bases.yaml").read_text())
 CLUSTER_WIDE = frozenset(
     (
-        *("nodes", "queues", "topologies", "clustertopologies", "priorityclasses", "persistentvolumes"),
-        *("storageclasses", "noderesourcetopologies"),
+        *("nodes", "queues", "topologies", "clustertopologies", "clustertopologybindings", "priorityclasses"),
+        *("persistentvolumes", "storageclasses", "noderesourcetopologies"),
     )
 )
+BATCH = 200
+"""So many objects of one kind exist at once; names repeat after as many."""
 LONGEST = 1 << 20
-_TEXTS = {plural: json.dumps(base) for plural, base in BASES.items()}
+_NUMBERED = "w-0"
+_SHARED_GPU = ("gpu-fraction", "gpu-memory")
+_GONE = "1970-01-01T00:00:00Z"
 
 
 class Source:
-    """Objects of one kind, one after the other."""
+    """Objects of one kind, one after the other. `base`: another valid object of the kind than that of `BASES`."""
 
-    def __init__(self, plural: str, seed: int) -> None:
+    def __init__(self, plural: str, seed: int, base: Json | None = None) -> None:
         self.plural = plural
+        self._base = base or BASES[plural]
+        self._text = json.dumps(self._base)
+        annotations = self._base["metadata"].get("annotations") or {}
+        self._json_annotations = [key for key, value in annotations.items() if _is_json(value)]
         self._dice = random.Random(f"{plural}/{seed}")
         self._number = 0
 
@@ -56,21 +64,18 @@ class Source:
 
     def next(self) -> Json:
         self._number += 1
-        found: Json = json.loads(_TEXTS[self.plural])
+        number = self._number % BATCH
+        found: Json = json.loads(self._text.replace(_NUMBERED, f"w-{number}"))
         if self.plural == "pods":
             self._choose_life(found)
+        if self._json_annotations and self._dice.random() < 0.4:
+            key, annotations = self._dice.choice(self._json_annotations), found["metadata"]["annotations"]
+            annotations[key] = self._spoil_text(annotations[key])
         for _ in range(self._dice.choice((0, 1, 1, 1, 2, 2, 4))):
             self._spoil(found)
-        metadata = found["metadata"] if isinstance(found.get("metadata"), dict) else {}
-        metadata["name"] = f"{self.plural[:20]}-{self._number}"
-        if self.plural not in CLUSTER_WIDE:
-            metadata["namespace"] = "ns"
-        return {
-            **found,
-            "apiVersion": BASES[self.plural]["apiVersion"],
-            "kind": BASES[self.plural]["kind"],
-            "metadata": metadata,
-        }
+        if self._dice.random() < 0.05 and isinstance(found.get("metadata"), dict):
+            found["metadata"]["deletionTimestamp"] = _GONE
+        return headed(self.plural, number, found, self._base)
 
     def _choose_life(self, pod: Json) -> None:
         """A pod with a node has no gates; one without may be in a gang that waits."""
@@ -80,6 +85,8 @@ class Source:
             del pod["spec"]["nodeName"]
         if self._dice.random() < 0.5:
             del pod["spec"]["affinity"]
+        if self._dice.random() < 0.9:  # pods that share a GPU are not placed at all
+            _unshare(pod)
 
     def _spoil(self, found: Json) -> None:
         """Put a hostile value somewhere below `metadata`, `spec` or `status`."""
@@ -101,6 +108,8 @@ class Source:
             del where[key]
         elif chance < 0.2:
             where[key] = json.loads(dice.choice(OTHERS))
+        elif _is_json(value) and chance < 0.8:
+            where[key] = self._spoil_text(value)
         elif isinstance(value, list):
             self._lengthen(value)
         elif isinstance(value, dict):
@@ -114,6 +123,12 @@ class Source:
         else:
             where[key] = dice.choice(STRINGS)
 
+    def _spoil_text(self, text: str) -> str:
+        """An annotation that holds JSON, such as a plan, with a hostile value inside."""
+        inside = json.loads(text)
+        self._spoil(inside)
+        return json.dumps(inside)
+
     def _lengthen(self, value: list[Any]) -> None:
         if not value:
             return
@@ -125,6 +140,41 @@ class Source:
         example = next(iter(value.values()), "x")
         for number in range(self._dice.choice((1, 2, 20, 100))):
             value[f"example.com/k{number}"] = example
+
+
+def _is_json(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("{") and value != "{}"
+
+
+def _unshare(pod: Json) -> None:
+    for key in _SHARED_GPU:
+        del pod["metadata"]["annotations"][key]
+
+
+def valid(plural: str) -> Json:
+    """The base as an object of its own; a pod runs and has GPUs of its own."""
+    found: Json = json.loads(json.dumps(BASES[plural]))
+    if plural == "pods":
+        del found["spec"]["schedulingGates"]
+        _unshare(found)
+    return headed(plural, 0, found)
+
+
+def headed(plural: str, number: int, found: Json, base: Json | None = None) -> Json:
+    """The object with the kind that it has to have, and a name."""
+    metadata = found["metadata"] if isinstance(found.get("metadata"), dict) else {}
+    metadata["name"] = f"{plural[:20]}-{number}"
+    if plural not in CLUSTER_WIDE:
+        metadata["namespace"] = "ns"
+    kept = base or BASES[plural]
+    return {**found, "apiVersion": kept["apiVersion"], "kind": kept["kind"], "metadata": metadata}
+
+
+def as_version_of(found: Json, other: Json) -> Json:
+    """The object as a later version of another: with the name and the identity of that."""
+    identity = {key: other["metadata"][key] for key in ("name", "namespace", "uid") if key in other["metadata"]}
+    kept = {key: value for key, value in found["metadata"].items() if key != "uid"}
+    return {**found, "metadata": {**kept, **identity}}
 
 
 def _renamed(item: Any, number: int) -> Any:

@@ -12,8 +12,12 @@ from cluster_kit.space import Space
 from fuzz.objects import BASES, CLUSTER_WIDE, Json
 from stack_kit.bare import bare_server
 
-_ZONES = "noderesourcetopologies.topology.node.k8s.io"
-FOREIGN = frozenset({"noderesourcetopologies"})
+FOREIGN = frozenset(
+    (
+        *("noderesourcetopologies", "computedomains", "jobsets", "rayclusters", "rayjobs", "leaderworkersets"),
+        *("pytorchjobs", "mpijobs"),
+    )
+)
 """Kinds of others, whose definitions need not say anything of their shape."""
 
 
@@ -25,8 +29,11 @@ class Oracle:
         cluster, space = self._spaces[True], self._spaces[False]
         cluster.create("namespaces", {"metadata": {"name": "ns"}}).ok(201)
         space.create("serviceaccounts", {"metadata": {"name": "default"}}).ok(201)
-        cluster.apply("customresourcedefinitions", _zones()).ok(201)
-        cluster.established(_ZONES)
+        definitions = [_definition(plural) for plural in sorted(FOREIGN)]
+        for definition in definitions:
+            cluster.apply("customresourcedefinitions", definition).ok(201)
+        for definition in definitions:
+            cluster.established(definition["metadata"]["name"])
 
     def stored(self, plural: str, found: Json) -> Json | None:
         """The object as it would be stored; None where it would be refused."""
@@ -59,11 +66,14 @@ def _sendable(plural: str, found: Json) -> Json:
     return {**found, "spec": {**kept, "serviceAccountName": "default", "automountServiceAccountToken": False}}
 
 
-def _zones() -> Json:
+def _definition(plural: str) -> Json:
+    base = BASES[plural]
+    group, _, version = base["apiVersion"].rpartition("/")
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
-    names = {"kind": "NodeResourceTopology", "plural": "noderesourcetopologies"}
-    spec = {"group": "topology.node.k8s.io", "scope": "Cluster", "names": names, "versions": [version]}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
+    names = {"kind": base["kind"], "plural": plural}
+    scope = "Cluster" if plural in CLUSTER_WIDE else "Namespaced"
+    spec = {"group": group, "scope": scope, "names": names, "versions": [served]}
     kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     approval = {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/pull/1870"}
-    return {**kind, "metadata": {"name": _ZONES, "annotations": approval}, "spec": spec}
+    return {**kind, "metadata": {"name": f"{plural}.{group}", "annotations": approval}, "spec": spec}

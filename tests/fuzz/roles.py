@@ -8,29 +8,22 @@ from __future__ import annotations
 import json
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 
 from fuzz.objects import Json
-from kube_apimachinery.admission import AdmissionRequest
+from fuzz.owners import group_pod, group_pods_of
+from fuzz.records import read_record
+from fuzz.reviews import Reviews
 from kube_apimachinery.system_clock import SystemClock, system_dice
-from spinney.api.meta import ObjectMeta
 from spinney.api.operator_configuration import OperatorConfiguration, load_configuration
-from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
-from spinney.core.admission.dynamo.dynamo_admission import DynamoAdmission
-from spinney.core.admission.operator_admission import OperatorAdmission
-from spinney.core.admission.settings import settings_of as admission_settings_of
 from spinney.core.expansion.objects import CLUSTERTOPOLOGIES, TOPOLOGY_BINDINGS
 from spinney.core.expansion.settings import Settings as OperatorSettings
-from spinney.core.grouping.group_shape import Lookups
-from spinney.core.grouping.owner_chain import OwnerChain, owner_of
-from spinney.core.grouping.owner_chain import Pod as GroupedPod
-from spinney.core.grouping.pod_grouping import group
-from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.change_applier import ChangeApplier
 from spinney.drive.apply.door import Door
@@ -41,7 +34,7 @@ from spinney.drive.client.http.transport import Response
 from spinney.drive.client.informers.cache import Cache, OwnWrites
 from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
-from spinney.drive.client.paths import ResourcePath
+from spinney.drive.client.paths import Key, ResourcePath
 from spinney.drive.controller.controller import Controller
 from spinney.drive.dynamo import Dynamo
 from spinney.drive.dynamo import DynamoCaches as DynamoViews
@@ -58,12 +51,13 @@ from spinney.drive.operator.reconciler import ReconcileContext
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.serve.dashboard.data_sources import Views as DashboardViews
 from spinney.serve.dashboard.model import Model
-from spinney.serve.webhook.handler import answer_review
 from spinney.whatif.inputs.operator_settings import dynamo_settings_of
 from spinney.whatif.simulator import ClusterSimulator
 
 SETS = ResourcePath("grove.io", "v1alpha1", "podcliquesets")
 _MOST = 50
+_EXPLAINED = 20
+_LONGEST_SHOWN = 2000
 SLOW_S = 0.05
 CONFIGURATION = {
     "scheduler": {"profiles": [{"name": "kai-scheduler", "default": True}]},
@@ -133,7 +127,7 @@ class Roles:
         self._doubted: Json | None = None
         self._client = ApiClient(Silent(), system_dice())
         told = load_configuration(msgspec.json.encode(CONFIGURATION).decode())
-        self._rules = (OperatorAdmission(admission_settings_of(told)), DynamoAdmission(DynamoAdmissionSettings()))
+        self._reviews = Reviews(told)
         with self._recorded():
             self.shadow, self.model = self._scheduler_and_pages()
             self._controllers = [*self._operator(settings_of(told)), *self._grouper(), self._dynamo(told)]
@@ -141,6 +135,14 @@ class Roles:
             controller.queue = cast("Any", _Keys())
             for source in controller._sources:
                 source.cache.subscribe(controller._enqueue(source))
+
+    @property
+    def cached(self) -> Mapping[str, frozenset[str]]:
+        """What the roles cache: the apiVersions of each resource, by its plural."""
+        return {
+            plural: frozenset(cache.resource.api_version for cache, _ in caches)
+            for plural, caches in self._caches.items()
+        }
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
@@ -182,7 +184,7 @@ class Roles:
     def _operator(self, settings: OperatorSettings) -> list[Controller[Any]]:
         writes, clock, dice = OwnWrites(), SystemClock(), system_dice()
         optional = OptionalCaches(self._client, writes, dice)
-        views = OperatorViews(SharedCaches(self._client, writes, dice), optional, settings, True, False)
+        views = OperatorViews(SharedCaches(self._client, writes, dice), optional, settings, True, True)
         change_applier = ChangeApplier(Door(Silent(), dice, field_manager="fuzz", own_writes=writes), clock)
         context = ReconcileContext(views, settings, change_applier, self._client, clock, dice)
         made = [
@@ -211,52 +213,52 @@ class Roles:
     def feed(self, plural: str, found: Json, change: str = "ADDED") -> None:
         """An object comes as a watch brings it."""
         self._version += 1
-        metadata = {"uid": f"uid-{found['metadata'].get('name')}", **found["metadata"]}
-        metadata["resourceVersion"] = str(self._version)
-        line = msgspec.json.encode({"type": change, "object": {**found, "metadata": metadata}})
-        if plural == "jobs":
-            self._own({**found, "metadata": metadata})
+        metadata = {
+            **found["metadata"],
+            "uid": f"uid-{found['metadata']['name']}",
+            "resourceVersion": str(self._version),
+        }
+        whole = {**found, "metadata": metadata}
+        line = msgspec.json.encode({"type": change, "object": whole})
+        if change != "DELETED":
+            self._read_beside(plural, whole)
         quick = True
         for cache, kind in self._caches.get(plural, ()):
             began = time.process_time()
-            batch = codec_for(kind).events(line, plural)
-            cache.fold(batch.events)
-            cache.fold_broken(batch.broken)
+            self._noting(f"fold of {plural}", partial(_fold, cache, kind, line), found)
             quick = self._timed(began, plural, found) and quick
         if not quick and change != "DELETED":
             self.feed(plural, found, "MODIFIED")  # perhaps somebody else was slow
             return
         self.figures.fed += 1
 
-    def _own(self, found: Json) -> None:
-        """An owner is not watched: the pod-grouper reads it for its pods."""
-        try:
-            owner = owner_of(found)
-            for pod in self.shadow.views.pods_of(("ns", "g"))[:3] or [GROUPED]:  # type: ignore[list-item]
-                seen = GroupedPod(pod.metadata)
-                group(OwnerChain(seen, (owner,)), LOOKUPS, GrouperSettings())
-        except Exception as error:
-            self.noted.fail("owner", error)
+    def _read_beside(self, plural: str, found: Json) -> None:
+        """What is read of an object but not from a cache: the owners of pods, and the records of plans."""
+        self._noting(f"owner of {plural}", partial(group_pods_of, plural, found), found)
+        if plural == "pods":
+            self._noting("grouping of pods", partial(group_pod, found), found)
+        if plural == "podgroups":
+            self._noting("record", partial(read_record, found), found)
 
-    def review(self, plural: str, found: Json) -> None:
-        """Somebody sends it to the webhook."""
-        group, _, version = found["apiVersion"].rpartition("/")
-        asked = AdmissionRequest(
-            *("u", "CREATE", group, version, found["kind"], plural, ""),
-            *(found["metadata"].get("namespace", ""), found["metadata"].get("name", ""), "ada", ()),
-            *(found, None),
-        )
+    def _noting(self, about: str, read: Callable[[], object], found: Json | None = None) -> None:
+        try:
+            read()
+        except Exception as error:
+            self.noted.fail(f"{about} {_shown(found)}", error)
+
+    def review(self, plural: str, found: Json, olds: Sequence[Json] = ()) -> None:
+        """Somebody creates it, makes it of each of the old objects, and deletes it; the webhook is asked each time."""
+        for about, ask in self._reviews.of(plural, found, olds):
+            self._reviewed(plural, found, about, ask)
+
+    def _reviewed(self, plural: str, found: Json, about: str, ask: Callable[[], bool]) -> None:
         began = time.process_time()
-        for rules in self._rules:
-            if rules.handles(asked):
-                for rule in (rules.mutate, rules.validate):
-                    try:
-                        answer_review(asked, rule(asked, NOTHING))
-                    except Exception as error:
-                        self.noted.fail(f"review of {plural}", error)
-                self.figures.reviewed += 1
+        try:
+            self.figures.reviewed += ask()
+        except Exception as error:
+            self.noted.fail(f"{about} of {plural} {_shown(found)}", error)
         if not self._timed(began, plural, found):
-            self.review(plural, found)
+            self._reviewed(plural, found, about, ask)
 
     def _timed(self, began: float, plural: str, found: Json) -> bool:
         """Whether it was quick, or is slow again: a collector that ran in between is nobody's fault."""
@@ -266,19 +268,32 @@ class Roles:
             return False
         if took > self.figures.slowest_s:
             self.figures.slowest_s = took
-            self.figures.slowest = f"{plural} {json.dumps(found)[:2000]}"
+            self.figures.slowest = f"{plural} {_shown(found)}"
         return True
 
     # Thinking
 
     async def think(self, most: int) -> None:
         """The scheduler decides, the pages are drawn, controllers reconcile at most so many keys each."""
-        self.shadow.settle()
-        await self.model.settle()
-        self.model.trees()
-        self.model.rows()
+        self._noting("scheduler", self.shadow.settle)
+        try:
+            await self.model.settle()
+        except Exception as error:
+            self.noted.fail("pages", error)
+        self._noting("tree of nodes", self.model.trees)
+        self._noting("list of gangs", self.model.rows)
+        levels = self.model.levels()
+        for key in self.shadow.views.podgroups.keys()[:_EXPLAINED]:
+            self._explain(key, levels)
         for controller in self._controllers:
             await self._reconcile(controller, most)
+
+    def _explain(self, key: Key, levels: Any) -> None:
+        """The page of a gang fails by itself, and says so."""
+        try:
+            self.model.explained(key, levels)
+        except Exception as error:
+            self.noted.complain(f"page of {key}", error)
 
     async def _reconcile(self, controller: Controller[Any], most: int) -> None:
         queue = cast("_Keys", controller.queue)
@@ -293,6 +308,16 @@ class Roles:
         queue.keys.clear()
 
 
+def _shown(found: Json | None) -> str:
+    return json.dumps(found)[:_LONGEST_SHOWN] if found is not None else ""
+
+
+def _fold(cache: Cache[Any], kind: type[Any], line: bytes) -> None:
+    batch = codec_for(kind).events(line, str(cache.resource))
+    cache.fold(batch.events)
+    cache.fold_broken(batch.broken)
+
+
 class _Keys:
     """A queue that nobody works on by himself."""
 
@@ -304,26 +329,3 @@ class _Keys:
 
     def add_after(self, key: Any, _: float) -> None:
         self.keys[key] = None
-
-
-class _Nothing:
-    """A cluster in which a rule finds nothing."""
-
-    def __call__(self, group: str, plural: str, namespace: str, name: str, /) -> Json | None:
-        return None
-
-    def listing(self, *_: Any, **__: Any) -> Sequence[Json]:
-        return ()
-
-
-NOTHING = _Nothing()
-GROUPED = GroupedPod(ObjectMeta(name="p", namespace="ns", uid="u", labels={"a": "b"}))
-LOOKUPS = Lookups(
-    topology_keys=lambda name: ["zone", "rack"],
-    domains=lambda name: {"zone": "zone"},
-    has_queue=lambda name: True,
-    has_priority_class=lambda name: True,
-    podgroup=lambda namespace, name: None,
-    pod=lambda namespace, name: None,
-    members=lambda namespace, name: (),
-)

@@ -1,36 +1,51 @@
-"""Runs of the fuzz: objects of one kind by the hundred, beside a small cluster in which they mean something."""
+"""Runs of the fuzz: objects of one kind by the hundred, beside a small cluster in which they mean something.
+
+Each object is added or becomes of a valid one, is changed into another one, and is deleted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from fuzz.objects import BASES, Json, Source
+from fuzz.objects import BASES, BATCH, Json, Source, as_version_of, valid
 from fuzz.roles import Roles
 
-BATCH = 200
-SLOWEST_S = 0.1
-"""No single object may take longer to decode, fold and review."""
+SLOWEST_S = 0.25
+"""No single object, of up to a megabyte, may take longer to decode and fold, or to review in place of another."""
+_NAMES = {"nodes": "n", "topologies": "tree", "queues": "default-queue", "podgroups": "g", "clustertopologies": "grove"}
+_NAMESPACED = ("podgroups", "podcliquesets", "podgangs")
 
 
-def furnish(roles: Roles) -> None:
-    """A node, a topology, a queue and a gang that hostile objects may meet."""
-    for plural in ("nodes", "topologies", "queues", "podgroups", "priorityclasses", "podcliquesets", "podgangs"):
-        base = BASES[plural]
-        name = {"nodes": "n", "topologies": "tree", "queues": "default-queue", "podgroups": "g"}.get(plural, "set")
-        metadata = {**base["metadata"], "name": name, "annotations": {}}
-        if plural in ("podgroups", "podcliquesets", "podgangs"):
+def furnish(roles: Roles, plural: str = "") -> None:
+    """A node, a topology, a queue and a gang that hostile objects may meet; pods for PodGroups."""
+    furniture = ("nodes", "topologies", "clustertopologies", "queues", "priorityclasses", *_NAMESPACED)
+    for each in furniture:
+        base = BASES[each]
+        annotations: dict[str, str] = {}
+        metadata = {**base["metadata"], "name": _NAMES.get(each, "set"), "annotations": annotations}
+        if each in _NAMESPACED:
             metadata["namespace"] = "ns"
-        roles.feed(plural, {**base, "metadata": metadata})
+        roles.feed(each, {**base, "metadata": metadata})
+    for number in range(BATCH if plural == "podgroups" else 0):
+        roles.feed("pods", _waiting(number))
 
 
-async def survive(roles: Roles, plural: str, objects: Iterable[Json], thought: int = 10) -> int:
-    """Feed, think, forget, in batches; how many there were."""
+async def survive(
+    roles: Roles, plural: str, objects: Iterable[Json], thought: int = 10, base: Json | None = None
+) -> int:
+    """Feed, think, change, think, forget, in batches; how many there were."""
     count = 0
+    before = base or valid(plural)
+    origin = before
     batch: list[Json] = []
     for found in objects:
         count += 1
-        roles.feed(plural, found)
-        roles.review(plural, found)
+        if count % 2:
+            roles.feed(plural, as_version_of(origin, found))
+        roles.feed(plural, found, "MODIFIED" if count % 2 else "ADDED")
+        roles.review(plural, found, (origin, before))
+        before = found
         batch.append(found)
         if len(batch) == BATCH:
             await _end(roles, plural, batch, thought)
@@ -40,6 +55,9 @@ async def survive(roles: Roles, plural: str, objects: Iterable[Json], thought: i
 
 async def _end(roles: Roles, plural: str, batch: list[Json], thought: int) -> None:
     await roles.think(thought)
+    for found, other in zip(batch, [*batch[1:], *batch[:1]], strict=True):
+        roles.feed(plural, as_version_of(other, found), "MODIFIED")
+    await roles.think(thought)
     for found in batch:
         roles.feed(plural, found, "DELETED")
     await roles.think(0)
@@ -48,3 +66,13 @@ async def _end(roles: Roles, plural: str, batch: list[Json], thought: int) -> No
 
 def generated(plural: str, seed: int, count: int) -> Iterable[Json]:
     return Source(plural, seed).objects(count)
+
+
+def _waiting(number: int) -> Json:
+    """A pod that waits in the PodGroup of that number."""
+    container: dict[str, Any] = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "10m"}}}
+    annotations = {"pod-group-name": f"podgroups-{number}"}
+    metadata = {"name": f"w-{number}", "namespace": "ns", "annotations": annotations}
+    metadata["labels"] = {"kai.scheduler/subgroup-name": "workers"}
+    spec = {"schedulerName": "kai-scheduler", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}

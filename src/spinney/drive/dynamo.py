@@ -16,6 +16,7 @@ from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import APP_PART_OF, DYNAMO_GRAPH_DEPLOYMENT
 from spinney.api.meta import ObjectMeta, PartialObject
+from spinney.core.admission.decoding import items, part
 from spinney.core.expansion import objects
 from spinney.core.expansion.dynamo import generated_labels
 from spinney.core.expansion.dynamo.deployment import DEPLOYMENTS, expand
@@ -77,19 +78,19 @@ class DynamoCaches:
     def observed(self, deployment: Json, now_s: float, refusal: str = "") -> Observed:
         metadata = deployment["metadata"]
         namespace, uid = metadata["namespace"], metadata["uid"]
-        name = generated_labels.podcliqueset(metadata["name"], deployment["spec"].get("components", []))
+        name = generated_labels.podcliqueset(metadata["name"], items(part(deployment, "spec").get("components")))
         live = self.sets.get((namespace, name))
         if live is not None and not _is_owned(live, uid):
             live, refusal = None, f"PodCliqueSet {name} is there and does not belong to this deployment"
-        part = f"{namespace}/{name}"
+        child = f"{namespace}/{name}"
         queue = queue_of(deployment, self._settings)
         return Observed(
             settings=self._settings,
             now_s=now_s,
             workload=live,
-            cliques={each.metadata.name: each for each in self.cliques.by("set", part)},
-            groups={each.metadata.name: each for each in self.groups.by("set", part)},
-            gangs=self.gangs.by("set", part),
+            cliques={each.metadata.name: each for each in self.cliques.by("set", child)},
+            groups={each.metadata.name: each for each in self.groups.by("set", child)},
+            gangs=self.gangs.by("set", child),
             present=self._present(namespace),
             queue_exists=self.queues is None or ("", queue) in self.queues,
             refusal=refusal,

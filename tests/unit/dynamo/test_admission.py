@@ -142,6 +142,14 @@ def test_components_cannot_come_or_go() -> None:
     ]
 
 
+@pytest.mark.parametrize("before", [None, [], [None], [[]], [{}], [{"name": {}}], [{"name": "a"}, 7]])
+def test_whatever_was_stored_before_a_change_is_answered(before: Any) -> None:
+    old = deployment("llm", component("a"))
+    old["spec"]["components"] = before
+    judged = errors(deployment("llm", component("a")), old)
+    assert all("immutable" in error for error in judged)
+
+
 def test_a_component_stays_on_one_node_or_on_several() -> None:
     new = deployment("d", component("a", multinode={"nodeCount": 2}))
     assert errors(new, deployment("d", component("a"))) == [

@@ -207,3 +207,16 @@ def test_what_is_deleted_takes_everything_with_it() -> None:
         ] == []
 
     in_world(scenario)
+
+
+def test_a_deployment_without_a_spec_says_what_it_lacks() -> None:
+    """The API server takes it, and so do our rules: components may be given later."""
+
+    async def scenario(world: World) -> None:
+        obj = manifest(deployment("llm"))
+        del obj["spec"]
+        await world.apply(obj)
+        await world.settle()
+        assert "at least one PodClique must be defined" in (await told(world, "llm", "Ready"))[2]
+
+    in_world(scenario)

@@ -361,6 +361,15 @@ def test_k1_the_topology_of_ray_groups_may_be_named_once_for_all() -> None:
     assert (gpu.topology_constraint.topology, gpu.topology_constraint.required_topology_level) == ("network", RACK)
 
 
+def test_k2_an_annotation_of_a_ray_group_that_is_no_string_is_told() -> None:
+    template = {"metadata": {"annotations": {REQUIRED: ["rack"]}}}
+    top = owner("ray.io/v1/RayCluster", ray_spec(template=template), annotations={TOPOLOGY: "network"})
+    assert mistake(of_ray("head"), top) == (
+        f"RayCluster ns/w: spec.workerGroupSpecs[0].template.metadata.annotations[{REQUIRED}]: "
+        'found ["rack"], expected a string'
+    )
+
+
 def test_k2_the_pod_that_submits_a_ray_job_is_placed_alone() -> None:
     found = wanted(pod("submit"), owner("batch/v1/Job", name="j"), owner("ray.io/v1/RayJob"))
     assert found.name == "pg-submit-uid-submit"

@@ -180,6 +180,7 @@ def test_domains_stand_in_the_order_that_people_count_in() -> None:
     tree = view_of(nodes, topologies=[kai_topology("t", RACK)]).trees[0]
     assert [each.name for each in tree.root.domains] == ["r1", "r2", "r10"]
     assert natural("r2") < natural("r10") < natural("s")
+    assert natural("r09") < natural("r" + "9" * 5000) < natural("r²")
 
 
 def test_the_lingjun_topology_keeps_tors_of_equal_name_apart() -> None:

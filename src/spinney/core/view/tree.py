@@ -20,7 +20,7 @@ CORDONED = "cordoned"
 NOT_READY = "not ready"
 
 _ACCELERATORS = ("gpu", "tpu", "npu", "gaudi", "neuron", "mig-")
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"([0-9]+)")
 
 
 class ResourceUsage(Struct, frozen=True, gc=False):
@@ -192,9 +192,16 @@ def is_accelerator(resource: str) -> bool:
 
 
 @lru_cache(maxsize=65_536)
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """A sort key for natural order: r2 before r10."""
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name) if part)
+def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
+    """A sort key for natural order: r2 before r10. However many digits there are, they are never made a number."""
+    return tuple(_natural(part) for part in _DIGITS.split(name) if part)
+
+
+def _natural(part: str) -> tuple[bool, int, str]:
+    if not _DIGITS.fullmatch(part):
+        return True, 0, part
+    digits = part.lstrip("0")
+    return False, len(digits), digits
 
 
 def tree_json(view: View, tree: Tree) -> Json:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
+from kube_apimachinery.quantity import read_number
 from spinney.api.labels import INIT_CONTAINER, PODCLIQUE, PODGANG
 from spinney.sim.objects import (
     EXIT_CODE,
@@ -68,9 +69,8 @@ def parents_of(container: Container) -> tuple[Parent, ...]:
 
 def _parent(text: str) -> Parent:
     clique, _, number = text.rpartition(":")
-    if not clique or not number.isdigit():
-        return Parent(text, 1)
-    return Parent(clique, int(number))
+    least = read_number(number)
+    return Parent(text, 1) if not clique or least is None else Parent(clique, least)
 
 
 def parents_of_pod(pod: Pod) -> tuple[Parent, ...]:

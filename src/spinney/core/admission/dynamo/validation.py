@@ -35,7 +35,7 @@ def change_errors(obj: Object, old: Object, may_scale: bool, is_operator: bool) 
     yield from _provider(obj, old, is_operator)
     yield from _fixed(new_spec, old_spec, "topologyConstraint", "spec.topologyConstraint", "topology constraints")
     yield from _members(new_spec, old_spec)
-    before = {one.get("name"): one for one in items(old_spec.get("components"))}
+    before = _by_name(old_spec)
     for index, component in enumerate(items(new_spec.get("components"))):
         was = before.get(component.get("name"))
         if was is not None:
@@ -65,7 +65,7 @@ def _given(value: Any) -> Any:
 
 def _members(now: Object, then: Object) -> Iterator[FieldError]:
     new = {str(one.get("name")) for one in items(now.get("components"))}
-    old = {str(one.get("name")) for one in items(then.get("components"))}
+    old = set(_by_name(then))
     parts = [
         f"components {verb}: [{' '.join(sorted(names))}]"
         for verb, names in (("added", new - old), ("removed", old - new))
@@ -74,6 +74,12 @@ def _members(now: Object, then: Object) -> Iterator[FieldError]:
     if parts:
         text = "component topology is immutable and cannot be modified after creation: "
         yield forbidden("spec.components", text + ", ".join(parts))
+
+
+def _by_name(spec: Object) -> dict[str, Object]:
+    """The components of a stored deployment: whoever stored it may have had other rules."""
+    components = [one for one in items(spec.get("components")) if isinstance(one, dict)]
+    return {one["name"]: one for one in components if isinstance(one.get("name"), str)}
 
 
 def _provider(obj: Object, old: Object, is_operator: bool) -> Iterator[FieldError]:

@@ -243,7 +243,8 @@ _TWO_SCHEDULERS = "kai-scheduler and volcano scheduler integrations cannot both 
 
 
 def expand(deployment: Json, observed: Observed, framework: Framework = GROVE) -> ChangeSet:
-    """All of it; a deployment that is going takes what it owns with it."""
+    """All of it; a deployment that is going takes what it owns with it. The API server asks for no spec."""
+    deployment = {"spec": {}, **deployment}
     typed = typed_of(deployment)
     if typed.metadata.deletion_timestamp is not None:
         return ChangeSet()

@@ -56,6 +56,9 @@ def _constraint(owner: Owner, group: Json, path: str, lookups: Lookups) -> PodGr
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if not isinstance(annotations, dict):
         return None
+    for key, value in annotations.items():
+        if not isinstance(value, str):
+            raise InvalidFieldError(owner, f"{path}.template.metadata.annotations[{key}]", value, "a string")
     found = constraint_of(annotations, f"{owner}: {path}.template", lookups, owner.annotations)
     return found if found.topology else None
 
