@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,6 +75,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         why = str(skipped[0].longrepr[2])
         line = f"{len(skipped)} TESTS DID NOT RUN AGAINST A REAL KUBE-APISERVER: {why}"
         terminalreporter.write_line(line, red=True, bold=True)
+    if terminalreporter.config.option.durations:
+        _print_time_by_folder(terminalreporter)
+
+
+def _print_time_by_folder(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where the minutes of a run go, set-ups included; all workers together."""
+    spent = Counter[str]()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                spent[_part_of(report.nodeid)] += report.duration
+    terminalreporter.section("time by folder")
+    for part, duration_s in spent.most_common():
+        terminalreporter.write_line(f"{duration_s:8.0f} s  {part}")
+
+
+def _part_of(nodeid: str) -> str:
+    """`contract` of a contract test, `unit/view` of a unit test."""
+    folders = nodeid.partition("::")[0].removeprefix("tests/").split("/")[:-1]
+    return "/".join(folders[: 2 if folders[:1] == ["unit"] else 1])
 
 
 @pytest.fixture(scope="session")

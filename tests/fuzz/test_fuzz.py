@@ -67,10 +67,7 @@ def test_r15_every_role_survives_objects_of_any_shape(plural: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("plural", BASES)
-def test_r15_every_role_survives_a_hundred_thousand_objects_of_any_shape(
-    plural: str, request: pytest.FixtureRequest
-) -> None:
-    _only_long(request)
+def test_r15_every_role_survives_a_hundred_thousand_objects_of_any_shape(plural: str) -> None:
     _survive(plural, OBJECTS_LONG)
 
 
@@ -93,16 +90,8 @@ def test_r15_what_a_real_server_accepts_is_read_without_a_complaint(plural: str,
 @pytest.mark.timeout(0)
 @pytest.mark.real
 @pytest.mark.parametrize("plural", BASES)
-def test_r15_what_a_real_server_accepts_of_ten_thousand_fresh_objects(
-    plural: str, server: Oracle, request: pytest.FixtureRequest
-) -> None:
-    _only_long(request)
+def test_r15_what_a_real_server_accepts_of_ten_thousand_fresh_objects(plural: str, server: Oracle) -> None:
     _ask(plural, server, ASKED_LONG)
-
-
-def _only_long(request: pytest.FixtureRequest) -> None:
-    if "long" not in (request.config.getoption("markexpr") or ""):
-        pytest.skip("the long suite runs with -m long")
 
 
 def _survive(plural: str, count: int) -> None:
