@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,13 +81,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _print_time_by_folder(terminalreporter: pytest.TerminalReporter) -> None:
     """Where the minutes of a run go, set-ups included; all workers together."""
-    spent = Counter[str]()
+    spent: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 spent[_part_of(report.nodeid)] += report.duration
     terminalreporter.section("time by folder")
-    for part, duration_s in spent.most_common():
+    for part, duration_s in sorted(spent.items(), key=lambda each: -each[1]):
         terminalreporter.write_line(f"{duration_s:8.0f} s  {part}")
 
 

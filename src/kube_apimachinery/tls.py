@@ -122,8 +122,19 @@ def is_issued_by(leaf: Certificate, authority: Certificate) -> bool:
 def joined(*bundles: bytes) -> bytes:
     """Every certificate of the bundles once, in the order in which they come first."""
     found = [one for bundle in bundles if bundle for one in x509.load_pem_x509_certificates(bundle)]
-    pems = [one.public_bytes(serialization.Encoding.PEM) for one in found]
-    return b"".join(dict.fromkeys(pems))
+    return b"".join(dict.fromkeys(map(pem, found)))
+
+
+def certificates_in(bundle: bytes) -> list[x509.Certificate]:
+    """None where the bundle is empty or cannot be read: somebody else may have written it."""
+    try:
+        return x509.load_pem_x509_certificates(bundle)
+    except ValueError:
+        return []
+
+
+def pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def is_due(certificate: Certificate, now_s: float, margin_s: float) -> bool:

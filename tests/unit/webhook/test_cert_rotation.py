@@ -11,6 +11,7 @@ from kube_apimachinery import tls
 from spinney.serve.webhook.certificates import (
     CertificateRotation,
     InMemoryStore,
+    Merge,
     MountedCertificates,
     Schedule,
     SelfSigned,
@@ -39,17 +40,18 @@ class Time:
 class Cluster:
     """An API server that follows a bundle only when it is `SETTLE_S` old, and never trusts in vain."""
 
-    def __init__(self, source: Source) -> None:
-        self.time = Time()
-        self.published: list[tuple[float, bytes]] = []
+    def __init__(self, source: Source, shares: Cluster | None = None) -> None:
+        self.time: Time = shares.time if shares else Time()
+        self.published: list[tuple[float, bytes]] = shares.published if shares else []
         self.leaf: tls.Certificate | None = None
         self.shown: list[tls.Certificate] = []
         self.reachable = True
         self.upkeep = CertificateRotation(source, self._publish, self.time, SETTLE_S)
 
-    async def _publish(self, bundle: bytes) -> None:
+    async def _publish(self, merge: Merge) -> None:
         if not self.reachable:
             raise OSError("out of reach")
+        bundle = merge(self.published[-1][1] if self.published else b"")
         if not self.published or self.published[-1][1] != bundle:
             self.published.append((self.time.passed_s, bundle))
 
@@ -173,6 +175,39 @@ async def test_a_directory_is_read_again_each_time(tmp_path: Path) -> None:
         assert await source.look(NOW) == made
     (tmp_path / "ca.crt").unlink()
     assert await source.look(NOW) == ServingCertificates(made.leaf, b"")
+
+
+async def test_a_replica_that_starts_on_emptied_authorities_leaves_the_others_trusted() -> None:
+    store, schedule = InMemoryStore(), Schedule(settle_s=SETTLE_S)
+    old = Cluster(SelfSigned(store, ["h"], schedule))
+    await old.begin()
+    await old.after(10 * SETTLE_S)
+
+    await store.write(())
+    new = Cluster(SelfSigned(store, ["h"], schedule), shares=old)
+    await new.begin()
+    for _ in range(60):
+        old.time.passed_s += SETTLE_S / 6
+        for replica in (new, old):
+            await replica.upkeep.look(replica._show)
+            assert all(is_trusted(each.leaf, old.published[-1][1]) for each in (new, old) if each.leaf)
+    assert [bundle.count(b"BEGIN") for _, bundle in old.published] == [1, 2, 1], "no replica undoes what another wrote"
+    assert old.leaf is not None and len(old.shown) == 2
+
+
+@pytest.mark.parametrize("trusted", [b"", b"junk", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
+async def test_what_is_no_certificate_leaves_the_bundle(trusted: bytes) -> None:
+    cluster = Cluster(SelfSigned(InMemoryStore(), ["h"], Schedule(settle_s=SETTLE_S)))
+    cluster.published.append((0.0, trusted))
+    await cluster.begin()
+    assert b"junk" not in cluster.published[-1][1] and cluster.published[-1][1].count(b"BEGIN") == 1
+
+
+async def test_an_authority_of_others_that_has_expired_leaves_the_bundle() -> None:
+    cluster = Cluster(SelfSigned(InMemoryStore(), ["h"], Schedule(settle_s=SETTLE_S)))
+    cluster.published.append((0.0, tls.create_authority("old", now_s=NOW - 10 * DAY_S, days=9).certificate_pem))
+    await cluster.begin()
+    assert cluster.published[-1][1].count(b"BEGIN") == 1
 
 
 async def test_a_webhook_that_was_trusted_once_stays_ready_while_nothing_can_be_published() -> None:

@@ -4,6 +4,9 @@ Trust comes first: a certificate is shown when what makes clients trust it has b
 the one before needed stays published for as long again. An authority is replaced in three steps, with `settle_s`
 between them: it comes into the bundle, then leaves are signed by it, then the older one goes out of the bundle. All
 steps follow from the ages of the authorities, so that processes that share them agree without speaking to each other.
+
+What an API server trusts already and this process knows nothing of is left in the bundle for a while: another replica
+may still show a certificate that needs it.
 """
 
 from __future__ import annotations
@@ -174,7 +177,10 @@ log = structlog.get_logger("webhook")
 
 _CHECK_S = 10.0
 
-Publish = Callable[[bytes], Awaitable[None]]
+Merge = Callable[[bytes], bytes]
+"""From the bundle that is trusted now to the one that should be."""
+
+Publish = Callable[[Merge], Awaitable[None]]
 Show = Callable[[tls.Certificate], None]
 
 
@@ -192,6 +198,8 @@ class CertificateRotation:
         self._before = b""
         self._published = b""
         self._published_at = 0.0
+        self._own: set[bytes] = set()
+        self._found_at: dict[bytes, float] = {}
         self._is_trusted = False
         self.failure = ""
         """Why the last look failed; empty if it did not."""
@@ -254,6 +262,22 @@ class CertificateRotation:
     async def _tell(self, bundle: bytes) -> None:
         if not bundle:
             return
-        await self._publish(bundle)
+        self._own.update(map(tls.pem, tls.certificates_in(bundle)))
+        await self._publish(lambda trusted: tls.joined(bundle, self._of_others(trusted)))
         if bundle != self._published:
             self._published, self._published_at = bundle, self._clock.monotonic()
+
+    def _of_others(self, trusted: bytes) -> bytes:
+        """Authorities that this process never had, until every replica that did has gone through all steps.
+
+        When the shared authorities are emptied, a replica that starts then makes new ones, and others show a leaf of
+        the old one until they have noticed, and until what they show next is trusted.
+        """
+        now_s, kept = self._clock.monotonic(), b""
+        for one in tls.certificates_in(trusted):
+            pem = tls.pem(one)
+            if pem in self._own or one.not_valid_after_utc.timestamp() <= self._clock.now():
+                continue
+            if now_s - self._found_at.setdefault(pem, now_s) < _ALONE_AFTER * self._settle_s:
+                kept += pem
+        return kept

@@ -24,6 +24,7 @@ from spinney.core.admission.dynamo.dynamo_admission import OPERATIONS as GRAPH_O
 from spinney.core.admission.operator_admission import GROUP, OPERATIONS, SCHEDULER_KINDS
 from spinney.core.admission.settings import AdmissionSettings
 from spinney.serve.webhook import policies
+from spinney.serve.webhook.certificates import Merge
 from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
 from spinney.serve.webhook.policies import is_refused, is_status_refused, keys_rules, status_rules
 
@@ -66,21 +67,33 @@ def encoded_bundle(pem: bytes) -> str:
     return base64.b64encode(pem).decode()
 
 
-def trusting(configuration: dict[str, Any], bundle_pem: bytes) -> dict[str, Any] | None:
-    """What has to be applied to a configuration for all its webhooks to be trusted by this bundle; None: nothing."""
-    bundle = encoded_bundle(bundle_pem)
+def _decoded_bundle(encoded: str) -> bytes:
+    """Whatever somebody else has put there."""
+    try:
+        return base64.b64decode(encoded)
+    except ValueError:
+        return b""
+
+
+def trusting(configuration: dict[str, Any], merge: Merge) -> dict[str, Any] | None:
+    """What has to be applied to a configuration for all its webhooks to be trusted; None: nothing."""
     hooks = configuration.get("webhooks") or []
-    if all(hook["clientConfig"].get("caBundle") == bundle for hook in hooks):
+    before = [hook["clientConfig"].get("caBundle") or "" for hook in hooks]
+    bundle = encoded_bundle(merge(b"".join(map(_decoded_bundle, dict.fromkeys(before)))))
+    if all(each == bundle for each in before):
         return None
     trusted = [{"name": hook["name"], "clientConfig": {"caBundle": bundle}} for hook in hooks]
     return {"apiVersion": _REGISTRATION, "kind": configuration["kind"], "webhooks": trusted}
 
 
-def trusting_conversion(definition: dict[str, Any], bundle_pem: bytes) -> dict[str, Any] | None:
+def trusting_conversion(definition: dict[str, Any], merge: Merge) -> dict[str, Any] | None:
     """The same for the conversion of a kind; None also where nobody is asked to convert."""
     conversion = definition["spec"].get("conversion") or {}
-    bundle = encoded_bundle(bundle_pem)
-    if conversion.get("strategy") != "Webhook" or conversion["webhook"]["clientConfig"].get("caBundle") == bundle:
+    if conversion.get("strategy") != "Webhook":
+        return None
+    before = conversion["webhook"]["clientConfig"].get("caBundle") or ""
+    bundle = encoded_bundle(merge(_decoded_bundle(before)))
+    if bundle == before:
         return None
     trusted = {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}
     return {"apiVersion": definition["apiVersion"], "kind": definition["kind"], "spec": trusted}

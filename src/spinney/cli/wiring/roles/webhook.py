@@ -44,6 +44,7 @@ from spinney.serve.webhook.certificates import (
     Authorities,
     CertificateRotation,
     InMemoryStore,
+    Merge,
     MountedCertificates,
     OutpacedError,
     Schedule,
@@ -86,7 +87,7 @@ def trust_door(transport: Transport) -> Door:
     return Door(transport, system_dice(), field_manager=f"{FIELD_MANAGER}-trust")
 
 
-async def publish_trust(client: ApiClient, door: Door, bundle: bytes, name: str = WEBHOOK_CONFIGURATION) -> None:
+async def publish_trust(client: ApiClient, door: Door, merge: Merge, name: str = WEBHOOK_CONFIGURATION) -> None:
     """The bundle into both configurations as they are; nothing is written where it is there already."""
     for kind, path in CONFIGURATIONS.items():
         ref = path.ref(name)
@@ -94,12 +95,12 @@ async def publish_trust(client: ApiClient, door: Door, bundle: bytes, name: str 
             found = await client.get(ref)
         except NotFound as error:
             raise MissingError(f"{kind} {name} is not there: apply `spinney manifests webhooks` first") from error
-        change = trusting(found | {"kind": kind}, bundle)
+        change = trusting(found | {"kind": kind}, merge)
         if change is not None:
             written(await door.apply(ref, change, Precondition(uid=found["metadata"]["uid"])))
 
 
-async def publish_conversion_trust(client: ApiClient, door: Door, bundle: bytes) -> None:
+async def publish_conversion_trust(client: ApiClient, door: Door, merge: Merge) -> None:
     """The bundle into the definition whose versions we convert, if it is there and asks us."""
     ref = DEFINITIONS.ref(CONVERTED_DEFINITION)
     try:
@@ -107,7 +108,7 @@ async def publish_conversion_trust(client: ApiClient, door: Door, bundle: bytes)
     except NotFound:
         return
     described = found | {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    change = trusting_conversion(described, bundle)
+    change = trusting_conversion(described, merge)
     if change is not None:
         written(await door.apply(ref, change, Precondition(uid=found["metadata"]["uid"])))
 
@@ -297,16 +298,16 @@ class WebhookRole:
         with contextlib.suppress(NotFound):
             await self._client.get(_TOPOLOGIES.ref(self._settings.default_topology))
 
-    async def _publish(self, bundle: bytes) -> None:
+    async def _publish(self, merge: Merge) -> None:
         """Whole configurations once, where none are shipped; after that what they trust."""
         if self._url:
-            address = Address(bundle, url=self._url)
+            address = Address(merge(b""), url=self._url)
             await apply_policies(self._door, admission_policies(self._settings))
             await apply_configurations(self._door, self._configurations(address))
             await apply_conversion(self._client, self._door, address)
             self._url = ""
-        await publish_conversion_trust(self._client, self._trust_door, bundle)
-        await publish_trust(self._client, self._trust_door, bundle)
+        await publish_conversion_trust(self._client, self._trust_door, merge)
+        await publish_trust(self._client, self._trust_door, merge)
 
     def _source(self) -> Source:
         webhooks = self._config.configuration.server.webhooks
