@@ -277,7 +277,7 @@ class Roles:
         """The scheduler decides, the pages are drawn, controllers reconcile at most so many keys each."""
         self._noting("scheduler", self.shadow.settle)
         try:
-            await self.model.settle()
+            await self.model.refresh()
         except Exception as error:
             self.noted.fail("pages", error)
         self._noting("tree of nodes", self.model.trees)

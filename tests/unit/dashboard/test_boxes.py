@@ -12,7 +12,7 @@ GANG = ("default", "placed")
 
 async def drawn(world: World, gang: tuple[str, str] | None = None) -> tuple[Box, ...]:
     desk = desk_of(world)
-    await desk.model.settle()
+    await desk.model.refresh()
     view = desk.model.trees()
     tree = tree_for(view, "")
     assert tree is not None
@@ -71,7 +71,7 @@ async def test_b5_a_bind_changes_its_cell_and_the_boxes_around_it_and_nothing_el
     desk = desk_of(world)
 
     async def look() -> dict[str, tuple[int | str, ...]]:
-        await desk.model.settle()
+        await desk.model.refresh()
         view = desk.model.trees()
         return dict(filling(desk.kept.boxes(view, view.trees[0], None)))
 
@@ -86,11 +86,11 @@ async def test_b5_a_bind_changes_its_cell_and_the_boxes_around_it_and_nothing_el
 async def test_what_has_not_changed_is_not_drawn_again() -> None:
     world = hall()
     desk = desk_of(world)
-    await desk.model.settle()
+    await desk.model.refresh()
     view = desk.model.trees()
     first = desk.kept.boxes(view, view.trees[0], None)
     world.pod("late", "", "b1-r1-n3")
-    await desk.model.settle()
+    await desk.model.refresh()
     view = desk.model.trees()
     second = desk.kept.boxes(view, view.trees[0], None)
     assert second[0] is first[0]

@@ -14,7 +14,7 @@ from unit.dashboard.world import hall
 
 
 async def known(desk: PageContext, page: Page) -> str:
-    await desk.model.settle()
+    await desk.model.refresh()
     shown = await page(desk, {})
     return mark(shown, render(shown.template, shown.build()))
 
@@ -43,7 +43,7 @@ async def test_who_shows_the_newest_is_told_nothing_until_something_changes() ->
 
 async def test_who_shows_something_old_is_told_at_once() -> None:
     desk = desk_of(hall())
-    await desk.model.settle()
+    await desk.model.refresh()
     news = Streams(desk.model).follow(lambda: page_handlers.overview_page(desk, {}), "old")
     assert read(await anext(news))[0] == "event: page"
     await news.aclose()  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ async def test_streams_end_with_the_server() -> None:
 
 async def test_there_is_an_end_to_how_many_may_watch() -> None:
     desk = desk_of(hall())
-    await desk.model.settle()
+    await desk.model.refresh()
     streams = Streams(desk.model)
     following = [streams.follow(lambda: page_handlers.gangs(desk, {}), "old") for _ in range(MOST_WATCHERS)]
     for news in following:

@@ -77,7 +77,7 @@ def test_a_leaf_is_kept_while_it_is_good_and_its_signer_signs() -> None:
 
 async def test_papers_are_the_same_while_nothing_has_to_change() -> None:
     source = SelfSigned(InMemoryStore(), ["h"], SCHEDULE)
-    assert await source.look(NOW) == await source.look(NOW + 60)
+    assert await source.read(NOW) == await source.read(NOW + 60)
 
 
 async def test_who_was_outpaced_takes_what_the_other_made() -> None:
@@ -88,7 +88,7 @@ async def test_who_was_outpaced_takes_what_the_other_made() -> None:
             await super().write((theirs,))
             raise OutpacedError("somebody was quicker")
 
-    found = await SelfSigned(Contended(), ["h"], SCHEDULE).look(NOW)
+    found = await SelfSigned(Contended(), ["h"], SCHEDULE).read(NOW)
     assert found.bundle == theirs.certificate_pem
     assert tls.is_issued_by(found.leaf, theirs)
 
@@ -99,4 +99,4 @@ async def test_who_is_always_outpaced_gives_up() -> None:
             raise OutpacedError("somebody was quicker")
 
     with pytest.raises(OutpacedError, match="5 times"):
-        await SelfSigned(Unruly(), ["h"], SCHEDULE).look(NOW)
+        await SelfSigned(Unruly(), ["h"], SCHEDULE).read(NOW)

@@ -57,7 +57,7 @@ class Cluster:
 
     async def begin(self) -> None:
         self._show(await self.upkeep.begin())
-        await self.upkeep.look(self._show)
+        await self.upkeep.refresh(self._show)
 
     def _show(self, leaf: tls.Certificate) -> None:
         self.leaf = leaf
@@ -65,7 +65,7 @@ class Cluster:
 
     async def after(self, seconds: float) -> None:
         self.time.passed_s += seconds
-        await self.upkeep.look(self._show)
+        await self.upkeep.refresh(self._show)
         self.check()
 
     def check(self) -> None:
@@ -113,7 +113,7 @@ class Given:
     def __init__(self, papers: ServingCertificates) -> None:
         self.papers = papers
 
-    async def look(self, now_s: float) -> ServingCertificates:
+    async def read(self, now_s: float) -> ServingCertificates:
         return self.papers
 
 
@@ -162,7 +162,7 @@ async def test_what_others_publish_is_shown_at_once() -> None:
     cluster = Cluster(source)
     await cluster.begin()
     source.papers = ServingCertificates(new.leaf, b"")
-    await cluster.upkeep.look(cluster._show)
+    await cluster.upkeep.refresh(cluster._show)
     assert (cluster.leaf, cluster.published) == (new.leaf, [])
 
 
@@ -172,9 +172,9 @@ async def test_a_directory_is_read_again_each_time(tmp_path: Path) -> None:
         made = papers(name)
         tls.save(made.leaf, tmp_path / "tls.crt", tmp_path / "tls.key")
         (tmp_path / "ca.crt").write_bytes(made.bundle)
-        assert await source.look(NOW) == made
+        assert await source.read(NOW) == made
     (tmp_path / "ca.crt").unlink()
-    assert await source.look(NOW) == ServingCertificates(made.leaf, b"")
+    assert await source.read(NOW) == ServingCertificates(made.leaf, b"")
 
 
 async def test_a_replica_that_starts_on_emptied_authorities_leaves_the_others_trusted() -> None:
@@ -189,7 +189,7 @@ async def test_a_replica_that_starts_on_emptied_authorities_leaves_the_others_tr
     for _ in range(60):
         old.time.passed_s += SETTLE_S / 6
         for replica in (new, old):
-            await replica.upkeep.look(replica._show)
+            await replica.upkeep.refresh(replica._show)
             assert all(is_trusted(each.leaf, old.published[-1][1]) for each in (new, old) if each.leaf)
     assert [bundle.count(b"BEGIN") for _, bundle in old.published] == [1, 2, 1], "no replica undoes what another wrote"
     assert old.leaf is not None and len(old.shown) == 2

@@ -77,18 +77,18 @@ class OwnerPoller:
         if chain.is_bare:
             return PollDecision()
         owner, versions = owner_key(chain.pod), _versions(chain)
-        look = self._polls.get(owner)
-        if look is not None and look.key != key:
+        poll = self._polls.get(owner)
+        if poll is not None and poll.key != key:
             return PollDecision()
-        changed = look is not None and look.versions != versions
-        after_s = interval.first_s if look is None or changed else min(look.next_s, interval.slowest_s)
+        changed = poll is not None and poll.versions != versions
+        after_s = interval.first_s if poll is None or changed else min(poll.next_s, interval.slowest_s)
         self._polls[owner] = _Poll(key, versions, after_s * interval.growth)
         return PollDecision(after_s, changed)
 
     def leave(self, key: Key, owner: str) -> bool:
         """The pod stops polling; returns whether it was the polling pod of this owner."""
-        look = self._polls.get(owner)
-        if look is None or look.key != key:
+        poll = self._polls.get(owner)
+        if poll is None or poll.key != key:
             return False
         del self._polls[owner]
         return True

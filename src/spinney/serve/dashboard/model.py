@@ -34,7 +34,7 @@ _PIECE = 200
 
 
 class Model:
-    """`settle` folds what is new; then everything else can be read. `noted` grows with every change, `version` with
+    """`refresh` folds what is new; then everything else can be read. `noted` grows with every change, `version` with
     whatever can be seen, `structure` when nodes or topologies are others than before.
     """
 
@@ -44,7 +44,7 @@ class Model:
         self.noted = 0
         self.version = 0
         self.structure = 0
-        self.stirred = asyncio.Event()
+        self.changed_event = asyncio.Event()
         self._forest = TopologyIndex()
         self._labels: dict[str, dict[str, str]] = {}
         self._rows: dict[Key, GangRow] = {}
@@ -93,14 +93,14 @@ class Model:
 
     def _stir(self) -> None:
         self.noted += 1
-        self.stirred.set()
+        self.changed_event.set()
 
     # Folding
 
-    async def settle(self) -> bool:
+    async def refresh(self) -> bool:
         """Everything that has been seen is in; whether anything that can be shown is new."""
         async with self._lock:
-            self.stirred.clear()
+            self.changed_event.clear()
             before = self.version
             if self._topologies:
                 self._fold_topologies()
@@ -132,7 +132,7 @@ class Model:
         self._forest.put_cluster_topology(name, grove)
 
     def _one(self, key: Key, kind: str, fold: Callable[[], None]) -> None:
-        """An object that can not be shown hides no other: it is told in the log, and not shown."""
+        """An object that can not be shown hides no other: it is logged, and not shown."""
         try:
             fold()
         except Exception as error:

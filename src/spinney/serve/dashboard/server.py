@@ -81,7 +81,7 @@ class _Site:
 
     def whole(self, page: Page) -> Answer:
         async def answer(request: Request) -> Response:
-            await self._context.model.settle()
+            await self._context.model.refresh()
             return await self._shown(request, await page(self._context, _asked(request)), live=True)
 
         return answer
@@ -93,7 +93,7 @@ class _Site:
             if request.method == "HEAD":
                 return Response(media_type="text/event-stream")
             asked = _asked(request)
-            await self._context.model.settle()
+            await self._context.model.refresh()
             known = request.headers.get("last-event-id") or asked.get("mark", "")
             news = self._streams.follow(lambda: page(self._context, asked), known)
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -102,7 +102,7 @@ class _Site:
         return answer
 
     async def cells(self, request: Request) -> Response:
-        await self._context.model.settle()
+        await self._context.model.refresh()
         return JSONResponse(page_handlers.tree_cells(self._context, _asked(request)))
 
     async def plan(self, request: Request) -> Response:
@@ -171,7 +171,7 @@ async def serving(
     if not token and not is_loopback(host):
         raise ValueError(f"pages on {host} need a token: only loopback is served without one")
     streams = Streams(model)
-    await streams.settle()
+    await streams.refresh()
     await asyncio.to_thread(warm)
     app = application(PageContext(model, questions, RenderCache(model)), streams, AuthSettings(token))
     with _first_bound(host, ports) as sock:

@@ -1,4 +1,4 @@
-"""Pages kept up to date: one look at what changed for all who watch, and to each what is new on his page.
+"""Pages kept up to date: what changed is folded once for all who watch, and each gets what is new on its page.
 
 Without watchers changes are only noted until the cluster is quiet. Never takes more than its share of the processor:
 who asks for much waits longer for the next.
@@ -26,7 +26,7 @@ QUIET_S = 2.0
 KEEP_ALIVE_S = 15.0
 MOST_WATCHERS = 64
 _SHARE = 3.0
-"""So many times what the last look took is waited before the next one."""
+"""How many times its own duration a refresh is followed by a pause."""
 
 
 class Streams:
@@ -47,20 +47,20 @@ class Streams:
         """Until cancelled."""
         try:
             while True:
-                await self._model.stirred.wait()
+                await self._model.changed_event.wait()
                 await self._gather()
-                begun = time.thread_time()
-                if await self.settle():
+                began_s = time.thread_time()
+                if await self.refresh():
                     self._next_turn()
-                await asyncio.sleep(_SHARE * (time.thread_time() - begun))
+                await asyncio.sleep(_SHARE * (time.thread_time() - began_s))
         finally:
             self._ended = True
             self._next_turn()
 
-    async def settle(self) -> bool:
-        """Whether there is something new. A fault of ours is told and survived: nobody else's work hangs on pages."""
+    async def refresh(self) -> bool:
+        """Whether there is something new. A bug of ours is logged and survived: no other work depends on pages."""
         try:
-            return await self._model.settle()
+            return await self._model.refresh()
         except Exception as error:
             _log.error("pages failed to follow the cluster by our own fault", exc_info=error)
             await asyncio.sleep(QUIET_S)
@@ -81,7 +81,7 @@ class Streams:
         turn, self._turn = self._turn, asyncio.Event()
         turn.set()
 
-    async def follow(self, look: Callable[[], Awaitable[PageContent]], known: str) -> AsyncIterator[bytes]:
+    async def follow(self, page: Callable[[], Awaitable[PageContent]], known: str) -> AsyncIterator[bytes]:
         """What a browser's EventSource reads: `page` with the whole page, `cells` with what is new in its drawing.
 
         `known`: the mark of what it shows already.
@@ -92,12 +92,12 @@ class Streams:
             last = _Last(known)
             while not self._ended:
                 turn = self._turn
-                begun = time.thread_time()
-                said = await last.news(await look())
-                took = time.thread_time() - begun + last.cost_s
-                if said:
-                    yield said
-                await asyncio.sleep(_SHARE * took)
+                began_s = time.thread_time()
+                message = await last.news(await page())
+                took_s = time.thread_time() - began_s + last.cost_s
+                if message:
+                    yield message
+                await asyncio.sleep(_SHARE * took_s)
                 try:
                     await asyncio.wait_for(turn.wait(), KEEP_ALIVE_S)
                 except TimeoutError:
@@ -131,12 +131,12 @@ class _Last:
 
 def _timed(template: str, values: dict[str, Any]) -> tuple[str, float]:
     """A page, and what it took of the processor."""
-    begun = time.thread_time()
-    return render(template, values), time.thread_time() - begun
+    began_s = time.thread_time()
+    return render(template, values), time.thread_time() - began_s
 
 
 def mark(shown: PageContent, html: str) -> str:
-    """By which browsers and we tell what is shown."""
+    """Identifies what a browser shows."""
     return shown.frame if shown.frame is not None else hashlib.sha256(html.encode()).hexdigest()[:16]
 
 

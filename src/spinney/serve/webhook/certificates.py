@@ -101,9 +101,9 @@ class ServingCertificates:
 
 
 class Source(Protocol):
-    """Looked at again and again; gives the same papers while nothing has to change."""
+    """Read again and again; gives the same certificates while nothing has to change."""
 
-    async def look(self, now_s: float) -> ServingCertificates: ...
+    async def read(self, now_s: float) -> ServingCertificates: ...
 
 
 class OutpacedError(RuntimeError):
@@ -142,7 +142,7 @@ class SelfSigned:
         self._schedule = schedule
         self._leaf: tls.Certificate | None = None
 
-    async def look(self, now_s: float) -> ServingCertificates:
+    async def read(self, now_s: float) -> ServingCertificates:
         authorities = await self._turn(now_s)
         self._leaf = leaf_for(self._leaf, authorities, self._hosts, now_s, self._schedule)
         return ServingCertificates(self._leaf, tls.joined(*(one.certificate_pem for one in authorities)))
@@ -167,7 +167,7 @@ class MountedCertificates:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    async def look(self, now_s: float) -> ServingCertificates:
+    async def read(self, now_s: float) -> ServingCertificates:
         leaf = tls.load(self._directory / CERTIFICATE, self._directory / KEY)
         authority = self._directory / AUTHORITY
         return ServingCertificates(leaf, tls.joined(authority.read_bytes()) if authority.exists() else b"")
@@ -185,7 +185,7 @@ Show = Callable[[tls.Certificate], None]
 
 
 class CertificateRotation:
-    """`begin` gives the first certificate; `run` looks after it from then on."""
+    """`begin` gives the first certificate; `run` keeps it up to date from then on."""
 
     def __init__(self, source: Source, publish: Publish, clock: Clock, settle_s: float) -> None:
         self._source = source
@@ -202,14 +202,14 @@ class CertificateRotation:
         self._found_at: dict[bytes, float] = {}
         self._is_trusted = False
         self.failure = ""
-        """Why the last look failed; empty if it did not."""
+        """Why the last refresh failed; empty if it did not."""
 
     @property
     def trouble(self) -> str:
         """Why nobody should call this webhook.
 
-        A look that fails later on does not take it out of service: API servers go on trusting what they were told, and
-        they need it for every version they convert.
+        A refresh that fails later on does not take it out of service: API servers go on trusting what was published,
+        and they need it for every version they convert.
         """
         if not self._is_trusted:
             return f"certificates: {self.failure}" if self.failure else "certificates have not been published"
@@ -219,7 +219,7 @@ class CertificateRotation:
 
     async def begin(self) -> tls.Certificate:
         """The certificate to listen with."""
-        self._shown = await self._source.look(self._clock.now())
+        self._shown = await self._source.read(self._clock.now())
         self._shown_at = self._clock.monotonic()
         return self._shown.leaf
 
@@ -231,17 +231,17 @@ class CertificateRotation:
 
     async def try_refresh(self, show: Show) -> None:
         try:
-            await self.look(show)
+            await self.refresh(show)
             self.failure, self._is_trusted = "", True
         except Exception as error:
             self.failure = str(error)
-            log.warning("certificates could not be looked after", error=self.failure)
+            log.warning("certificates could not be refreshed", error=self.failure)
 
-    async def look(self, show: Show) -> None:
-        """One look: publish what is needed, then show what is trusted."""
+    async def refresh(self, show: Show) -> None:
+        """Publish what is needed, then show what is trusted."""
         assert self._shown is not None, "begin comes first"
-        found = await self._source.look(self._clock.now())
-        await self._tell(tls.joined(found.bundle, self._shown.bundle if self._is_new(found) else self._kept()))
+        found = await self._source.read(self._clock.now())
+        await self._publish_trust(tls.joined(found.bundle, self._shown.bundle if self._is_new(found) else self._kept()))
         if self._is_new(found):
             if found.bundle and self._clock.monotonic() - self._published_at < self._settle_s:
                 return
@@ -259,7 +259,7 @@ class CertificateRotation:
             self._before = b""
         return self._before
 
-    async def _tell(self, bundle: bytes) -> None:
+    async def _publish_trust(self, bundle: bytes) -> None:
         if not bundle:
             return
         self._own.update(map(tls.pem, tls.certificates_in(bundle)))

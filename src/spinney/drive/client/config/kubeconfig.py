@@ -168,14 +168,14 @@ def connection_of(config: Kubeconfig, clock: Clock, context: str | None = None) 
     chosen = _chosen_context(config, context)
     wanted = chosen.part.context
     cluster = _named(config.clusters, wanted.cluster, chosen, "cluster")
-    told = cluster.part.cluster
+    fields = cluster.part.cluster
     credentials = _credentials(config, chosen, cluster, clock)
     return Connection(
         server=_server(cluster),
         credentials=credentials,
-        ca=_content(cluster, "certificate-authority", told.certificate_authority, told.certificate_authority_data),
-        verify=not told.insecure_skip_tls_verify,
-        tls_server_name=told.tls_server_name or None,
+        ca=_content(cluster, "certificate-authority", fields.certificate_authority, fields.certificate_authority_data),
+        verify=not fields.insecure_skip_tls_verify,
+        tls_server_name=fields.tls_server_name or None,
         namespace=wanted.namespace or "default",
         source=str(cluster.file),
     )
@@ -227,12 +227,12 @@ def _named(entries: Mapping[str, _Entry[N]], name: str | None, context: _Entry[_
 
 
 def _server(cluster: _Entry[_NamedCluster]) -> str:
-    told = cluster.part.cluster
-    if told.proxy_url:
+    fields = cluster.part.cluster
+    if fields.proxy_url:
         raise cluster.refusal("proxy-url", "found one, expected none: proxies are not supported")
-    if told.insecure_skip_tls_verify and (told.certificate_authority or told.certificate_authority_data):
+    if fields.insecure_skip_tls_verify and (fields.certificate_authority or fields.certificate_authority_data):
         raise cluster.refusal("insecure-skip-tls-verify", "found true, expected false beside a certificate-authority")
-    server = told.server or ""
+    server = fields.server or ""
     parts = urlsplit(server)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
         raise cluster.refusal("server", f"found {server!r}, expected a URL like https://host:6443")
@@ -245,38 +245,38 @@ def _credentials(
     if not context.part.context.user:
         return Fixed(Grant())
     user = _named(config.users, context.part.context.user, context, "user")
-    told = user.part.user or _User()
-    _refuse_unsupported(user, told)
-    certificate = _certificate(user, told)
-    if told.token_file:
-        return TokenFile(user.file.parent / told.token_file, clock, certificate)
-    if told.token:
-        return Fixed(Grant(bearer(told.token), certificate))
-    if told.username:
-        return Fixed(Grant(basic(told.username, told.password or ""), certificate))
-    if told.exec is not None and certificate is None:
-        return ExecCredentials(_plugin(user, told.exec, cluster), clock)
+    fields = user.part.user or _User()
+    _refuse_unsupported(user, fields)
+    certificate = _certificate(user, fields)
+    if fields.token_file:
+        return TokenFile(user.file.parent / fields.token_file, clock, certificate)
+    if fields.token:
+        return Fixed(Grant(bearer(fields.token), certificate))
+    if fields.username:
+        return Fixed(Grant(basic(fields.username, fields.password or ""), certificate))
+    if fields.exec is not None and certificate is None:
+        return ExecCredentials(_plugin(user, fields.exec, cluster), clock)
     return Fixed(Grant(certificate=certificate))
 
 
-def _refuse_unsupported(user: _Entry[_NamedUser], told: _User) -> None:
-    if told.auth_provider is not None:
+def _refuse_unsupported(user: _Entry[_NamedUser], fields: _User) -> None:
+    if fields.auth_provider is not None:
         raise user.refusal("auth-provider", "found one, expected token, client-certificate, username or exec instead")
     for field, value in (
-        ("as", told.as_),
-        ("as-uid", told.as_uid),
-        ("as-groups", told.as_groups),
-        ("as-user-extra", told.as_user_extra),
+        ("as", fields.as_),
+        ("as-uid", fields.as_uid),
+        ("as-groups", fields.as_groups),
+        ("as-user-extra", fields.as_user_extra),
     ):
         if value:
             raise user.refusal(field, "found one, expected none: impersonation is not supported")
-    if told.username and (told.token or told.token_file):
+    if fields.username and (fields.token or fields.token_file):
         raise user.refusal("username", "found one beside a token, expected only one of them")
 
 
-def _certificate(user: _Entry[_NamedUser], told: _User) -> Certificate | None:
-    chain = _content(user, "client-certificate", told.client_certificate, told.client_certificate_data)
-    key = _content(user, "client-key", told.client_key, told.client_key_data)
+def _certificate(user: _Entry[_NamedUser], fields: _User) -> Certificate | None:
+    chain = _content(user, "client-certificate", fields.client_certificate, fields.client_certificate_data)
+    key = _content(user, "client-key", fields.client_key, fields.client_key_data)
     if chain is None and key is None:
         return None
     if chain is None or key is None:
@@ -301,37 +301,37 @@ def _content(entry: _Entry[Any], field: str, file: str | None, inline: str | Non
         raise entry.refusal(field, f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _plugin(user: _Entry[_NamedUser], told: _Exec, cluster: _Entry[_NamedCluster]) -> Plugin:
-    if told.api_version not in VERSIONS:
-        raise user.refusal("exec.apiVersion", f"found {told.api_version!r}, expected {' or '.join(VERSIONS)}")
-    mode = told.interactive_mode or ("" if told.api_version == VERSIONS[0] else "IfAvailable")
+def _plugin(user: _Entry[_NamedUser], fields: _Exec, cluster: _Entry[_NamedCluster]) -> Plugin:
+    if fields.api_version not in VERSIONS:
+        raise user.refusal("exec.apiVersion", f"found {fields.api_version!r}, expected {' or '.join(VERSIONS)}")
+    mode = fields.interactive_mode or ("" if fields.api_version == VERSIONS[0] else "IfAvailable")
     if mode not in MODES:
-        raise user.refusal("exec.interactiveMode", f"found {told.interactive_mode!r}, expected {' or '.join(MODES)}")
-    if not told.command:
+        raise user.refusal("exec.interactiveMode", f"found {fields.interactive_mode!r}, expected {' or '.join(MODES)}")
+    if not fields.command:
         raise user.refusal("exec.command", "found none, expected a program")
-    command = told.command
+    command = fields.command
     if os.sep in command:
         command = str(user.file.parent / command)
     return Plugin(
         command=command,
-        args=tuple(told.args or ()),
-        env={variable.name: variable.value for variable in told.env or ()},
-        api_version=told.api_version,
+        args=tuple(fields.args or ()),
+        env={variable.name: variable.value for variable in fields.env or ()},
+        api_version=fields.api_version,
         mode=mode,
-        hint=told.install_hint or "",
-        cluster=_cluster_for_plugin(cluster) if told.provide_cluster_info else None,
+        hint=fields.install_hint or "",
+        cluster=_cluster_for_plugin(cluster) if fields.provide_cluster_info else None,
     )
 
 
 def _cluster_for_plugin(cluster: _Entry[_NamedCluster]) -> dict[str, Any]:
-    told = cluster.part.cluster
-    ca = _content(cluster, "certificate-authority", told.certificate_authority, told.certificate_authority_data)
+    fields = cluster.part.cluster
+    ca = _content(cluster, "certificate-authority", fields.certificate_authority, fields.certificate_authority_data)
     found: dict[str, Any] = {
-        "server": told.server,
-        "tls-server-name": told.tls_server_name,
-        "insecure-skip-tls-verify": told.insecure_skip_tls_verify or None,
+        "server": fields.server,
+        "tls-server-name": fields.tls_server_name,
+        "insecure-skip-tls-verify": fields.insecure_skip_tls_verify or None,
         "certificate-authority-data": base64.b64encode(ca).decode() if ca else None,
-        "config": next((each.extension for each in told.extensions or () if each.name == _EXEC_EXTENSION), None),
+        "config": next((each.extension for each in fields.extensions or () if each.name == _EXEC_EXTENSION), None),
     }
     return {name: value for name, value in found.items() if value is not None}
 
