@@ -11,6 +11,7 @@ import pytest
 from spinney.api.builtin.node import Node
 from spinney.api.placement.problem import ANY_NODE, NodeTerm, PreferredTerm, Term, Toleration
 from spinney.core.inventory.counts import Shape
+from spinney.core.scheduling.affinity.terms import has_terms
 from spinney.core.scheduling.amounts import MOST_ASKED, MOST_OFFERED, offered
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.gang.pod_shape import PodShape, Shapes, requests
@@ -187,11 +188,16 @@ def test_k8_a_share_of_a_gpu_is_not_taken_for_none() -> None:
     assert "gpu-fraction" in shape({}, annotations={"gpu-fraction": "0.5"}).unsupported
 
 
-def test_wishes_about_other_pods_are_left_out() -> None:
-    wish = [{"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}]
+def test_k17_preferred_terms_have_a_weight_that_says_near_or_apart() -> None:
+    terms = [{"weight": 3, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}}]
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
-    affinity = {"podAffinity": {preferred: wish}, "podAntiAffinity": {preferred: wish}}
-    assert shape({"affinity": affinity}) == shape({})
+    affinity = {"podAffinity": {preferred: terms}, "podAntiAffinity": {preferred: terms}}
+    found = shape({"affinity": affinity}, labels={"app": "a"})
+    assert [(each.weight, each.term.key, each.term.own) for each in found.affinity_terms.preferred] == [
+        (3, "zone", True),
+        (-3, "zone", True),
+    ]
+    assert not has_terms(pod("p", {"affinity": affinity})), "nothing that must hold"
 
 
 def test_pods_of_one_template_share_one_shape() -> None:

@@ -1,29 +1,35 @@
 """Resolves the pod affinity of a gang against the pods that run now, in both directions.
 
 Pods of other gangs, of none, and running members restrict the nodes that a pod set may use. What pods that are placed
-together ask about each other becomes terms of their pod sets; what the engine cannot express becomes a sentence (K8).
+together ask about each other becomes terms of their pod sets, or preferences; what the engine cannot express becomes a
+sentence (K8).
 Decides nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import msgspec
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.placement.problem import AffinityTerm as PodSetTerm
-from spinney.api.placement.problem import Group, PodSet, SpreadConstraint, Term, Topology
+from spinney.api.placement.problem import Group, NodeTerm, PodSet, PreferredTerm, SpreadConstraint, Term, Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, AffinityQuery
-from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerm, AffinityTerms, SpreadTerm
+from spinney.core.scheduling.affinity.preferences import GangPreference
+from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerm, AffinityTerms, SpreadTerm, WeightedTerm
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 
 Key = tuple[str, str]
 Part = Group | PodSet
 
 MOST_TERMS = 16
+MOST_DOMAINS = 64
+"""Each domain of a preferred term is compared with the label of every node."""
 NO_MATCHING_POD = "affinity.podAffinity can not be honoured now: no pod that it selects has a node"
 
 
@@ -73,12 +79,14 @@ class _AffinityResolution:
             for spread in affinity_terms.spread:
                 self._spread(path, spread)
             self._check_number(path)
+            self._prefer_domains(path, affinity_terms)
+        preferences = tuple(each for path in self._reading.waiting for each in self._preferences(path))
         if not self._changed:
-            return self._reading
+            return replace(self._reading, preferences=preferences) if preferences else self._reading
         gang = self._reading.gang
         root = _rebuilt(gang.root, "", self._changed)
         assert isinstance(root, Group)
-        return replace(self._reading, gang=msgspec.structs.replace(gang, root=root))
+        return replace(self._reading, gang=msgspec.structs.replace(gang, root=root), preferences=preferences)
 
     # Running pods
 
@@ -120,7 +128,42 @@ class _AffinityResolution:
             return []
         return [Term(term.key, "In", self._around.domains(nodes, term.key)) for term in affinity_terms.near]
 
+    def _prefer_domains(self, path: str, affinity_terms: AffinityTerms) -> None:
+        """Weighs domains by the running pods that preferred terms select, as preferred node affinity is weighed."""
+        found = tuple([term for weighted in affinity_terms.preferred for term in self._weighed(weighted)])
+        if found:
+            pods = self._pod_set(path)
+            wanted = msgspec.structs.replace(pods.filter, preferred=(*pods.filter.preferred, *found))
+            self._changed[path] = msgspec.structs.replace(pods, filter=wanted)
+
+    def _weighed(self, weighted: WeightedTerm) -> Iterator[PreferredTerm]:
+        """One term for each number of selected pods that some domains hold; of too many domains those with most."""
+        term = weighted.term
+        nodes = self._around.affinity_index.nodes(AffinityQuery((term.pod_selector,), near=weighted.weight > 0))
+        pods = Counter[str]()
+        for node, count in nodes.items():
+            for value in self._around.domains((node,), term.key):
+                pods[value] += count
+        by_count: dict[int, list[str]] = {}
+        for value, count in sorted(pods.items(), key=lambda each: (-each[1], each[0]))[:MOST_DOMAINS]:
+            by_count.setdefault(count, []).append(value)
+        for count, values in by_count.items():
+            yield PreferredTerm(weighted.weight * count, NodeTerm((Term(term.key, "In", tuple(values)),)))
+
     # Pods of the gang
+
+    def _preferences(self, path: str) -> Iterator[GangPreference]:
+        """What the pods of a set prefer of pods that are placed with them."""
+        terms = self._terms_of(path)
+        is_alone = len(self._reading.waiting[path]) == 1
+        for weighted in terms.preferred:
+            others = tuple([each for each in self._selected(weighted.term) if each != path or not is_alone])
+            if others:
+                kind: Literal["near", "apart"] = "near" if weighted.weight > 0 else "apart"
+                yield GangPreference(-abs(weighted.weight), path, kind, weighted.term.key, others)
+        for spread in terms.preferred_spread:
+            if self._selected(spread) == [path] and not is_alone:
+                yield GangPreference(0, path, "spread", spread.key, (path,), spread.max_skew, spread.min_domains)
 
     def _company(self, path: str, affinity_terms: AffinityTerms) -> tuple[str, ...]:
         """The other pod sets of which some pods meet all affinity terms of a pod set."""

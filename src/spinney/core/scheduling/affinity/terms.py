@@ -1,18 +1,19 @@
 """The pod affinity and anti-affinity terms of a pod.
 
-Reads required terms only; preferred ones are ignored. Never looks at a cluster, and never drops a term silently (K8):
-one that cannot be read becomes a problem.
+Never looks at a cluster, and never drops a required term silently (K8): one that cannot be read becomes a problem. A
+preferred one that cannot be read, or whose namespaces are not known here, is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from zlib import crc32
 
 import msgspec
 
 from kube_apimachinery.selectors import Operator, Requirement
-from spinney.api.builtin.pod import Pod, PodAffinityTerm
+from spinney.api.builtin.pod import Pod, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm
 from spinney.api.builtin.selectors import LabelSelector, to_selector
 from spinney.api.labels import HOSTNAME
 
@@ -64,8 +65,15 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
         return FIRST_TOKEN + crc32(msgspec.json.encode(parts))
 
 
+class WeightedTerm(msgspec.Struct, frozen=True, cache_hash=True):
+    """A preference for domains of the selected pods, or against them where the weight is negative."""
+
+    weight: int
+    term: AffinityTerm
+
+
 class SpreadTerm(msgspec.Struct, frozen=True, cache_hash=True):
-    """A topology spread constraint that must hold. `index`: its place in the pod spec."""
+    """A topology spread constraint. `index`: its place in the pod spec."""
 
     index: int
     key: str
@@ -75,15 +83,20 @@ class SpreadTerm(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class AffinityTerms(msgspec.Struct, frozen=True, cache_hash=True):
-    """The terms of a pod: affinity to the pods of `near`, anti-affinity to those of `apart`, and how it is spread."""
+    """The terms of a pod: affinity to the pods of `near`, anti-affinity to those of `apart`, and how it is spread.
+
+    `preferred` and `preferred_spread` are kept where nothing more important is lost by it.
+    """
 
     near: tuple[AffinityTerm, ...] = ()
     apart: tuple[AffinityTerm, ...] = ()
     problems: tuple[str, ...] = ()
     spread: tuple[SpreadTerm, ...] = ()
+    preferred: tuple[WeightedTerm, ...] = ()
+    preferred_spread: tuple[SpreadTerm, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.near or self.apart or self.spread)
+        return bool(self.near or self.apart or self.spread or self.preferred or self.preferred_spread)
 
 
 NO_TERMS = AffinityTerms()
@@ -92,58 +105,87 @@ NO_TERMS = AffinityTerms()
 def read_affinity(pod: Pod) -> AffinityTerms:
     affinity, problems = pod.spec.affinity, list[str]()
     spread = tuple(_spread_terms(pod, problems))
-    if affinity is None or not (affinity.pod_affinity or affinity.pod_anti_affinity):
-        return AffinityTerms(problems=tuple(problems), spread=spread) if spread or problems else NO_TERMS
-    near = affinity.pod_affinity.required if affinity.pod_affinity is not None else ()
-    apart = affinity.pod_anti_affinity.required if affinity.pod_anti_affinity is not None else ()
+    preferred_spread = tuple(_preferred_spread_terms(pod))
+    near = affinity.pod_affinity if affinity is not None else None
+    apart = affinity.pod_anti_affinity if affinity is not None else None
+    if not (near or apart):
+        found = AffinityTerms(problems=tuple(problems), spread=spread, preferred_spread=preferred_spread)
+        return found if found or problems else NO_TERMS
     return AffinityTerms(
-        _read(pod, near, f"affinity.podAffinity.{_REQUIRED}", problems),
-        _read(pod, apart, f"affinity.podAntiAffinity.{_REQUIRED}", problems),
+        _read(pod, near.required if near else (), f"affinity.podAffinity.{_REQUIRED}", problems),
+        _read(pod, apart.required if apart else (), f"affinity.podAntiAffinity.{_REQUIRED}", problems),
         tuple(problems),
         spread,
+        (*_weighted(pod, near.preferred if near else (), 1), *_weighted(pod, apart.preferred if apart else (), -1)),
+        preferred_spread,
     )
-
-
-def must_spread(pod: Pod) -> bool:
-    """Whether it has topology spread constraints that must hold."""
-    return any(one.when_unsatisfiable != "ScheduleAnyway" for one in pod.spec.topology_spread_constraints)
 
 
 def _spread_terms(pod: Pod, problems: list[str]) -> Iterator[SpreadTerm]:
     for index, one in enumerate(pod.spec.topology_spread_constraints):
         if one.when_unsatisfiable == "ScheduleAnyway":
             continue
-        policies = one.node_affinity_policy in ("", "Honor") and one.node_taints_policy in ("", "Ignore")
-        try:
-            selector = to_selector(one.label_selector)
-        except ValueError:
-            selector = to_selector(None)
-        if selector.nothing or one.match_label_keys or not policies or not one.topology_key or one.max_skew < 1:
+        found = _spread_term(pod, index, one)
+        if found is None:
             problems.append(
                 f"topologySpreadConstraints[{index}] with whenUnsatisfiable DoNotSchedule can not be honoured"
             )
-            continue
-        labels = tuple(sorted({*selector.requirements}, key=str))
-        selected = PodSelector(frozenset({pod.metadata.namespace}), labels)
-        yield SpreadTerm(index, one.topology_key, one.max_skew, one.min_domains or 1, selected)
+        else:
+            yield found
+
+
+def _preferred_spread_terms(pod: Pod) -> Iterator[SpreadTerm]:
+    for index, one in enumerate(pod.spec.topology_spread_constraints):
+        found = _spread_term(pod, index, one) if one.when_unsatisfiable == "ScheduleAnyway" else None
+        if found is not None:
+            yield found
+
+
+def _spread_term(pod: Pod, index: int, one: TopologySpreadConstraint) -> SpreadTerm | None:
+    policies = one.node_affinity_policy in ("", "Honor") and one.node_taints_policy in ("", "Ignore")
+    try:
+        selector = to_selector(one.label_selector)
+    except ValueError:
+        return None
+    if selector.nothing or one.match_label_keys or not policies or not one.topology_key or one.max_skew < 1:
+        return None
+    labels = tuple(sorted({*selector.requirements}, key=str))
+    selected = PodSelector(frozenset({pod.metadata.namespace}), labels)
+    return SpreadTerm(index, one.topology_key, one.max_skew, one.min_domains or 1, selected)
 
 
 def affinity_labels(pod: Pod) -> list[str | None]:
     """The labels of a pod that its own terms depend on."""
-    return [pod.metadata.labels.get(key) for term in _terms(pod) for key in _keys(term)]
+    terms = (*_required(pod), *_preferred(pod))
+    return [pod.metadata.labels.get(key) for term in terms for key in _keys(term)]
 
 
 def has_terms(pod: Pod) -> bool:
     """Whether it has required terms about other pods."""
-    return pod.spec.affinity is not None and any(True for _ in _terms(pod))
+    return any(True for _ in _required(pod))
 
 
-def _terms(pod: Pod) -> Iterator[PodAffinityTerm]:
+def mentions_pods(pod: Pod) -> bool:
+    """Whether anything in its spec is about other pods."""
+    affinity = pod.spec.affinity
+    is_about_pods = affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity)
+    return bool(is_about_pods or pod.spec.topology_spread_constraints)
+
+
+def _required(pod: Pod) -> Iterator[PodAffinityTerm]:
     affinity = pod.spec.affinity
     if affinity is not None and affinity.pod_affinity is not None:
         yield from affinity.pod_affinity.required
     if affinity is not None and affinity.pod_anti_affinity is not None:
         yield from affinity.pod_anti_affinity.required
+
+
+def _preferred(pod: Pod) -> Iterator[PodAffinityTerm]:
+    affinity = pod.spec.affinity
+    if affinity is not None and affinity.pod_affinity is not None:
+        yield from (each.pod_affinity_term for each in affinity.pod_affinity.preferred)
+    if affinity is not None and affinity.pod_anti_affinity is not None:
+        yield from (each.pod_affinity_term for each in affinity.pod_anti_affinity.preferred)
 
 
 def _keys(term: PodAffinityTerm) -> list[str]:
@@ -166,6 +208,13 @@ def _read(pod: Pod, terms: Iterable[PodAffinityTerm], where: str, problems: list
                 f"{where}[{index}] can not be honoured: of namespaces only the label {NAMESPACE_NAME} is looked at"
             )
     return tuple(dict.fromkeys(found))
+
+
+def _weighted(pod: Pod, terms: Iterable[WeightedPodAffinityTerm], sign: int) -> Iterator[WeightedTerm]:
+    for each in terms:
+        with suppress(ValueError):
+            if not _is_vague(each.pod_affinity_term):
+                yield WeightedTerm(sign * each.weight, _affinity_term(pod, each.pod_affinity_term))
 
 
 def _affinity_term(pod: Pod, term: PodAffinityTerm) -> AffinityTerm:

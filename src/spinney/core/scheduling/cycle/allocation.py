@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from spinney.api.placement.problem import Consolidate, Running
 from spinney.api.placement.result import Decision, Placement
+from spinney.core.scheduling.affinity.preferences import with_preferences
 from spinney.core.scheduling.cycle.actions import Action, StartPlan
 from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
@@ -40,7 +41,7 @@ def place_or_preempt(
     """The engine is asked first; others are disturbed only for a gang that is proved not to fit beside them."""
     decision = placement.minimum(reading.gang)
     if decision.outcome != "infeasible":
-        return VictimSelection(decision)
+        return VictimSelection(with_preferences(reading.gang, decision, reading.preferences, placement.minimum))
     return preemptor.select_victims(reading, limits, decision)
 
 

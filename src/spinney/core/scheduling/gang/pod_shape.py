@@ -19,8 +19,7 @@ from spinney.core.scheduling.affinity.terms import (
     NO_TERMS,
     AffinityTerms,
     affinity_labels,
-    has_terms,
-    must_spread,
+    mentions_pods,
     read_affinity,
 )
 from spinney.core.scheduling.amounts import MOST_ASKED, asked
@@ -86,8 +85,8 @@ class Shapes:
         return PodShape(
             request=tuple([min(sums.get(name, 0), MOST_ASKED) for name in self.resources]),
             filter=_filter(pod.spec),
-            host_ports=host_ports(pod) | {bond.token for bond in affinity_terms.apart if bond.token},
-            anti_affinity=tuple(sorted({bond.key for bond in affinity_terms.apart if bond.own and not bond.token})),
+            host_ports=host_ports(pod) | {term.token for term in affinity_terms.apart if term.token},
+            anti_affinity=tuple(sorted({term.key for term in affinity_terms.apart if term.own and not term.token})),
             unsupported="; ".join(problems),
             affinity_terms=affinity_terms,
         )
@@ -153,8 +152,7 @@ def _essence(pod: Pod) -> tuple[object, ...]:
         spec.tolerations,
         spec.topology_spread_constraints,
         spec.host_network,
-        has_terms(pod) and (metadata.namespace, affinity_labels(pod)),
-        must_spread(pod) and metadata.namespace,
+        mentions_pods(pod) and (metadata.namespace, affinity_labels(pod)),
         [key for key in _SHARING if key in metadata.annotations],
     )
 
