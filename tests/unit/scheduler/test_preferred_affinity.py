@@ -152,7 +152,7 @@ def test_k17_parts_of_a_gang_keep_to_each_other_where_they_can() -> None:
 def test_k17_a_spread_that_may_be_broken_is_kept_where_it_can() -> None:
     async def scenario(world: World) -> None:
         constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
-        constraint["labelSelector"] = {"matchLabels": {"app": "web"}}  # type: ignore[assignment]
+        constraint["labelSelector"] = {"matchLabels": {"app": "web"}}
         await world.apply(gang("web", "web", 4, topologySpreadConstraints=[constraint]))
         await world.settle()
         assert await spread_of(world, "web", ZONE) == [2, 2]
