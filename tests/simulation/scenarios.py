@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulation.processes import SchedulerProcess
+from spinney.api.operator_configuration import PlacementStrategy
 from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
@@ -130,7 +131,7 @@ async def grow(world: World, process: SchedulerProcess) -> None:
 
 async def reconfigure(world: World, process: SchedulerProcess) -> None:
     """The next one spreads, and may find work of the one before."""
-    process.settings = Settings(strategy="spread")
+    process.settings = Settings(strategy=PlacementStrategy.both("spread"))
     await world.apply([podgroup("b", 2), *pods("b", 2, 2)])
 
 

@@ -17,6 +17,7 @@ import structlog
 from simulation.histories import History
 from simulation.processes import SchedulerProcess
 from simulation.steady_state import at_rest
+from spinney.api.operator_configuration import PlacementStrategy
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.scheduler.scheduler import Scheduler
 from spinney.sim.event_loop import Sim, SimulationError, run
@@ -89,7 +90,7 @@ async def _play(world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, 
             world,
             f"scheduler-{number}",
             sim.dice,
-            Settings(strategy=dice.choice(("binpack", "spread"))),
+            Settings(strategy=PlacementStrategy.both(dice.choice(("binpack", "spread")))),
             elects=elects,
             skew_s=dice.choice((0.0, 0.0, -90.0, 3600.0)),
             next_schedule=next_schedule,

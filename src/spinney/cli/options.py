@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 NO, UNREADABLE = 1, 2
 """Exit statuses: the answer is no; a command line, file, configuration or cluster that cannot be used."""
 PIPE_WIDTH = 80
@@ -51,6 +52,17 @@ manifests_option = click.option(
     metavar="MANIFEST",
     help="File, directory or - (standard input), with any number of documents. May be given several times.",
 )
+
+
+def strategy_options(command: F) -> F:
+    """How best fit chooses: `strategy` for all gangs, `gpu_strategy` and `cpu_strategy` for some."""
+    values = click.Choice(["binpack", "spread"])
+    every = click.option(
+        "--strategy", type=values, help="Fill domains, or keep them even. Default: --config, or binpack."
+    )
+    gpu = click.option("--gpu-strategy", type=values, help="The same for gangs that ask for GPUs or the like.")
+    cpu = click.option("--cpu-strategy", type=values, help="The same for all other gangs.")
+    return every(gpu(cpu(command)))
 
 
 class CommandGroup(click.Group):

@@ -34,7 +34,7 @@ from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, gang_name, read_gang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import PlanError, decode
-from spinney.core.scheduling.settings import Settings, request
+from spinney.core.scheduling.settings import BINPACK, Settings, request
 from spinney.core.view.plan_result import DisplacedPod
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import written
@@ -223,7 +223,7 @@ class _SurveyRun:
             for one in objects.unreadable_pods
         }
         self._readings = self._read(objects)
-        self._session = PlacementSession(self._cluster, "binpack", DEFAULT_BUDGET)
+        self._session = PlacementSession(self._cluster, BINPACK, DEFAULT_BUDGET)
         self._session.renew()
         for name, group in self._groups.items():
             self._reserve(name, group)

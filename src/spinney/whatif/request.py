@@ -36,7 +36,7 @@ from spinney.whatif.expected.expected_pods import MOST_PODS, Registry
 from spinney.whatif.expected.podcliqueset import ExistingSet
 from spinney.whatif.expected.workloads import KINDS
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, parse_manifests
-from spinney.whatif.inputs.operator_settings import dynamo_settings_of, read_configuration
+from spinney.whatif.inputs.operator_settings import dynamo_settings_of, read_configuration, strategy_of
 from spinney.whatif.inputs.snapshot import ClusterReader, Snapshot, read_snapshot
 from spinney.whatif.run import AS_MANY_AS_FIT, PlanRun, Workload
 from spinney.whatif.validation import ValidationResult, Validator, refusals
@@ -172,7 +172,7 @@ class _RequestPreparation:
             tuple(world),
             tuple(workloads),
             settings_of(question.configuration),
-            question.scheduler,
+            replace(question.scheduler, strategy=strategy_of(question.configuration)),
             question.copies,
             self._registry,
             self._now_s,

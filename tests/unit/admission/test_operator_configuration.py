@@ -7,10 +7,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spinney.api.operator_configuration import ConfigurationError, load_configuration
+from spinney.api.operator_configuration import ConfigurationError, PlacementStrategy, load_configuration
 from spinney.core.admission.settings import settings_of
 from spinney.core.expansion.backends import Capabilities
 from spinney.drive.operator.settings_from_config import settings_of as operator_settings_of
+from spinney.whatif.inputs.operator_settings import strategy_of
 
 FULL = """
 apiVersion: operator.config.grove.io/v1alpha1
@@ -37,7 +38,9 @@ topologyAwareScheduling:
   - {domain: host, key: kubernetes.io/hostname}
 scheduler:
   profiles:
-  - {name: kai-scheduler, config: {createTopologyResources: false, numa: false}, default: true}
+  - name: kai-scheduler
+    config: {createTopologyResources: false, numa: false, placementStrategy: {cpu: spread}}
+    default: true
 """
 
 
@@ -70,6 +73,7 @@ def test_c1_every_field_is_read() -> None:
     profile = found.profile("kai-scheduler")
     assert profile is not None
     assert (profile.kai.create_topology_resources, profile.kai.numa) == (False, False)
+    assert profile.kai.placement_strategy == PlacementStrategy(gpu="binpack", cpu="spread")
 
 
 def test_c1_an_empty_file_has_the_defaults() -> None:
@@ -211,7 +215,22 @@ BAD: dict[str, tuple[str, list[str]]] = {
         "scheduler: {profiles: [{name: kai-scheduler, config: {createTopologies: true}}]}",
         [
             "scheduler.profiles[0].config.createTopologies: Forbidden: "
-            "unknown field; known: createTopologyResources, numa"
+            "unknown field; known: createTopologyResources, numa, placementStrategy"
+        ],
+    ),
+    "strategies that there are not": (
+        "scheduler: {profiles: [{name: kai-scheduler, config: {placementStrategy: {gpu: tight, npu: spread}}}]}",
+        [
+            'scheduler.profiles[0].config.placementStrategy.gpu: Unsupported value: "tight": '
+            'supported values: "binpack", "spread"',
+            "scheduler.profiles[0].config.placementStrategy.npu: Forbidden: unknown field; known: gpu, cpu",
+        ],
+    ),
+    "a strategy for everything": (
+        "scheduler: {profiles: [{name: kai-scheduler, config: {placementStrategy: spread}}]}",
+        [
+            'scheduler.profiles[0].config.placementStrategy: Invalid value: "spread": '
+            "must be an object with the fields gpu and cpu"
         ],
     ),
     "no name": ("scheduler: {profiles: [{}]}", ["scheduler.profiles[0].name: Required value"]),
@@ -304,3 +323,20 @@ def test_every_document_is_a_configuration_or_has_problems(document: object) -> 
         load_configuration(yaml.safe_dump(document))
     except ConfigurationError as refused:
         assert refused.problems
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((None, None), ("binpack", "spread")),
+        (("spread", None), ("spread", "spread")),
+        ((None, "binpack"), ("binpack", "binpack")),
+    ],
+)
+def test_f14_options_come_before_the_strategy_of_the_configuration(
+    given: tuple[str | None, str | None], expected: tuple[str, str]
+) -> None:
+    text = "scheduler: {profiles: [{name: kai-scheduler, config: {placementStrategy: {cpu: spread}}}]}"
+    found = strategy_of(load_configuration(text), *given)
+    assert (found.gpu, found.cpu) == expected
+    assert strategy_of(load_configuration("")) == PlacementStrategy()

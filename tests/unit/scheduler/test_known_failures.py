@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spinney.api.operator_configuration import PlacementStrategy
 from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, HOST, RACK, ZONE
@@ -286,12 +287,25 @@ def test_f13_needs_are_matched_with_racks_when_room_is_made_for_them() -> None:
     in_world(scenario, nodes=tree(hosts=[6, 5]))
 
 
-@pytest.mark.parametrize(("strategy", "rack"), [("binpack", "z0-b0-r0"), ("spread", "z0-b0-r1")])
-def test_f14_the_strategy_counts_for_domains_as_well(strategy: str, rack: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "gpus", "rack"),
+    [
+        (PlacementStrategy(), 8, "z0-b0-r0"),
+        (PlacementStrategy(gpu="spread"), 8, "z0-b0-r1"),
+        (PlacementStrategy(gpu="spread"), 0, "z0-b0-r0"),
+        (PlacementStrategy(cpu="spread"), 0, "z0-b0-r1"),
+        (PlacementStrategy(cpu="spread"), 8, "z0-b0-r0"),
+    ],
+)
+def test_f14_the_strategy_counts_for_domains_as_well(strategy: PlacementStrategy, gpus: int, rack: str) -> None:
+    """KAI: one strategy for pods that ask for GPUs, and one for all others."""
+
     async def scenario(world: World) -> None:
         await world.apply([podgroup("busy"), pod("busy", "busy", nodeSelector={RACK: "z0-b0-r0"})])
         await world.settle()
-        await world.apply([podgroup("a", 2, required=RACK), *pods("a", 2)])
+        amounts = {"nvidia.com/gpu": str(gpus)} if gpus else {"cpu": "1"}
+        container = {"name": "main", "image": "serve", "resources": {"limits": amounts, "requests": amounts}}
+        await world.apply([podgroup("a", 2, required=RACK), *pods("a", 2, gpus, containers=[container])])
         await world.settle()
         assert {path[-1] for path in await domains(world, (await bound(world, "a-")).values())} == {rack}
 

@@ -13,6 +13,7 @@ from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.api.placement.problem import Gang, Group, PodSet, Running, Tie
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.settings import BINPACK
 
 GPU = "nvidia.com/gpu"
 BLOCK = "example.com/block"
@@ -49,7 +50,7 @@ def given(there: Cluster, uid: str, name: str) -> None:
 @pytest.mark.parametrize(("seat", "outcome"), [("n0", "placed"), ("n2", "placed"), ("n1", "infeasible")])
 def test_g12_inv3_members_of_the_base_that_were_just_given_a_node_count(seat: str, outcome: str) -> None:
     there = cluster()
-    session = PlacementSession(there, "binpack", 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
+    session = PlacementSession(there, BINPACK, 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
     session.renew()
     session.put_gang(gang("default/base", there, "n0"))
     given(there, "late", seat)
@@ -63,7 +64,7 @@ def test_g12_inv3_members_of_the_base_that_were_just_given_a_node_count(seat: st
 
 def test_g12_a_base_of_which_nothing_runs_yet_ties_nobody() -> None:
     there = cluster()
-    session = PlacementSession(there, "binpack", 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
+    session = PlacementSession(there, BINPACK, 1000, {"default/base": ["late"]}.get)  # type: ignore[arg-type]
     session.renew()
     session.put_gang(gang("default/base", there))
     given(there, "late", "n0")
@@ -73,7 +74,7 @@ def test_g12_a_base_of_which_nothing_runs_yet_ties_nobody() -> None:
 
 def test_g12_what_was_planned_is_forgotten_after_the_question() -> None:
     there, seats = cluster(), ["late"]
-    session = PlacementSession(there, "binpack", 1000, lambda name: seats)
+    session = PlacementSession(there, BINPACK, 1000, lambda name: seats)
     session.renew()
     session.put_gang(gang("default/base", there, "n0"))
     given(there, "late", "n1")

@@ -12,7 +12,16 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from kube_apimachinery.duration import DurationError, nanoseconds
-from kube_apimachinery.field_errors import OMITTED, ErrorType, FieldError, duplicate, forbidden, invalid, required
+from kube_apimachinery.field_errors import (
+    OMITTED,
+    ErrorType,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from kube_apimachinery.name_validation import dns_subdomain
 from spinney.api.documents import DocumentError, read_document
 from spinney.api.domains import DOMAINS, HOST, is_domain
@@ -176,8 +185,21 @@ def _kai(config: Mapping[str, Any], path: str) -> Iterable[FieldError]:
     for key, value in config.items():
         if key not in known:
             yield forbidden(f"{path}.{key}", f"unknown field; known: {', '.join(known)}")
+        elif key == "placementStrategy":
+            yield from _placement_strategy(value, f"{path}.{key}")
         elif not isinstance(value, bool):
             yield invalid(f"{path}.{key}", value, "must be true or false")
+
+
+def _placement_strategy(value: Any, path: str) -> Iterable[FieldError]:
+    if not isinstance(value, dict):
+        yield invalid(path, value, "must be an object with the fields gpu and cpu")
+        return
+    for key, strategy in value.items():
+        if key not in ("gpu", "cpu"):
+            yield forbidden(f"{path}.{key}", "unknown field; known: gpu, cpu")
+        elif strategy not in ("binpack", "spread"):
+            yield not_supported(f"{path}.{key}", strategy, ["binpack", "spread"])
 
 
 def _default_profile(scheduler: Scheduler, names: Sequence[str]) -> Iterable[FieldError]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from kube_apimachinery.duration import seconds
 from spinney.api.generated_names import DEFAULT_TOPOLOGY
@@ -167,9 +167,24 @@ class Network(Part, frozen=True):
     auto_mnnvl_enabled: bool = field(default=False, name="autoMNNVLEnabled")
 
 
+Strategy = Literal["binpack", "spread"]
+
+
+class PlacementStrategy(Part, frozen=True):
+    """How best fit chooses among domains and nodes: for gangs that ask for GPUs or the like, and for all others."""
+
+    gpu: Strategy = "binpack"
+    cpu: Strategy = "binpack"
+
+    @classmethod
+    def both(cls, strategy: Strategy) -> PlacementStrategy:
+        return cls(strategy, strategy)
+
+
 class KaiConfig(Part, frozen=True):
     create_topology_resources: bool = True
     numa: bool = True
+    placement_strategy: PlacementStrategy = PlacementStrategy()
 
 
 class Profile(Part, frozen=True):
@@ -186,6 +201,7 @@ class Profile(Part, frozen=True):
         return KaiConfig(
             create_topology_resources=given.get("createTopologyResources") is not False,
             numa=given.get("numa") is not False,
+            placement_strategy=convert(given.get("placementStrategy") or {}, PlacementStrategy),
         )
 
 

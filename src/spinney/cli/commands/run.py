@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from spinney.cli.options import CommandGroup
+from spinney.cli.options import CommandGroup, strategy_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -116,7 +116,8 @@ def webhook(kubeconfig: Path | None, config: Path | None, **options: Any) -> Non
     epilog=f"""\b
 Examples:
   spinney run scheduler --kubeconfig ~/.kube/config
-  spinney run scheduler --scheduler-name kai-scheduler --scheduler-name default-scheduler --strategy spread
+  spinney run scheduler --scheduler-name kai-scheduler --scheduler-name default-scheduler
+  spinney run scheduler --gpu-strategy binpack --cpu-strategy spread
 
 {_EXIT}
 """
@@ -129,9 +130,7 @@ Examples:
     metavar="NAME",
     help="Whose pods it schedules; may be given several times. Default: kai-scheduler.",
 )
-@click.option(
-    "--strategy", type=click.Choice(["binpack", "spread"]), default="binpack", help="Fill domains, or keep them even."
-)
+@strategy_options
 @click.option(
     "--node-pool", default="", metavar="NAME", help="Only nodes and gangs of this pool. Default: those of no pool."
 )
@@ -155,7 +154,9 @@ def scheduler(
     kubeconfig: Path | None,
     config: Path | None,
     names: tuple[str, ...],
-    strategy: str,
+    strategy: str | None,
+    gpu_strategy: str | None,
+    cpu_strategy: str | None,
     node_pool: str,
     grace_s: float,
     consolidate: str,
@@ -165,11 +166,12 @@ def scheduler(
     from spinney.core.scheduling.settings import BY_ITSELF, Settings
 
     moves = BY_ITSELF if consolidate == "on" else None
-    settings = Settings(strategy=strategy, node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
+    settings = Settings(node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
     settings = replace(settings, moves_on_request=consolidate == "on-request")
     if names:
         settings = replace(settings, names=frozenset(names))
-    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=settings))
+    strategies = (gpu_strategy or strategy, cpu_strategy or strategy)
+    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=settings, strategies=strategies))
 
 
 @run.command(

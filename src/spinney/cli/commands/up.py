@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from spinney.cli.options import strategy_options
+
 
 @click.command(
     epilog="""\b
@@ -51,6 +53,7 @@ Examples:
   spinney up --nodes examples/nodes/gb200.yaml -f examples/job.yaml
   spinney up --port 6443 --data-dir ./state      # a restart finds its state
   spinney up --real                              # on a real kube-apiserver and etcd
+  spinney up --cpu-strategy spread               # GPU gangs close together, others evenly
   spinney up --dashboard-port 0                  # pages on a free port; "ready" tells which
 """,
 )
@@ -94,6 +97,7 @@ Examples:
     metavar="DIR",
     help="Keep the state here; a restart finds it. Without it everything is in memory.",
 )
+@strategy_options
 @click.option("--real", is_flag=True, help="Run on a real kube-apiserver and etcd, built once if they are not there.")
 @click.option(
     "-f",
@@ -112,6 +116,9 @@ def up(
     port: int,
     dashboard_port: int | None,
     data_dir: Path | None,
+    strategy: str | None,
+    gpu_strategy: str | None,
+    cpu_strategy: str | None,
     real: bool,
     manifests: tuple[Path, ...],
 ) -> None:
@@ -123,5 +130,8 @@ def up(
     from spinney.cli.wiring.api_servers import StackOptions
     from spinney.cli.wiring.stack import run
 
-    options = StackOptions(nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port)
+    strategies = (gpu_strategy or strategy, cpu_strategy or strategy)
+    options = StackOptions(
+        nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port, strategies
+    )
     raise SystemExit(run(options))

@@ -55,7 +55,7 @@ from spinney.sim.kubernetes.control_plane import (
 )
 from spinney.sim.transport import InProcessTransport
 from spinney.whatif.inputs.manifests import apply_all, manifests_of
-from spinney.whatif.inputs.operator_settings import ConfigurationError
+from spinney.whatif.inputs.operator_settings import ConfigurationError, Strategies
 
 OURS = ("spinney", "spinney-real")
 """Names of the clusters in kubeconfigs that we write."""
@@ -72,6 +72,7 @@ class StackOptions:
     manifests: tuple[Path, ...]
     config: Path | None = None
     dashboard_port: int | None = None
+    strategies: Strategies = (None, None)
 
     def check(self) -> None:
         if self.real and self.host not in ("127.0.0.1", "localhost"):

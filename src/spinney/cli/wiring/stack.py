@@ -39,11 +39,13 @@ from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, 
 from spinney.whatif.inputs.nodes import NodesError, load_nodes
 from spinney.whatif.inputs.operator_settings import (
     ConfigurationError,
+    Strategies,
     admission_of,
     dynamo_admission_of,
     dynamo_settings_of,
     given_in,
     read_configuration,
+    strategy_of,
 )
 
 _CHECK_INTERVAL_S = 0.5
@@ -55,13 +57,16 @@ async def running_roles(
     nodes: Sequence[dict[str, Any]],
     configuration: OperatorConfiguration,
     controllers: Sequence[str] = ALL,
+    strategies: Strategies = (None, None),
 ) -> AsyncIterator[Roles]:
     """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
     clock, dice = SystemClock(), system_dice()
     transports = RoleTransports(*(api.as_role(role) for role in ("operator", "scheduler", "dynamo")))
     settings = RoleSettings(
         operator=settings_of(configuration),
-        scheduler=SchedulerSettings(names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
+        scheduler=SchedulerSettings(
+            names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT}), strategy=strategy_of(configuration, *strategies)
+        ),
         record_keys=await record_keys(transports.scheduler, NAMESPACE, dice),
         dynamo=dynamo_settings_of(configuration),
     )
@@ -159,7 +164,7 @@ async def _up(
     async with server as api:
         await api.judged()
         controllers = () if options.real else ALL
-        async with running_roles(api, nodes, configuration, controllers) as roles:
+        async with running_roles(api, nodes, configuration, controllers, options.strategies) as roles:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
             metrics = roles.scheduler.metrics.page if roles.scheduler is not None else None

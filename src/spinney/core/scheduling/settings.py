@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spinney.api.labels import CONSOLIDATE, SCHEDULER_KAI
+from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate
+
+BINPACK = PlacementStrategy()
 
 BY_ITSELF = Consolidate(max_moves=16, max_loss=0.0)
 """The limits of a scheduler that is set to consolidate without a request."""
@@ -36,7 +39,7 @@ class Settings:
     """
 
     names: frozenset[str] = frozenset({SCHEDULER_KAI})
-    strategy: str = "binpack"
+    strategy: PlacementStrategy = BINPACK
     budget: int = DEFAULT_BUDGET
     node_pool: str = ""
     gather_s: float = 0.002

@@ -14,14 +14,16 @@ import msgspec
 from spinney.api.kinds.clustertopology import KaiTopologyLevel, TopologySpec
 from spinney.api.kinds.clustertopology import Topology as KaiTopology
 from spinney.api.meta import ObjectMeta
+from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Move
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
+from spinney.core.scheduling.settings import BINPACK
 from spinney.sim.replay.cluster import DescribedCluster
 
-STRATEGIES = ("binpack", "spread")
+STRATEGIES = {"binpack": BINPACK, "spread": PlacementStrategy.both("spread")}
 CONSOLIDATION, FIFO = "consolidation", "fifo"
 DEFAULT_SETTINGS = ("binpack", "spread")
 
@@ -35,7 +37,7 @@ class Setting:
     """`consolidate`: how much may be moved for a gang that fits nowhere. `fifo`: nobody overtakes whoever waits."""
 
     name: str
-    strategy: str
+    strategy: PlacementStrategy
     consolidate: Consolidate | None = None
     fifo: bool = False
 
@@ -53,7 +55,7 @@ def read_setting(written: str, limits: Consolidate) -> Setting:
     if strategy not in STRATEGIES or len(set(added)) != len(added) or not set(added) <= {CONSOLIDATION, FIFO}:
         allowed = f"{' or '.join(STRATEGIES)}, with +{CONSOLIDATION} and +{FIFO} where wanted"
         raise SettingError(f"--setting: found {written!r}, allowed: {allowed}")
-    return Setting(written, strategy, limits if CONSOLIDATION in added else None, FIFO in added)
+    return Setting(written, STRATEGIES[strategy], limits if CONSOLIDATION in added else None, FIFO in added)
 
 
 MOVING_BUDGET = 20_000

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from kube_embedded.base.identity import role_identity
 from spinney.api.documents import DocumentError, read_bounded
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import (
     BACKENDS,
     OperatorConfiguration,
+    PlacementStrategy,
     fields_given,
     load_configuration,
 )
@@ -64,6 +67,20 @@ def _text_of(path: Path) -> bytes:
         raise ConfigurationError(f"--config {path}: cannot be read: {error.strerror}") from error
     except DocumentError as error:
         raise ConfigurationError(f"--config {path}: {error}") from error
+
+
+Strategies = tuple[str | None, str | None]
+"""For gangs that ask for GPUs, and for all others; None: nothing was said."""
+
+
+def strategy_of(
+    configuration: OperatorConfiguration, gpu: str | None = None, cpu: str | None = None
+) -> PlacementStrategy:
+    """What the profile of our scheduler says; `gpu` and `cpu` come before it."""
+    profiles = [profile for profile in configuration.scheduler.profiles if profile.name == SCHEDULER_KAI]
+    strategy = profiles[0].kai.placement_strategy if profiles else PlacementStrategy()
+    given = {name: value for name, value in (("gpu", gpu), ("cpu", cpu)) if value is not None}
+    return msgspec.structs.replace(strategy, **given)
 
 
 def names_of(configuration: OperatorConfiguration) -> Names:

@@ -11,6 +11,7 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -26,7 +27,7 @@ from spinney.drive.client.errors import ClientError, ConfigError, CredentialErro
 from spinney.drive.election.lease_thread import Heartbeat, LoopThread, loop_thread
 from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
-from spinney.whatif.inputs.operator_settings import read_configuration
+from spinney.whatif.inputs.operator_settings import Strategies, read_configuration, strategy_of
 
 _REQUEST_S = 5.0
 _REQUEST_BYTES = 4096
@@ -126,8 +127,9 @@ def run_roles(
     webhook: WebhookOptions | None = None,
     scheduler: SchedulerSettings | None = None,
     dashboard: DashboardOptions | None = None,
+    strategies: Strategies = (None, None),
 ) -> int:
-    """Until a signal comes; the exit status."""
+    """Until a signal comes; the exit status. `strategies`: for GPUs and for CPU; None: as the configuration says."""
     on_signal(signal.default_int_handler)
     try:
         configuration = read_configuration(config, otherwise="")
@@ -137,7 +139,7 @@ def run_roles(
             configuration,
             find_connection(clock, kubeconfig=kubeconfig),
             webhook or WebhookOptions(),
-            scheduler or SchedulerSettings(),
+            replace(scheduler or SchedulerSettings(), strategy=strategy_of(configuration, *strategies)),
             dashboard or DashboardOptions(),
             lease_connection=find_connection(clock, kubeconfig=kubeconfig),
             heartbeat=Heartbeat(clock),

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision, Victim
 from spinney.core.placement.engine import Engine
@@ -28,6 +29,8 @@ from spinney.core.scheduling.cluster import Cluster
 
 MOST_REFUSALS = 4096
 
+_BASIC = ("cpu", "memory", "pods", "ephemeral-storage")
+
 Places = Sequence[tuple[str, int]]
 """Members of a gang: path of the pod set and slot of the node."""
 
@@ -38,15 +41,16 @@ class PlacementSession:
     def __init__(
         self,
         cluster: Cluster,
-        strategy: str,
+        strategy: PlacementStrategy,
         budget: int,
         reserved: Callable[[str], Iterable[str]] = lambda name: (),
     ) -> None:
         """`reserved`: uids of the pods of a gang, by its name, that have an assignment."""
         self._cluster = cluster
         self._reserved = reserved
-        self._minimum = Options(strategy=strategy, budget=budget, extras="weigh")
-        self._everything = Options(strategy=strategy, budget=budget, extras="place")
+        self._strategy = strategy
+        self._minimum = Options(budget=budget, extras="weigh")
+        self._everything = Options(budget=budget, extras="place")
         self._generation = -1
         self._engine = Engine(cluster.inventory, cluster.topologies, self._minimum)
         self._refusals: dict[tuple[Group, int | None, str, Consolidate | None], Decision] = {}
@@ -217,7 +221,7 @@ class PlacementSession:
         placed_gang = engine.placed_gangs.get(gang.name)
         slots = [(member.pods, inventory.seat(member.node, member.zone)) for member in gang.running]
         engine.placed_gangs[gang.name] = PlacedGang(gang, slots)
-        engine.options = options
+        engine.options = self._with_strategy(options, gang)
         try:
             with inventory.trial(), self._planned(gang):
                 self._cluster.hold_nominated(gang.priority, gang.name)
@@ -227,6 +231,14 @@ class PlacementSession:
                 del engine.placed_gangs[gang.name]
             else:
                 engine.placed_gangs[gang.name] = placed_gang
+
+    def _with_strategy(self, options: Options, gang: Gang) -> Options:
+        strategy = self._strategy
+        if strategy.gpu == strategy.cpu == options.strategy:
+            return options
+        extended = [at for at, name in enumerate(self._cluster.inventory.resources) if name not in _BASIC]
+        asks_for_gpus = any(pods.request[at] for pods in pod_sets(gang).values() for at in extended)
+        return msgspec.structs.replace(options, strategy=strategy.gpu if asks_for_gpus else strategy.cpu)
 
     @contextmanager
     def _planned(self, gang: Gang) -> Iterator[None]:
