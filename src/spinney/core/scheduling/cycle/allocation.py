@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spinney.api.placement.problem import Consolidate, Running
+from spinney.api.placement.problem import Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.cycle.actions import Action, StartPlan
-from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs
+from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs, followers_of
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.preemption import Preemptor, VictimSelection
@@ -35,13 +35,20 @@ class PartialAllocation:
 
 
 def place_or_preempt(
-    placement: PlacementSession, preemptor: Preemptor, reading: ParsedGang, limits: Consolidate | None
+    placement: PlacementSession,
+    preemptor: Preemptor,
+    reading: ParsedGang,
+    limits: Consolidate | None,
+    followers: Sequence[Gang] = (),
 ) -> VictimSelection:
-    """The engine is asked first; others are disturbed only for a gang that is proved not to fit beside them."""
-    decision = placement.minimum(reading.gang)
-    if decision.outcome != "infeasible":
-        return VictimSelection(decision)
-    return preemptor.select_victims(reading, limits, decision)
+    """The engine is asked first; others are disturbed only for a gang that is proved not to fit beside them.
+
+    `followers`: gangs that are to share its domain. Nobody is disturbed for them before it is their turn.
+    """
+    found = placement.minimum_of_set(reading.gang, followers)
+    if found.decision.outcome != "infeasible":
+        return VictimSelection(found.decision, followers=found.followers)
+    return preemptor.select_victims(reading, limits, found.decision)
 
 
 class Allocator:
@@ -121,7 +128,11 @@ class Allocator:
         asking = beside_scaled_gangs(reading, scaled_gangs, self._session.cluster)
         if queue_preemption is None:
             selection: VictimSelection | None = place_or_preempt(
-                self._session.placement, self._preemptor, asking, entry.limits
+                self._session.placement,
+                self._preemptor,
+                asking,
+                entry.limits,
+                followers_of(entry, reading, self._session.scheduling_queue),
             )
         else:
             selection = self._preemptor.decide_over_limit(asking, entry.limits, queue_preemption)
