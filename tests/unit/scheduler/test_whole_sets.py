@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from random import Random
 from typing import Any
+
+import pytest
 
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, group, podcliqueset
 from unit.operator.topologies import BLOCK, packed, settings
-from unit.scheduler.scheduler_world import bound, domains, in_world, podgroup, pods
+from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods
 
 Json = dict[str, Any]
 
@@ -77,3 +81,105 @@ def test_g12_a_base_gang_is_placed_for_scaled_gangs_that_are_tied_to_it_by_hand(
         assert {path[-1] for path in await domains(world, nodes.values(), BLOCK)} == {"b1"}
 
     in_world(scenario, nodes=blocks(2, 4, 6))
+
+
+def base_gang(name: str = "base", minimum: int = 2, scaled: int = 1, **more: Any) -> list[Json]:
+    """A base gang of one leaf, which says that its set asks for so many gangs of the same leaf."""
+    asked = [{"name": f"{name}-more", "count": scaled, "level": BLOCK, "podGroups": ["w"], "required": BLOCK}]
+    notes = {"spinney.dev/scaled-gangs": json.dumps(asked)}
+    leaves = [{"name": "w", "minMember": minimum}]
+    whole = podgroup(name, minimum, required=BLOCK, annotations=notes, subGroups=leaves, **more)
+    return [whole, *pods(name, minimum, subgroup="w")]
+
+
+def scaled_gang(number: int, base: str = "base", minimum: int = 2) -> list[Json]:
+    name = f"{base}-more-{number}"
+    tied = {"spinney.dev/tied-to": f"{base},{BLOCK}"}
+    leaves = [{"name": "w", "minMember": minimum}]
+    whole = podgroup(name, minimum, required=BLOCK, annotations=tied, subGroups=leaves)
+    return [whole, *pods(name, minimum, subgroup="w")]
+
+
+def test_g12_room_is_kept_for_scaled_gangs_that_are_on_their_way() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*base_gang(), podgroup("later", 2), *pods("later", 2)])
+        await asyncio.sleep(1.0)
+        assert len(await bound(world, "base")) == 2
+        assert await bound(world, "later") == {}
+        await world.apply(scaled_gang(0))
+        await asyncio.sleep(1.0)
+        assert len(await bound(world, "base")) == 4
+        assert await bound(world, "later") == {}
+
+    in_world(scenario, nodes=blocks(4))
+
+
+def test_g12_room_for_scaled_gangs_that_do_not_come_is_not_kept_for_ever() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*base_gang(), podgroup("later", 2), *pods("later", 2)])
+        await asyncio.sleep(20.0)
+        assert await bound(world, "later") == {}
+        await asyncio.sleep(15.0)
+        assert len(await bound(world, "later")) == 2
+
+    in_world(scenario, nodes=blocks(4))
+
+
+def test_g12_more_important_gangs_get_the_room_that_is_kept() -> None:
+    async def scenario(world: World) -> None:
+        high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}}
+        await world.apply([{**high, "value": 1000}, *base_gang()])
+        await asyncio.sleep(1.0)
+        await world.apply([podgroup("urgent", 2, priorityClassName="high"), *pods("urgent", 2)])
+        await asyncio.sleep(1.0)
+        assert len(await bound(world, "urgent")) == 2
+        await world.apply(scaled_gang(0))
+        await asyncio.sleep(1.0)
+        assert len(await bound(world, "base")) == 2
+
+    in_world(scenario, nodes=blocks(4))
+
+
+def test_g12_room_goes_with_the_base_gang_that_it_is_kept_for() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*base_gang(), podgroup("later", 4), *pods("later", 4)])
+        await asyncio.sleep(1.0)
+        for name in ("base-0", "base-1"):
+            await world.delete("Pod", name)
+        await world.delete("PodGroup", "base")
+        await asyncio.sleep(1.0)
+        assert len(await bound(world, "later")) == 4
+
+    in_world(scenario, nodes=blocks(4))
+
+
+def test_g12_pods_above_the_minimum_of_the_base_gang_do_not_take_the_room_of_its_scaled_gangs() -> None:
+    async def scenario(world: World) -> None:
+        more = [pod(f"base-extra-{at}", "base", subgroup="w") for at in range(2)]
+        await world.apply([*base_gang(), *more])
+        await asyncio.sleep(1.0)
+        await world.apply(scaled_gang(0))
+        await asyncio.sleep(1.0)
+        assert len(await bound(world, "base-more-0-")) == 2
+
+    in_world(scenario, nodes=blocks(4))
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_g12_the_order_in_which_a_sets_objects_are_seen_does_not_matter(first: int) -> None:
+    found = set()
+    for seed in range(first, first + 20):
+        objects = [*base_gang(scaled=3), *(each for number in range(3) for each in scaled_gang(number))]
+        objects += [podgroup("other", 1, required=BLOCK), *pods("other", 1)]
+        Random(seed).shuffle(objects)
+
+        async def scenario(world: World, objects: list[Json] = objects) -> tuple[tuple[str, str], ...]:
+            for each in objects:
+                await world.apply(each)
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(5.0)
+            nodes = await bound(world)
+            return tuple(sorted({(name.split("-")[0], node.split("-")[0]) for name, node in nodes.items()}))
+
+        found.add(in_world(scenario, nodes=blocks(2, 9, 8, 12)))
+    assert found == {(("base", "b2"), ("other", "b0"))}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from spinney.api.placement.problem import Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Placement
+from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cycle.actions import Action, StartPlan
 from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs, followers_of
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
@@ -22,6 +23,7 @@ from spinney.core.scheduling.cycle.reservations import Reservations, continue_nu
 from spinney.core.scheduling.cycle.scheduling_queue import NominatedTo, Planned, QueuedGang, Refused
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.kept_room import KEPT_S, Room, Seat
 from spinney.core.scheduling.queues.tree import Refusal
 
 
@@ -76,22 +78,38 @@ class Allocator:
         reading = self._gang_reader.with_affinity(entry)
         self._decisions += 1
         entry.decided = self._decisions
+        if not reading.gang.running:
+            self._session.cluster.drop_room_of(entry.name)  # it is kept anew where the gang is placed now
         selection = self._choose(entry, reading)
         if isinstance(selection, Refusal):
             return self._refuse(entry, reading, selection)
         decision = selection.decision
         if decision.outcome != "placed":
             return self._refuse(entry, reading, decision)
+        self._session.cluster.drop_room(entry.name, [place.node for place in decision.placements])
         self._reservations.reserve(entry, decision.placements)
         if selection.leaving:
             return self._preempt(entry, selection)
         if decision.waits:
             return self._nominate(entry, decision)
+        if not entry.base and not reading.gang.running:
+            self._keep_room(entry, reading, selection)
         places = list(decision.placements)
         if len(places) < sum(map(len, reading.waiting.values())):
             partials.append(PartialAllocation(entry, decision, places))
             return None
         return self._begin(entry, decision, places)
+
+    def _keep_room(self, entry: QueuedGang, reading: ParsedGang, selection: VictimSelection) -> None:
+        """Of a gang that starts: room for those that follow it once it is there."""
+        until_s = self._session.clock.monotonic() + KEPT_S
+        for follower in followers_of(entry, reading, self._session.scheduling_queue, self._session.cluster):
+            places, sets = selection.followers.get(follower.name), pod_sets(follower)
+            if places:
+                seats = tuple([Seat(sets[place.pods].request, place.node, place.zone) for place in places])
+                room = Room(follower.name, entry.name, reading.gang.priority, until_s, seats)
+                self._session.cluster.keep_room(room)
+                self._session.requeue_after(entry.key, KEPT_S)
 
     def _choose(self, entry: QueuedGang, reading: ParsedGang) -> VictimSelection | Refusal:
         """The selection that the queue allows; where some children of a group suffice, cheaper subsets are tried too.
@@ -132,7 +150,7 @@ class Allocator:
                 self._preemptor,
                 asking,
                 entry.limits,
-                followers_of(entry, reading, self._session.scheduling_queue),
+                followers_of(entry, reading, self._session.scheduling_queue, self._session.cluster),
             )
         else:
             selection = self._preemptor.decide_over_limit(asking, entry.limits, queue_preemption)

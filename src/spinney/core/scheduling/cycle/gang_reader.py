@@ -148,7 +148,7 @@ def beside_scaled_gangs(reading: ParsedGang, scaled_gangs: Iterable[QueuedGang],
     return replace(reading, gang=msgspec.structs.replace(gang, tied_to=Tie(most.name, _tie_level(most.tied_to))))
 
 
-def followers_of(entry: QueuedGang, reading: ParsedGang, queue: SchedulingQueue) -> list[Gang]:
+def followers_of(entry: QueuedGang, reading: ParsedGang, queue: SchedulingQueue, cluster: Cluster) -> list[Gang]:
     """The gangs that are to share the domain of a gang and have no places yet: its scaled gangs, or their other ones.
 
     A gang that its set asks for is taken as the base gang tells it, so that it does not matter whether it was seen.
@@ -162,6 +162,7 @@ def followers_of(entry: QueuedGang, reading: ParsedGang, queue: SchedulingQueue)
         if each.reading is not None and each.name not in found and any(each.reading.waiting.values()):
             found[each.name] = each.reading.gang
     placed = {each.name for each in queue.scaled_gangs(base.name) if _has_places(each)}
+    placed.update(name for name in found if cluster.keeps_room_for(name))
     return [gang for name, gang in found.items() if name != entry.name and name not in placed]
 
 

@@ -190,7 +190,8 @@ class PlacementSession:
 
     def minimum_of_set(self, gang: Gang, followers: Sequence[Gang]) -> SetDecision:
         """As `minimum`, with room for gangs that share its domain, where there is any."""
-        plain = _is_template(gang) and not self._cluster.has_nominated  # whose room is held depends on the priority
+        # Whose room is held depends on the priority.
+        plain = _is_template(gang) and not self._cluster.has_nominated and not self._cluster.has_kept_room
         self._drop_outdated()
         known = self._refusals.get((gang.root, None, "", None)) if plain else None
         if known is not None:
@@ -228,6 +229,7 @@ class PlacementSession:
         try:
             with inventory.trial(), self._planned(gang):
                 self._cluster.hold_nominated(gang.priority, gang.name)
+                self._cluster.open_room(gang.name, gang.priority)
                 return engine.decide_with_followers(gang, followers)
         finally:
             if placed_gang is None:
