@@ -9,12 +9,28 @@ from typing import Any
 
 import pytest
 
+from spinney.api.documents import PAGE
 from spinney.sim.world import World
+from spinney.whatif.inputs.manifests import parse_manifests
+from spinney.whatif.inputs.operator_settings import read_configuration
+from spinney.whatif.inputs.snapshot import read_snapshot
+from spinney.whatif.request import PlanRequest, prepare_plan
 from unit.operator.operator_world import clique, group, podcliqueset
-from unit.operator.topologies import BLOCK, packed, settings
+from unit.operator.topologies import BLOCK, LEVELS, packed, settings
 from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods
 
 Json = dict[str, Any]
+
+CONFIGURATION = f"""
+scheduler:
+  profiles:
+  - {{name: kai-scheduler, default: true}}
+topologyAwareScheduling:
+  enabled: true
+  autoPreferred: Never
+  levels: {json.dumps([{"domain": domain, "key": key} for domain, key in LEVELS.items()])}
+"""
+"""Of the operator of `settings`."""
 
 
 def blocks(*sizes: int, gpus: int = 8) -> str:
@@ -81,6 +97,27 @@ def test_g12_a_base_gang_is_placed_for_scaled_gangs_that_are_tied_to_it_by_hand(
         assert {path[-1] for path in await domains(world, nodes.values(), BLOCK)} == {"b1"}
 
     in_world(scenario, nodes=blocks(2, 4, 6))
+
+
+def test_g12_b1_a_plan_names_the_domains_that_a_set_then_has() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(podcliqueset("there", [clique("w", 3, podSpec=gpus(3))], topologyConstraint=packed("block")))
+        await world.settle()
+        whole = disaggregated()
+        manifests = parse_manifests(json.dumps(whole), "a set", PAGE)
+        question = PlanRequest(manifests, configuration=read_configuration(None, CONFIGURATION))
+        forecast = (await prepare_plan(question, await read_snapshot(world.client), world.client)).answer()
+        await world.apply(whole)
+        await world.settle()
+        assert forecast.fits
+        told = {gang.name: {one.node[:2] for one in gang.explained.members} for gang in forecast.gangs}
+        found: dict[str, set[str]] = {}
+        for each in await world.list("Pod", labels="app.kubernetes.io/part-of=llm"):
+            name = each["metadata"]["annotations"]["pod-group-name"]
+            found.setdefault(f"default/{name}", set()).add(each["spec"]["nodeName"][:2])
+        assert told == found
+
+    in_world(scenario, operator=settings(), nodes=blocks(14, 2, 14, gpus=3))
 
 
 def base_gang(name: str = "base", minimum: int = 2, scaled: int = 1, **more: Any) -> list[Json]:

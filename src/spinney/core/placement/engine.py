@@ -29,7 +29,7 @@ from spinney.core.placement.gang.gang_tree import (
     read_gang_tree,
 )
 from spinney.core.placement.gang.running_gangs import PlacedGang, UnsatisfiedTie, pod_sets, tied_slots
-from spinney.core.placement.gang.tied_gangs import MOST_FOLLOWERS, followers_in
+from spinney.core.placement.gang.tied_gangs import MOST_FOLLOWERS, later_followers
 from spinney.core.placement.scoring import domains, number, score
 from spinney.core.placement.search.elastic_pods import add_extras, by_size_and_share
 from spinney.core.placement.search.exact_search import Search
@@ -361,8 +361,7 @@ def place(problem: Problem) -> Result:
     engine = Engine(inventory, {topology.name: topology for topology in problem.topologies}, problem.options)
     for gang in problem.gangs:
         engine.admit_running(gang)
-    gangs = problem.gangs
-    return Result(tuple(engine.decide(gang, followers_in(gang, gangs[at + 1 :])) for at, gang in enumerate(gangs)))
+    return Result(tuple(engine.decide(gang, followers) for gang, followers in later_followers(problem.gangs)))
 
 
 @dataclass(frozen=True, slots=True)

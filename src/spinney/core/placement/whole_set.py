@@ -91,13 +91,14 @@ def _is_valid(state: SetState, follower: Gang) -> bool:
 
 
 class _SetSearch:
-    """Searches for one gang with some of its followers; all searches of one pass share a budget."""
+    """Searches for one gang with some of its followers, all within one budget."""
 
     def __init__(self, state: SetState, parts: GangTree, followers: Sequence[Gang], scope: list[int] | None) -> None:
         self._state = state
         self._parts = parts
         self._kinds = by_kind(followers)
         self._scope = scope
+        self._budget = StepBudget(state.options.budget)
         self.size = len(followers)
 
     def could_wait(self) -> bool:
@@ -112,13 +113,12 @@ class _SetSearch:
 
     def most(self, above: int, *, waiting: bool) -> _Answer:
         """The most followers that fit beside the gang, if that is more than `above`."""
-        answer, budget = _Answer(count=above), StepBudget(self._state.options.budget)
+        answer = _Answer(count=above)
         for tried, chosen in enumerate(selections(self._kinds, self.size, above + 1)):
-            if tried >= _MOST_SELECTIONS or not budget.left:
+            if tried >= _MOST_SELECTIONS or not self._budget.left:
                 self._add_one_by_one(answer, waiting)
                 return answer
-            with budget.share():
-                placed, is_open = self._place(chosen, waiting, budget)
+            placed, is_open = self._place(chosen, waiting)
             answer.proved &= not is_open
             if placed is not None:
                 answer.placed, answer.count = placed, len(chosen)
@@ -129,16 +129,14 @@ class _SetSearch:
         """There are too many subsets: a follower that does not fit beside those chosen before it is left out."""
         answer.proved = False
         chosen: list[Gang] = []
-        budget = StepBudget(self._state.options.budget)
         for follower in (one for kind in self._kinds for one in kind):
-            with budget.share():
-                placed, _ = self._place([*chosen, follower], waiting, budget)
+            placed, _ = self._place([*chosen, follower], waiting)
             if placed is not None:
                 chosen.append(follower)
                 if len(chosen) > answer.count:
                     answer.placed, answer.count = placed, len(chosen)
 
-    def _place(self, followers: Sequence[Gang], waiting: bool, budget: StepBudget) -> tuple[WholeSet | None, bool]:
+    def _place(self, followers: Sequence[Gang], waiting: bool) -> tuple[WholeSet | None, bool]:
         """The placement with these followers, and whether the question stays open: the budget ended."""
         state = self._state
         parts, asked = state.read(together(self._parts.gang, followers))
@@ -147,10 +145,11 @@ class _SetSearch:
             if seats is not None:
                 return self._whole_set(parts, seats, followers, waits=False, proved=True), False
         try:
-            budget.spend()
+            with self._budget.share():
+                self._budget.spend()
+                attempt = state.attempt(parts, asked, self._scope, waiting, self._budget)
         except Exhausted:
             return None, True
-        attempt = state.attempt(parts, asked, self._scope, waiting, budget)
         if attempt.found is None:
             return None, attempt.exhausted
         assert attempt.space is not None

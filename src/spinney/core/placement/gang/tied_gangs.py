@@ -5,7 +5,7 @@ Pure. Gangs that share a domain are tied to the same base gang, or are that base
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -18,14 +18,18 @@ MOST_FOLLOWERS = 64
 """So many followers are looked at; a set that asks for more has them placed one by one."""
 
 
-def followers_in(gang: Gang, later: Iterable[Gang]) -> tuple[Gang, ...]:
-    """Gangs that are decided later and share the domain of this one: tied to it, or to the same gang."""
-    found = []
-    for other in later:
-        tie = other.tied_to
-        if tie is not None and (tie.gang == gang.name or tie == gang.tied_to):
-            found.append(other)
-    return tuple(found)
+def later_followers(gangs: Sequence[Gang]) -> Iterator[tuple[Gang, list[Gang]]]:
+    """Each gang with those after it that share its domain: tied to it, or to the same gang."""
+    tied: dict[str, list[Gang]] = {}
+    for gang in gangs:
+        if gang.tied_to is not None:
+            tied.setdefault(gang.tied_to.gang, []).append(gang)
+    places = {gang.name: at for at, gang in enumerate(gangs)} if tied else {}
+    for gang in gangs:
+        mine = list(tied.get(gang.name, ()))
+        if gang.tied_to is not None:
+            mine += [each for each in tied[gang.tied_to.gang] if each.tied_to == gang.tied_to]
+        yield gang, [each for each in mine if places[each.name] > places[gang.name]]
 
 
 def by_kind(followers: Sequence[Gang]) -> list[list[Gang]]:
