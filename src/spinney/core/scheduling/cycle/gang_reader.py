@@ -153,17 +153,17 @@ def followers_of(entry: QueuedGang, reading: ParsedGang, queue: SchedulingQueue,
 
     A gang that its set asks for is taken as the base gang tells it, so that it does not matter whether it was seen.
     """
-    base, of_base = (queue.base_of(entry), None) if entry.base else (entry, reading)
-    of_base = of_base or (base.reading if base is not None else None)
+    base = queue.base_of(entry) if entry.base else entry
+    of_base = reading if base is entry else base.reading if base is not None else None
     if base is None or of_base is None:
         return []
-    found = expected_gangs(of_base.gang, of_base.scaled_gangs)
-    for each in queue.scaled_gangs(base.name):
-        if each.reading is not None and each.name not in found and any(each.reading.waiting.values()):
-            found[each.name] = each.reading.gang
-    placed = {each.name for each in queue.scaled_gangs(base.name) if _has_places(each)}
-    placed.update(name for name in found if cluster.keeps_room_for(name))
-    return [gang for name, gang in found.items() if name != entry.name and name not in placed]
+    known = queue.scaled_gangs(base.name)
+    found = expected_gangs(of_base.gang, of_base.scaled_gangs) if of_base.scaled_gangs else {}
+    for each in known:
+        if each.reading is not None and each.reading.ready and any(each.reading.waiting.values()):
+            found.setdefault(each.name, each.reading.gang)
+    placed = {each.name for each in known if _has_places(each)} | {entry.name}
+    return [gang for name, gang in found.items() if name not in placed and not cluster.keeps_room_for(name)]
 
 
 def _has_places(entry: QueuedGang) -> bool:
