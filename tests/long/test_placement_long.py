@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from placement_oracle.instances import Profile
-from unit.placement.engine_kit import Findings, judged
+from unit.placement.engine_kit import Findings, judged, judged_sets
 from unit.placement.metamorphic_kit import CHECKS, broken_promises
 
 CHUNK = 50
@@ -67,6 +67,19 @@ def test_r1_every_answer_is_lawful_true_and_optimal_where_proved(
         print("\n".join(wrong[:50]))
     assert not wrong
     assert figures["exhausted on infeasible"] <= 0.01 * (figures["gangs"] - figures["feasible"])
+
+
+def test_g12_wherever_one_domain_holds_a_random_set_all_of_it_runs(
+    first_seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = int(os.environ.get("SPINNEY_INSTANCES") or 5_000)
+    starts = range(first_seed, first_seed + count, CHUNK)
+    figures, wrong = in_parallel(judged_sets, [(range(start, start + CHUNK),) for start in starts])
+    with capsys.disabled():
+        print(f"\nG12 whole sets against the exact judge, SPINNEY_SEED={first_seed}")
+        print("\n".join(f"  {name:24} {number}" for name, number in figures.items()))
+        print("\n".join(wrong[:50]))
+    assert not wrong
 
 
 def test_k17_answers_to_gangs_with_affinity_inside_are_lawful_true_and_optimal_where_proved(

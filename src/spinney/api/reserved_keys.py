@@ -31,6 +31,7 @@ from spinney.api.labels import (
     POD_GROUP_NAME,
     RANK,
     RELEASED,
+    SCALED_GANGS,
     SEGMENT,
     SIMULATION_PREFIX,
     SPINNEY_PREFIX,
@@ -74,6 +75,7 @@ RESERVED: tuple[ReservedKeys, ...] = (
             CONSOLIDATE: _SCHEDULER,
             MIRRORED: _SCHEDULER,
             TIED_TO: _EITHER,
+            SCALED_GANGS: _EITHER,
         },
     ),
     ReservedKeys(
@@ -89,7 +91,12 @@ RESERVED: tuple[ReservedKeys, ...] = (
             NODE_KEYS: _OPERATOR,
         },
     ),
-    ReservedKeys(PodGang.GROUP, PodGang.PLURAL, others=_OPERATOR, writers={TIED_TO: _OPERATOR, MIRRORED: _OPERATOR}),
+    ReservedKeys(
+        PodGang.GROUP,
+        PodGang.PLURAL,
+        others=_OPERATOR,
+        writers={TIED_TO: _OPERATOR, SCALED_GANGS: _OPERATOR, MIRRORED: _OPERATOR},
+    ),
     ReservedKeys(PodClique.GROUP, PodClique.PLURAL, others=_OPERATOR, writers={MIRRORED: _OPERATOR}),
     ReservedKeys(PodCliqueScalingGroup.GROUP, PodCliqueScalingGroup.PLURAL, others=_OPERATOR),
 )

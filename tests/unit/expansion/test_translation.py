@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
+from spinney.api.changes import Create, Patch
 from spinney.api.kinds.clustertopology import ClusterTopology, TopologyLevel
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -14,7 +16,7 @@ from spinney.api.kinds.podgang import PodGang
 from spinney.api.meta import ObjectMeta
 from spinney.core.expansion import clustertopology, podgang
 from spinney.core.expansion.backends.kai import Kai, podgroup_spec
-from spinney.core.expansion.objects import to_builtins
+from spinney.core.expansion.objects import PODGROUPS, to_builtins
 from spinney.core.expansion.podcliqueset.set_layout import gangs_of, groups_of, member_of, standalone_members
 from spinney.core.expansion.podcliqueset.topology_resolution import ResolvedTopology, resolve_topology
 from spinney.core.expansion.settings import AutoPreferred, Settings
@@ -124,6 +126,39 @@ def test_g12_scaled_gangs_are_tied_to_the_domain_of_their_base_gang() -> None:
     assert "spinney.dev/tied-to" not in found["d-0"]["metadata"]["annotations"]
     free = gangs(podcliqueset(set_constraint=""))
     assert "spinney.dev/tied-to" not in free["d-0-prefill-0"]["metadata"]["annotations"]
+
+
+def test_g12_the_base_gang_tells_which_scaled_gangs_its_set_asks_for() -> None:
+    found = gangs(podcliqueset())
+    (told,) = json.loads(found["d-0"]["metadata"]["annotations"]["spinney.dev/scaled-gangs"])
+    assert told == {
+        "name": "d-0-prefill",
+        "count": 2,
+        "level": ZONE,
+        "required": BLOCK,
+        "podGroups": ["d-0-prefill-0-pw", "d-0-prefill-0-pl"],
+    }
+    assert {f"{told['name']}-{number}" for number in range(told["count"])} == found.keys() - {"d-0"}
+    assert "spinney.dev/scaled-gangs" not in found["d-0-prefill-0"]["metadata"]["annotations"]
+    inherited = json.loads(
+        gangs(podcliqueset(group_constraint=""))["d-0"]["metadata"]["annotations"]["spinney.dev/scaled-gangs"]
+    )
+    assert inherited[0]["required"] == ZONE
+    assert "spinney.dev/scaled-gangs" not in gangs(podcliqueset(set_constraint=""))["d-0"]["metadata"]["annotations"]
+
+
+def test_g12_what_the_base_gang_tells_is_passed_on_to_its_podgroup_and_taken_back() -> None:
+    base = msgspec.convert(gangs(podcliqueset())["d-0"], PodGang)
+    (made,) = Kai().sync_gang(base, lambda *_: None)
+    assert isinstance(made, Create)
+    text = base.metadata.annotations["spinney.dev/scaled-gangs"]
+    assert made.body["metadata"]["annotations"]["spinney.dev/scaled-gangs"] == text
+    kept = {key: value for key, value in base.metadata.annotations.items() if key != "spinney.dev/scaled-gangs"}
+    smaller = msgspec.structs.replace(base, metadata=msgspec.structs.replace(base.metadata, annotations=kept))
+    live = {**made.body, "metadata": {**made.body["metadata"], "uid": "p"}}
+    (patched,) = Kai().sync_gang(smaller, lambda resource, *_: live if resource == PODGROUPS else None)
+    assert isinstance(patched, Patch)
+    assert patched.patch["metadata"]["annotations"] == {"spinney.dev/scaled-gangs": None}
 
 
 def test_g6_constrained_writes_a_preferred_level_beside_every_broader_required_one() -> None:

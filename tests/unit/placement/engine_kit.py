@@ -8,6 +8,7 @@ from typing import Any
 
 from placement_oracle.instances import Profile, instance
 from placement_oracle.judging import judge
+from placement_oracle.sets import judged_set, random_set
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.writing import write_result
 from spinney.core.placement.engine import place
@@ -36,4 +37,16 @@ def judged(profile: Profile, seeds: Iterable[int]) -> Findings:
         verdict = judge(problem, result)
         figures += verdict.figures
         wrong += [f"{profile} {seed}: {each}" for each in verdict.wrong]
+    return figures, wrong
+
+
+def judged_sets(seeds: Iterable[int]) -> Findings:
+    """What is wrong with the answers to random sets: whole ones, or as much of them as one domain holds."""
+    figures: Counter[str] = Counter()
+    wrong: list[str] = []
+    for seed in seeds:
+        problem = random_set(seed)
+        some, sentences = judged_set(problem, decided(problem))
+        figures += some
+        wrong += [f"set {seed}: {each}" for each in sentences]
     return figures, wrong

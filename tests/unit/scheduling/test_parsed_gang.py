@@ -351,6 +351,12 @@ def test_g12_a_tie_that_cannot_be_read_is_a_mistake_not_freedom(written: str) ->
     assert found.mistake == f"annotation spinney.dev/tied-to is '{written}', expected <base gang>,<level key>"
 
 
+@pytest.mark.parametrize("written", ["", "3", "{}", '[{"name": "a"}]', "[[", '[{"name": "a", "count": "many"}]'])
+def test_g12_what_a_base_gang_tells_of_its_set_is_a_hint_that_may_be_unreadable(written: str) -> None:
+    found = reading({}, members(1), annotations={"spinney.dev/scaled-gangs": written})
+    assert (found.scaled_gangs, found.mistake) == ((), "")
+
+
 def test_g11_the_podgroup_of_a_podgang_is_read_as_its_tree() -> None:
     gang = msgspec.convert(
         {

@@ -6,10 +6,10 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spinney.api import generated_names
+from spinney.api import generated_names, scaled_gangs
 from spinney.api.changes import Change, ChangeSet, Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
@@ -26,11 +26,13 @@ from spinney.api.labels import (
     PLACEMENT_SCORE,
     PODCLIQUESET_REPLICA_INDEX,
     PODGANG,
+    SCALED_GANGS,
     SCHEDULER_NAME,
     SPINNEY_PREFIX,
     TIED_TO,
     TOPOLOGY_NAME,
 )
+from spinney.api.scaled_gangs import ScaledGangs
 from spinney.core.expansion.backends import Backend, Find
 from spinney.core.expansion.objects import (
     FALSE,
@@ -83,7 +85,7 @@ def refresh(
     """The patch of an existing PodGang. Keys that others set stay; keys mirrored from the set follow it."""
     annotations = _annotations(podcliqueset, gang, spec, resolved_topology, backend)
     labels = _labels(podcliqueset, gang, backend)
-    changed = metadata_patch(live.metadata, labels, annotations, (TOPOLOGY_NAME, TIED_TO))
+    changed = metadata_patch(live.metadata, labels, annotations, (TOPOLOGY_NAME, TIED_TO, SCALED_GANGS))
     different = difference(to_builtins(live.spec), to_builtins(spec))
     return patch_object(PODGANGS, live.metadata, {"metadata": changed, "spec": different})
 
@@ -175,7 +177,26 @@ def _annotations(
     if gang.group is not None and whole is not None and whole.pack_constraint and whole.pack_constraint.required:
         base = generated_names.base_gang(metadata.name, gang.replica)
         found[TIED_TO] = f"{base},{whole.pack_constraint.required}"
+    if gang.group is None and whole is not None and whole.pack_constraint and whole.pack_constraint.required:
+        scaled = tuple(_scaled_gangs(podcliqueset, gang, resolved_topology, whole.pack_constraint.required))
+        if scaled:
+            found[SCALED_GANGS] = scaled_gangs.encode(scaled)
     return found
+
+
+def _scaled_gangs(
+    podcliqueset: PodCliqueSet, gang: Gang, resolved_topology: ResolvedTopology, level: str
+) -> Iterator[ScaledGangs]:
+    """The gangs that are tied to a base gang, by group: each is made of the cliques of one group replica (G12)."""
+    for group in gang.groups:
+        cliques = [each.name for each in gang.members if each.group is group and each.group_replica == 0]
+        if not group.scaled_replicas or not cliques:
+            continue
+        pack = resolved_topology.pack(
+            group.config.topology_constraint or podcliqueset.spec.template.topology_constraint
+        )
+        required = pack.pack_constraint.required if pack is not None and pack.pack_constraint is not None else None
+        yield ScaledGangs(group.name, len(group.scaled_replicas), level, tuple(cliques), required)
 
 
 def _is_constrained(spec: PodGangSpec) -> bool:

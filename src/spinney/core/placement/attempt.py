@@ -12,12 +12,13 @@ from typing import Protocol
 
 from spinney.api.placement.problem import Options, Topology
 from spinney.core.inventory.inventory import Inventory
+from spinney.core.placement.budget import StepBudget
 from spinney.core.placement.fit.counting import Profile
 from spinney.core.placement.fit.fast_path import FastPath
 from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree
 from spinney.core.placement.gang.running_gangs import PlacedGang
 from spinney.core.placement.search.preferences import RankedPlacement
-from spinney.core.placement.search.search_space import SearchSpace
+from spinney.core.placement.search.search_space import SearchSpace, Solution
 
 
 @dataclass(slots=True)
@@ -40,5 +41,44 @@ class PlacementState(Protocol):
     placed_gangs: dict[str, PlacedGang]
     fast_path: FastPath
 
-    def attempt(self, parts: GangTree, asked: Profile, scope: list[int] | None, waiting: bool) -> SearchResult:
+    def attempt(
+        self,
+        parts: GangTree,
+        asked: Profile,
+        scope: list[int] | None,
+        waiting: bool,
+        budget: StepBudget | None = None,
+    ) -> SearchResult:
         """The best placement of the minimum on idle capacity, or with `waiting` on idle and releasing capacity."""
+
+
+def needs_releasing(space: SearchSpace, solution: Solution) -> bool:
+    """Whether a placement uses capacity or host ports that terminating pods still hold."""
+    asked: dict[int, set[int]] = {}
+    for leaf, where in solution.items():
+        resources = {resource for resource, _ in space.types[space.type_of[leaf]].request}
+        for node in where:
+            asked.setdefault(node, set()).update(resources)
+    with space.inventory.trial():
+        take_solution(space, solution)
+        if any(space.inventory.idle[space.slots[node]][r] < 0 for node, resources in asked.items() for r in resources):
+            return True
+    return any(
+        asked.ports & _leaving_ports(space, node)
+        for asked, where in ((space.types[space.type_of[leaf]], where) for leaf, where in solution.items())
+        for node in where
+    )
+
+
+def take_solution(space: SearchSpace, solution: Solution) -> None:
+    """Take the capacity of a solution from the inventory."""
+    for leaf, where in solution.items():
+        pods = space.parts.all[leaf].pods
+        assert pods is not None
+        for node, count in sorted(where.items()):
+            space.inventory.take(space.slots[node], pods.request, pods.host_ports, count)
+
+
+def _leaving_ports(space: SearchSpace, node: int) -> set[int]:
+    slot = space.slots[node]
+    return set(space.inventory.ports(slot, False)) - set(space.inventory.ports(slot, True))

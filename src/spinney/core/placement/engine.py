@@ -5,15 +5,15 @@ A gang that is not placed leaves the inventory unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from spinney.api.placement.problem import Gang, Group, Options, Problem, Topology
-from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Result, Victim
+from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Placement, Result, Victim
 from spinney.core.inventory.inventory import Inventory
-from spinney.core.placement.attempt import PlacementState, SearchResult
+from spinney.core.placement.attempt import PlacementState, SearchResult, needs_releasing, take_solution
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.disrupt.consolidation import consolidate
 from spinney.core.placement.disrupt.preemption import cheapest_victims, preempt
@@ -29,14 +29,24 @@ from spinney.core.placement.gang.gang_tree import (
     read_gang_tree,
 )
 from spinney.core.placement.gang.running_gangs import PlacedGang, UnsatisfiedTie, pod_sets, tied_slots
+from spinney.core.placement.gang.tied_gangs import MOST_FOLLOWERS, later_followers
 from spinney.core.placement.scoring import domains, number, score
 from spinney.core.placement.search.elastic_pods import add_extras, by_size_and_share
 from spinney.core.placement.search.exact_search import Search
 from spinney.core.placement.search.preferences import IDEAL, RankedPlacement, best_placement
 from spinney.core.placement.search.search_space import SearchSpace, Solution, minimum
+from spinney.core.placement.whole_set import place_whole_set
 
 _TEMPLATES = 256
 _AFTERTHOUGHT = 2_000  # steps for what is not the minimum: more extra pods, or victims for an explanation
+
+
+@dataclass(frozen=True, slots=True)
+class SetDecision:
+    """A decision, and where the minimums of the followers that fit beside it could go, by gang."""
+
+    decision: Decision
+    followers: Mapping[str, tuple[Placement, ...]] = field(default_factory=dict)
 
 
 class Engine:
@@ -60,12 +70,17 @@ class Engine:
             self.inventory.take(slot, pods.request, pods.host_ports)
             placed_gang.live.append((member.pods, slot))
 
-    def decide(self, gang: Gang) -> Decision:
+    def decide(self, gang: Gang, followers: Sequence[Gang] = ()) -> Decision:
         """Decide one gang: place it, or refuse it with an explanation.
 
         In this order: read the gang, resolve its tie, count, search on idle capacity, then on idle and releasing
-        capacity; then add elastic pods and take the capacity.
+        capacity; then add elastic pods and take the capacity. `followers`: gangs that are to share its domain and that
+        it leaves room for where it can.
         """
+        return self.decide_with_followers(gang, followers).decision
+
+    def decide_with_followers(self, gang: Gang, followers: Sequence[Gang]) -> SetDecision:
+        """As `decide`, with the places of the followers that fit beside it; no capacity is taken for them."""
         placed_gang = self.placed_gangs.get(gang.name)
         if placed_gang is not None and placed_gang.disturbed:
             gang = msgspec.structs.replace(gang, running=placed_gang.gang.running)
@@ -73,9 +88,23 @@ class Engine:
             parts, asked = self.read(gang)
             scope = tied_slots(parts, self.inventory, self.placed_gangs) if gang.tied_to else None
         except Invalid as error:
-            return _unplaced(gang, "invalid", Explanation(str(error), error.group, error.level))
+            return SetDecision(_unplaced(gang, "invalid", Explanation(str(error), error.group, error.level)))
         except UnsatisfiedTie as reason:
-            return _unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level))
+            return SetDecision(_unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level)))
+        if not followers:
+            return SetDecision(self._decide_alone(parts, asked, scope))
+        found, is_proved = place_whole_set(self, parts, followers[:MOST_FOLLOWERS], scope)
+        is_proved &= len(followers) <= MOST_FOLLOWERS
+        if found is None:
+            decision = self._decide_alone(parts, asked, scope)
+            return SetDecision(msgspec.structs.replace(decision, proved=decision.proved and is_proved))
+        for leaf, slot in found.seats:
+            assert leaf.pods is not None
+            self.inventory.take(slot, leaf.pods.request, leaf.pods.host_ports)
+        decision = self._answer(parts, found.seats, found.waits, found.proved and is_proved)
+        return SetDecision(decision, found.followers)
+
+    def _decide_alone(self, parts: GangTree, asked: Profile, scope: list[int] | None) -> Decision:
         # The fast path implements best fit only.
         if asked.simple and self.options.strategy == "binpack":
             taken = self.fast_path.place(parts, asked, self.options.extras)
@@ -103,12 +132,19 @@ class Engine:
             self._read[gang.root] = parts, asked
         return parts, asked
 
-    def attempt(self, parts: GangTree, asked: Profile, scope: list[int] | None, waiting: bool) -> SearchResult:
+    def attempt(
+        self,
+        parts: GangTree,
+        asked: Profile,
+        scope: list[int] | None,
+        waiting: bool,
+        budget: StepBudget | None = None,
+    ) -> SearchResult:
         """The best placement of the minimum on idle capacity, or with `waiting` on idle and releasing capacity."""
         best = SearchResult()
         if self.fast_path.counting.is_hopeless(parts, asked, waiting):
             return best
-        budget = StepBudget(self.options.budget)
+        budget = budget or StepBudget(self.options.budget)
         spread = self.options.strategy == "spread"
         for region in find_regions(self.fast_path.counting, parts, asked, scope, waiting, spread):
             attempt = self._search(parts, region, waiting, budget)
@@ -186,17 +222,21 @@ class Engine:
         assert found is not None
         space = attempt.space
         assert space is not None
-        waits = space.waiting and _needs_releasing(space, found.solution)
-        solution = found.solution
+        waits = space.waiting and needs_releasing(space, found.solution)
+        return self._answer(parts, self._taken(parts, space, self.solution(attempt)), waits, found.proved)
+
+    def solution(self, attempt: SearchResult) -> Solution:
+        """The minimum that was found, with the pods above it where these are asked for."""
+        found, space = attempt.found, attempt.space
+        assert found is not None and space is not None
         if self.options.extras == "place":
-            solution = self._with_extras(attempt)
-        else:
-            space.add_running(solution)
-        return self._answer(parts, self._taken(parts, space, solution), waits, found.proved)
+            return self._with_extras(attempt)
+        space.add_running(found.solution)
+        return found.solution
 
     def _taken(self, parts: GangTree, space: SearchSpace, solution: Solution) -> list[tuple[Part, int]]:
         """Take the capacity of a solution from the inventory; returns the new members."""
-        _take(space, solution)
+        take_solution(space, solution)
         new = []
         for leaf in parts.leaves:
             for node, count in sorted(solution.get(leaf.index, {}).items()):
@@ -307,38 +347,6 @@ def _is_ideal(found: RankedPlacement) -> bool:
     return all(preference_score == IDEAL for preference_score in found.preference_scores.values())
 
 
-def _needs_releasing(space: SearchSpace, solution: Solution) -> bool:
-    """Whether a placement uses capacity or host ports that terminating pods still hold."""
-    asked: dict[int, set[int]] = {}
-    for leaf, where in solution.items():
-        resources = {resource for resource, _ in space.types[space.type_of[leaf]].request}
-        for node in where:
-            asked.setdefault(node, set()).update(resources)
-    with space.inventory.trial():
-        _take(space, solution)
-        if any(space.inventory.idle[space.slots[node]][r] < 0 for node, resources in asked.items() for r in resources):
-            return True
-    return any(
-        asked.ports & _leaving_ports(space, node)
-        for asked, where in ((space.types[space.type_of[leaf]], where) for leaf, where in solution.items())
-        for node in where
-    )
-
-
-def _take(space: SearchSpace, solution: Solution) -> None:
-    """Take the capacity of a solution from the inventory."""
-    for leaf, where in solution.items():
-        pods = space.parts.all[leaf].pods
-        assert pods is not None
-        for node, count in sorted(where.items()):
-            space.inventory.take(space.slots[node], pods.request, pods.host_ports, count)
-
-
-def _leaving_ports(space: SearchSpace, node: int) -> set[int]:
-    slot = space.slots[node]
-    return set(space.inventory.ports(slot, False)) - set(space.inventory.ports(slot, True))
-
-
 def _mask(space: SearchSpace, inside: frozenset[int]) -> int:
     return sum(1 << node for node, slot in enumerate(space.slots) if slot in inside)
 
@@ -353,7 +361,7 @@ def place(problem: Problem) -> Result:
     engine = Engine(inventory, {topology.name: topology for topology in problem.topologies}, problem.options)
     for gang in problem.gangs:
         engine.admit_running(gang)
-    return Result(tuple(engine.decide(gang) for gang in problem.gangs))
+    return Result(tuple(engine.decide(gang, followers) for gang, followers in later_followers(problem.gangs)))
 
 
 @dataclass(frozen=True, slots=True)

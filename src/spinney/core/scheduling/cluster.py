@@ -25,6 +25,7 @@ from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, PlacedPod
 from spinney.core.scheduling.amounts import MOST_ASKED, below_hosts, offered, with_zones, zone_of
 from spinney.core.scheduling.gang.pod_shape import shapes_on
+from spinney.core.scheduling.kept_room import KeptRoom, Room
 
 BASE = ("cpu", "memory", "pods")
 """Resources that are counted even if no node offers them."""
@@ -70,6 +71,7 @@ class Cluster:
         self._reserved: set[str] = set()
         self._nominated: dict[str, Pod] = {}  # without a node, but promised one by whichever scheduler
         self._victims: set[str] = set()
+        self._kept_room = KeptRoom()
         self._kai: dict[str, KaiTopology] = {}
         self._grove: dict[str, AnyTopology] = {}
         self._outgrown = False
@@ -99,6 +101,7 @@ class Cluster:
             self._outgrown = True
         if not self._outgrown:
             self.inventory.put_node(self._projected(node))
+            self._yield_room(name)
 
     def put_zones(self, name: str, published: NodeResourceTopology | None) -> None:
         """Take over what a node publishes about its zones; None: nothing any more. The node may be added later."""
@@ -169,6 +172,7 @@ class Cluster:
         if not self._outgrown:
             return
         self._outgrown = False
+        self._kept_room.clear()
         self.generation += 1
         resources = (*BASE, *sorted(self._resources - set(BASE)))
         self.inventory = Inventory(resources, list(self.topologies.values()))
@@ -216,6 +220,41 @@ class Cluster:
             if important and uid not in self._held and "/".join(_gang_of(pod)) != gang:
                 shape = shapes_on(self.inventory.resources).of(pod)
                 self.inventory.add_pod(uid, pod.status.nominated_node_name, shape.request, shape.host_ports)
+
+    # Room kept for gangs on their way
+
+    @property
+    def has_kept_room(self) -> bool:
+        return bool(self._kept_room)
+
+    def keeps_room_for(self, gang: str) -> bool:
+        return gang in self._kept_room
+
+    def keep_room(self, room: Room) -> None:
+        """Keep room for a gang, if it is idle; what was kept for it before is given up."""
+        self.drop_room(room.name)
+        self._kept_room.keep(self.inventory, room)
+
+    def drop_room(self, gang: str, used: Iterable[str] = ()) -> None:
+        """Give up the room of a gang. `used`: the nodes of its pods; where they are all it kept, nothing is freed."""
+        room = self._kept_room.drop(self.inventory, gang)
+        if room is not None and room.nodes - Counter(used):
+            self.improved += 1
+
+    def drop_room_of(self, base: str) -> None:
+        """Give up the rooms of a base gang's followers."""
+        self.improved += self._kept_room.drop_of(self.inventory, base)
+
+    def expire_room(self, now_s: float) -> None:
+        self.improved += self._kept_room.expire(self.inventory, now_s)
+
+    def open_room(self, gang: str, priority: int) -> None:
+        """Let a gang use the room that is kept for it, and for less important ones; inside a trial."""
+        self._kept_room.open_for(self.inventory, gang, priority)
+
+    def _yield_room(self, node: str) -> None:
+        if self._kept_room:
+            self.improved += self._kept_room.yield_on(self.inventory, node)
 
     # Reservations and victims
 
@@ -312,6 +351,7 @@ class Cluster:
         if not self._outgrown:
             shape = shapes_on(self.inventory.resources).of(held.pod)
             self.inventory.add_pod(uid, held.node, shape.request, shape.host_ports, held.releasing, held.zone)
+            self._yield_room(held.node)
             if shape.affinity_terms.apart or self.affinity_index.matter:
                 self._update_affinity(before, held)
 

@@ -24,6 +24,7 @@ from spinney.api.labels import (
     KAI_SUBGROUP_NAME,
     KAI_TOPOLOGY,
     POD_GROUP_NAME,
+    SCALED_GANGS,
     SCHEDULER_KAI,
     TIED_TO,
     TOPOLOGY_NAME,
@@ -42,6 +43,8 @@ from spinney.core.expansion.objects import (
     patch_object,
     to_builtins,
 )
+
+_TIES = (TIED_TO, SCALED_GANGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +222,7 @@ def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec, find: Fi
         scheduling_backoff=live.scheduling_backoff,
     )
     annotations = _annotations(gang)
-    gone = {key: None for key in (TOPOLOGY_NAME, TIED_TO) if key in metadata.annotations and key not in annotations}
+    gone = {key: None for key in (TOPOLOGY_NAME, *_TIES) if key in metadata.annotations and key not in annotations}
     changed = {
         "labels": entries_patch(metadata.labels, {k: v for k, v in gang.metadata.labels.items() if k != KAI_QUEUE}),
         "annotations": entries_patch(metadata.annotations, annotations) | gone,
@@ -232,11 +235,11 @@ def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec, find: Fi
 
 
 def _annotations(gang: PodGang) -> Json:
-    """The annotations to pass on; of the reserved ones only the tie to the base gang."""
+    """The annotations to pass on; of the reserved ones only those about the domain that a whole set shares."""
     found = gang.metadata.annotations
     passed = {key: value for key, value in without_reserved(found).items() if key != KAI_TOPOLOGY}
-    tie = {TIED_TO: found[TIED_TO]} if TIED_TO in found else {}
-    return passed | tie | {KAI_SKIP_PODGROUPER: "true"}
+    ties = {key: found[key] for key in _TIES if key in found}
+    return passed | ties | {KAI_SKIP_PODGROUPER: "true"}
 
 
 def _topology(topology: AnyTopology, name: str, levels: list[Json]) -> Create:

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from spinney.api.placement.problem import AffinityTerm, Gang, Group, PodSet, SpreadConstraint
-from spinney.api.placement.result import Decision
+from spinney.core.placement.engine import SetDecision
 
 MOST_PREFERENCES = 8
 """Each asks the engine once or twice more."""
@@ -34,26 +34,28 @@ class GangPreference(msgspec.Struct, frozen=True, order=True):
 
 
 def with_preferences(
-    gang: Gang, decision: Decision, preferences: Sequence[GangPreference], place: Callable[[Gang], Decision]
-) -> Decision:
+    gang: Gang, found: SetDecision, preferences: Sequence[GangPreference], place: Callable[[Gang], SetDecision]
+) -> SetDecision:
     """The placement of a gang that keeps as many of its preferences as it can without losing anything else."""
-    if decision.outcome != "placed":
-        return decision
+    if found.decision.outcome != "placed":
+        return found
     for preference in sorted(preferences)[:MOST_PREFERENCES]:
         for stricter in _required(gang, preference):
-            found = place(stricter)
-            if _is_no_worse(found, decision):
-                gang, decision = stricter, found
+            other = place(stricter)
+            if _is_no_worse(other, found):
+                gang, found = stricter, other
                 break
-    return decision
+    return found
 
 
-def _is_no_worse(found: Decision, decision: Decision) -> bool:
+def _is_no_worse(other: SetDecision, found: SetDecision) -> bool:
+    decision, before = other.decision, found.decision
     return (
-        found.outcome == "placed"
-        and found.waits <= decision.waits
-        and len(found.placements) >= len(decision.placements)
-        and (found.score or 0.0) >= (decision.score or 0.0) - _SAME_SCORE
+        decision.outcome == "placed"
+        and decision.waits <= before.waits
+        and len(decision.placements) >= len(before.placements)
+        and (decision.score or 0.0) >= (before.score or 0.0) - _SAME_SCORE
+        and len(other.followers) >= len(found.followers)
     )
 
 

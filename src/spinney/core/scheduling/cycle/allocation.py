@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from spinney.api.placement.problem import Consolidate, Running
+from spinney.api.placement.problem import Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Placement
+from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.affinity.preferences import with_preferences
 from spinney.core.scheduling.cycle.actions import Action, StartPlan
-from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs
+from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs, followers_of
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.preemption import Preemptor, VictimSelection
@@ -23,6 +25,7 @@ from spinney.core.scheduling.cycle.reservations import Reservations, continue_nu
 from spinney.core.scheduling.cycle.scheduling_queue import NominatedTo, Planned, QueuedGang, Refused
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.kept_room import KEPT_S, Room, Seat
 from spinney.core.scheduling.queues.tree import Refusal
 
 
@@ -36,13 +39,22 @@ class PartialAllocation:
 
 
 def place_or_preempt(
-    placement: PlacementSession, preemptor: Preemptor, reading: ParsedGang, limits: Consolidate | None
+    placement: PlacementSession,
+    preemptor: Preemptor,
+    reading: ParsedGang,
+    limits: Consolidate | None,
+    followers: Sequence[Gang] = (),
 ) -> VictimSelection:
-    """The engine is asked first; others are disturbed only for a gang that is proved not to fit beside them."""
-    decision = placement.minimum(reading.gang)
-    if decision.outcome != "infeasible":
-        return VictimSelection(with_preferences(reading.gang, decision, reading.preferences, placement.minimum))
-    return preemptor.select_victims(reading, limits, decision)
+    """The engine is asked first; others are disturbed only for a gang that is proved not to fit beside them.
+
+    `followers`: gangs that are to share its domain. Nobody is disturbed for them before it is their turn.
+    """
+    place = partial(placement.minimum_of_set, followers=followers)
+    found = place(reading.gang)
+    if found.decision.outcome == "infeasible":
+        return preemptor.select_victims(reading, limits, found.decision)
+    found = with_preferences(reading.gang, found, reading.preferences, place)
+    return VictimSelection(found.decision, followers=found.followers)
 
 
 class Allocator:
@@ -70,22 +82,38 @@ class Allocator:
         reading = self._gang_reader.with_affinity(entry)
         self._decisions += 1
         entry.decided = self._decisions
+        if not reading.gang.running:
+            self._session.cluster.drop_room_of(entry.name)  # it is kept anew where the gang is placed now
         selection = self._choose(entry, reading)
         if isinstance(selection, Refusal):
             return self._refuse(entry, reading, selection)
         decision = selection.decision
         if decision.outcome != "placed":
             return self._refuse(entry, reading, decision)
+        self._session.cluster.drop_room(entry.name, [place.node for place in decision.placements])
         self._reservations.reserve(entry, decision.placements)
         if selection.leaving:
             return self._preempt(entry, selection)
         if decision.waits:
             return self._nominate(entry, decision)
+        if not entry.base and not reading.gang.running:
+            self._keep_room(entry, reading, selection)
         places = list(decision.placements)
         if len(places) < sum(map(len, reading.waiting.values())):
             partials.append(PartialAllocation(entry, decision, places))
             return None
         return self._begin(entry, decision, places)
+
+    def _keep_room(self, entry: QueuedGang, reading: ParsedGang, selection: VictimSelection) -> None:
+        """Of a gang that starts: room for those that follow it once it is there."""
+        until_s = self._session.clock.monotonic() + KEPT_S
+        for follower in followers_of(entry, reading, self._session.scheduling_queue, self._session.cluster):
+            places, sets = selection.followers.get(follower.name), pod_sets(follower)
+            if places:
+                seats = tuple([Seat(sets[place.pods].request, place.node, place.zone) for place in places])
+                room = Room(follower.name, entry.name, reading.gang.priority, until_s, seats)
+                self._session.cluster.keep_room(room)
+                self._session.requeue_after(entry.key, KEPT_S)
 
     def _choose(self, entry: QueuedGang, reading: ParsedGang) -> VictimSelection | Refusal:
         """The selection that the queue allows; where some children of a group suffice, cheaper subsets are tried too.
@@ -122,7 +150,11 @@ class Allocator:
         asking = beside_scaled_gangs(reading, scaled_gangs, self._session.cluster)
         if queue_preemption is None:
             selection: VictimSelection | None = place_or_preempt(
-                self._session.placement, self._preemptor, asking, entry.limits
+                self._session.placement,
+                self._preemptor,
+                asking,
+                entry.limits,
+                followers_of(entry, reading, self._session.scheduling_queue, self._session.cluster),
             )
         else:
             selection = self._preemptor.decide_over_limit(asking, entry.limits, queue_preemption)

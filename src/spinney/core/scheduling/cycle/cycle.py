@@ -113,6 +113,7 @@ class Cycle:
     def steps(self) -> Iterator[Step]:
         """Yield the actions of this cycle. Other tasks may run between steps; the next cycle sees what they change."""
         began_s = self._session.clock.monotonic()
+        self._session.cluster.expire_room(began_s)
         if self._session.placement.renew():
             self._session.queue_accounting.renew(
                 self._session.cluster.inventory.resources, self._scheduling_queue.entries.values()
@@ -280,6 +281,9 @@ class Cycle:
         self._scheduling_queue.apply(entry, Gone())
         self._scheduling_queue.set_base(entry, "")
         self._session.placement.forget(entry.name)
+        if entry.group is not None:
+            self._session.cluster.drop_room(entry.name)
+            self._session.cluster.drop_room_of(entry.name)
         self._scheduling_queue.requeue_tied(entry.name)
         self._reporter.forget(entry)
         self._stale_gangs.forget(entry.key)

@@ -1,7 +1,8 @@
 """Parses gangs from the caches and passes them to the engine: where members run, and what is to be placed.
 
 Pods that are victims no longer count as members, though they hold their capacity until they are gone. A base gang that
-starts anew while its scaled gangs still run is placed beside them (G12).
+starts anew while its scaled gangs still run is placed beside them, and it is placed with those in mind that are to
+follow it (G12).
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import msgspec
 
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.placement.problem import Tie
+from spinney.api.placement.problem import Gang, Tie
 from spinney.core.scheduling.affinity.gang_affinity import AffinityContext, with_affinity
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.grace_periods import MinRuntime
 from spinney.core.scheduling.cycle.preemption import RunningGang
-from spinney.core.scheduling.cycle.scheduling_queue import PlanEnded, QueuedGang
+from spinney.core.scheduling.cycle.scheduling_queue import PlanEnded, QueuedGang, SchedulingQueue
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, read_gang
+from spinney.core.scheduling.gang.scaled_gangs import expected_gangs
 from spinney.core.scheduling.queues.tree import QueueUsage
 
 
@@ -144,6 +146,29 @@ def beside_scaled_gangs(reading: ParsedGang, scaled_gangs: Iterable[QueuedGang],
         return reading
     most = max(known, key=lambda each: len(each.running))
     return replace(reading, gang=msgspec.structs.replace(gang, tied_to=Tie(most.name, _tie_level(most.tied_to))))
+
+
+def followers_of(entry: QueuedGang, reading: ParsedGang, queue: SchedulingQueue, cluster: Cluster) -> list[Gang]:
+    """The gangs that are to share the domain of a gang and have no places yet: its scaled gangs, or their other ones.
+
+    A gang that its set asks for is taken as the base gang tells it, so that it does not matter whether it was seen.
+    """
+    base = queue.base_of(entry) if entry.base else entry
+    of_base = reading if base is entry else base.reading if base is not None else None
+    if base is None or of_base is None:
+        return []
+    known = queue.scaled_gangs(base.name)
+    found = expected_gangs(of_base.gang, of_base.scaled_gangs) if of_base.scaled_gangs else {}
+    for each in known:
+        if each.reading is not None and each.reading.ready and any(each.reading.waiting.values()):
+            found.setdefault(each.name, each.reading.gang)
+    placed = {each.name for each in known if _has_places(each)} | {entry.name}
+    return [gang for name, gang in found.items() if name not in placed and not cluster.keeps_room_for(name)]
+
+
+def _has_places(entry: QueuedGang) -> bool:
+    runs = entry.reading is not None and bool(entry.reading.gang.running)
+    return runs or entry.in_flight or bool(entry.assignments)
 
 
 def _tie_level(tie: Tie | None) -> str:

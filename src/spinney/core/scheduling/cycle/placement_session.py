@@ -15,7 +15,7 @@ import msgspec
 from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision, Victim
-from spinney.core.placement.engine import Engine
+from spinney.core.placement.engine import Engine, SetDecision
 from spinney.core.placement.gang.running_gangs import (
     PlacedGang,
     RunningGang,
@@ -190,15 +190,20 @@ class PlacementSession:
 
     def minimum(self, gang: Gang) -> Decision:
         """Place the minimum without disturbing others, or explain why it does not fit."""
-        plain = _is_template(gang) and not self._cluster.has_nominated  # whose room is held depends on the priority
+        return self.minimum_of_set(gang, ()).decision
+
+    def minimum_of_set(self, gang: Gang, followers: Sequence[Gang]) -> SetDecision:
+        """As `minimum`, with room for gangs that share its domain, where there is any."""
+        # Whose room is held depends on the priority.
+        plain = _is_template(gang) and not self._cluster.has_nominated and not self._cluster.has_kept_room
         self._drop_outdated()
         known = self._refusals.get((gang.root, None, "", None)) if plain else None
         if known is not None:
-            return msgspec.structs.replace(known, name=gang.name)
-        decision = self._ask(gang, self._minimum)
-        if plain and decision.outcome == "infeasible":
-            self._refusals[gang.root, None, "", None] = decision
-        return decision
+            return SetDecision(msgspec.structs.replace(known, name=gang.name))
+        found = self._ask_for_set(gang, followers, self._minimum)
+        if plain and found.decision.outcome == "infeasible":
+            self._refusals[gang.root, None, "", None] = found.decision
+        return found
 
     def without(self, gang: Gang, seats: Iterable[str]) -> Decision:
         """Place the minimum as if the gang did not have these reservations, by uid."""
@@ -217,6 +222,9 @@ class PlacementSession:
         return self._ask(asking, self._everything)
 
     def _ask(self, gang: Gang, options: Options) -> Decision:
+        return self._ask_for_set(gang, (), options).decision
+
+    def _ask_for_set(self, gang: Gang, followers: Sequence[Gang], options: Options) -> SetDecision:
         engine, inventory = self._engine, self._cluster.inventory
         placed_gang = engine.placed_gangs.get(gang.name)
         slots = [(member.pods, inventory.seat(member.node, member.zone)) for member in gang.running]
@@ -225,7 +233,8 @@ class PlacementSession:
         try:
             with inventory.trial(), self._planned(gang):
                 self._cluster.hold_nominated(gang.priority, gang.name)
-                return engine.decide(gang)
+                self._cluster.open_room(gang.name, gang.priority)
+                return engine.decide_with_followers(gang, followers)
         finally:
             if placed_gang is None:
                 del engine.placed_gangs[gang.name]

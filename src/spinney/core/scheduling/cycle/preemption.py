@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -21,7 +21,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.selectors import to_selector
 from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
-from spinney.api.placement.result import Decision
+from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.affinity.terms import has_terms
 from spinney.core.scheduling.amounts import zone_of
 from spinney.core.scheduling.cluster import Cluster
@@ -115,11 +115,15 @@ MemberLocation = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class VictimSelection:
-    """A decision and its pods: those to be evicted for good, and those to be moved with their target node."""
+    """A decision and its pods: those to be evicted for good, and those to be moved with their target node.
+
+    `followers`: places beside it for the gangs that share its domain.
+    """
 
     decision: Decision
     victims: tuple[Pod, ...] = ()
     moves: tuple[tuple[Pod, str], ...] = ()
+    followers: Mapping[str, tuple[Placement, ...]] = field(default_factory=dict)
 
     @property
     def leaving(self) -> tuple[Pod, ...]:

@@ -14,8 +14,9 @@ import msgspec
 from spinney.api import generated_names
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup, PodGroupSpec
-from spinney.api.labels import DEFAULT_QUEUE, KAI_SUBGROUP_NAME, TIED_TO
+from spinney.api.labels import DEFAULT_QUEUE, KAI_SUBGROUP_NAME, SCALED_GANGS, TIED_TO
 from spinney.api.placement.problem import Gang, Group, PodSet, Tie, Topology
+from spinney.api.scaled_gangs import ScaledGangs, decode
 from spinney.core.scheduling.affinity.preferences import GangPreference
 from spinney.core.scheduling.affinity.terms import AffinityTerms
 from spinney.core.scheduling.gang.members import Members, sort_members
@@ -68,6 +69,7 @@ class ParsedGang:
     - `gated`: the number of pods with a scheduling gate.
     - `preempts`: it may preempt gangs of lower priority.
     - `affinity_terms`: the pod affinity terms of waiting pods; `preferences`: what these prefer of each other.
+    - `scaled_gangs`: the gangs that its set asks for beside it, in its domain.
     """
 
     gang: Gang
@@ -84,6 +86,7 @@ class ParsedGang:
     preempts: bool = True
     affinity_terms: Mapping[str, AffinityTerms] = field(default_factory=dict)
     preferences: tuple[GangPreference, ...] = ()
+    scaled_gangs: tuple[ScaledGangs, ...] = ()
 
 
 def gang_name(podgroup: PodGroup) -> str:
@@ -141,6 +144,7 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
         mistake="; ".join(dict.fromkeys(mistakes)),
         preempts=_preempts(podgroup, pods, context),
         affinity_terms=membership.affinity_terms,
+        scaled_gangs=decode(told) if (told := podgroup.metadata.annotations.get(SCALED_GANGS)) is not None else (),
     )
 
 

@@ -1,0 +1,116 @@
+"""Room that is kept for scaled gangs on their way: their base gang is placed, and they are made once it is (G12).
+
+Kept for a time, against all gangs but more important ones, and on idle capacity only. It gives way as soon as a node
+has not enough for the pods that are really there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spinney.api.placement.problem import Amounts
+from spinney.core.inventory.inventory import Inventory
+
+KEPT_S = 30.0
+"""How long a base gang keeps room for its scaled gangs; they are made within a second or two."""
+
+
+class Seat(NamedTuple):
+    """Capacity for one pod on a node, and there in a zone if the node is divided. Host ports are not kept."""
+
+    request: Amounts
+    node: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """For one gang. `base`: the gang that it belongs to; `priority`: more important gangs do not heed it."""
+
+    name: str
+    base: str
+    priority: int
+    until_s: float
+    seats: tuple[Seat, ...]
+
+    @property
+    def nodes(self) -> Counter[str]:
+        return Counter(seat.node for seat in self.seats)
+
+    def seat_keys(self) -> Iterator[str]:
+        """Under which its seats are in the inventory."""
+        return (f"kept/{self.name}/{number}" for number in range(len(self.seats)))
+
+
+class KeptRoom:
+    """The rooms by the name of their gang; what they take of an inventory."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, Room] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._rooms)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rooms
+
+    def clear(self) -> None:
+        """The inventory was replaced."""
+        self._rooms.clear()
+
+    def keep(self, inventory: Inventory, room: Room) -> None:
+        """Take the capacity; nothing where that is not idle."""
+        if any(inventory.find(node) is None for node in room.nodes):
+            return
+        self._rooms[room.name] = room
+        for key, seat in zip(room.seat_keys(), room.seats, strict=True):
+            inventory.add_pod(key, seat.node, seat.request, zone=seat.zone)
+        if any(_is_short(inventory, node) for node in room.nodes):
+            self.drop(inventory, room.name)
+
+    def drop(self, inventory: Inventory, name: str) -> Room | None:
+        """Give a room up; None: there was none."""
+        room = self._rooms.pop(name, None)
+        if room is not None:
+            _open(inventory, room)
+        return room
+
+    def drop_of(self, inventory: Inventory, base: str) -> bool:
+        """Give up all rooms that belong to a base gang."""
+        return self._drop(inventory, [room for room in self._rooms.values() if room.base == base])
+
+    def expire(self, inventory: Inventory, now_s: float) -> bool:
+        return self._drop(inventory, [room for room in self._rooms.values() if room.until_s <= now_s])
+
+    def yield_on(self, inventory: Inventory, node: str) -> bool:
+        """Give up rooms on a node, the least important first, until its idle capacity suffices."""
+        is_dropped = False
+        for room in sorted(self._rooms.values(), key=lambda room: (room.priority, room.name)):
+            if not _is_short(inventory, node):
+                break
+            if node in room.nodes:
+                is_dropped |= self._drop(inventory, [room])
+        return is_dropped
+
+    def open_for(self, inventory: Inventory, name: str, priority: int) -> None:
+        """Inside a trial: a gang may use its own room, and that of less important gangs."""
+        for room in self._rooms.values():
+            if room.name == name or room.priority < priority:
+                _open(inventory, room)
+
+    def _drop(self, inventory: Inventory, rooms: Iterable[Room]) -> bool:
+        dropped = [self.drop(inventory, room.name) for room in rooms]
+        return any(room is not None for room in dropped)
+
+
+def _open(inventory: Inventory, room: Room) -> None:
+    for key in room.seat_keys():
+        inventory.remove_pod(key)
+
+
+def _is_short(inventory: Inventory, node: str) -> bool:
+    slot = inventory.find(node)
+    return slot is not None and any(min(inventory.free(each, waiting=False)) < 0 for each in inventory.family(slot))
