@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import pytest
 import yaml
@@ -24,8 +26,12 @@ SUBRESOURCES = {("v1", "Binding")}
 """Created below pods."""
 PATIENCE_S = 400.0
 
-Steps = dict[tuple[str, str], list[str]]
-"""What was tried with a kind by a client, in order."""
+
+class Trial(TypedDict):
+    """`steps`: what was tried with a kind by a client, in order; `wrong`: steps that failed, and how."""
+
+    steps: dict[str, list[str]]
+    wrong: list[str]
 
 
 @pytest.fixture(scope="session")
@@ -42,54 +48,53 @@ def install_our_kinds(server: Server) -> None:
         cluster.established(definition["metadata"]["name"])
 
 
-def driven(program: Path, space: Space) -> tuple[Steps, list[str]]:
+def driven(program: Path, server: Server, namespace: str) -> Trial:
     """Every step that the program takes with this server, and what went wrong."""
-    install_our_kinds(space.server)
-    told = {"kubeconfig": space.server.kubeconfig, "namespace": space.namespace, "objects": OBJECTS}
+    install_our_kinds(server)
+    Space(server, "").create("namespaces", {"metadata": {"name": namespace}}).ok(201)
+    told = {"kubeconfig": server.kubeconfig, "namespace": namespace, "objects": OBJECTS}
     command = [str(program), *(f"--{key}={value}" for key, value in told.items())]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    Space(server, "").delete("namespaces", namespace)
     steps, wrong = defaultdict(list), [done.stderr] if done.returncode else []
     for line in done.stdout.splitlines():
         step = json.loads(line)
-        steps[step["kind"], step["client"]].append(step["step"])
+        steps[f"{step['kind']}, {step['client']}"].append(step["step"])
         if "error" in step:
             wrong.append(f"{step['kind']}, {step['client']}, {step['step']}: {step['error']}")
-    return dict(steps), wrong
+    return {"steps": dict(steps), "wrong": wrong}
 
 
-def kept(steps: Steps, kind: str, directory: Path) -> None:
-    """For the comparison, in whichever process it runs."""
-    draft = directory / f"client-go-{kind}.draft"
-    draft.write_text(json.dumps([[*key, value] for key, value in sorted(steps.items())]))
-    draft.rename(draft.with_suffix(".json"))
+@pytest.fixture
+def trial(client_go: Path, unique: str, run_directory: Path, history_to_keep: None) -> Callable[[Server], Trial]:
+    """What the program finds on a server: tried once for all tests of a run, in whichever processes they are."""
+
+    def of(server: Server) -> Trial:
+        path = run_directory / f"client-go-{server.kind}.json"
+        with path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                path.write_text(json.dumps(driven(client_go, server, unique)))
+            found: Trial = json.loads(path.read_text())
+        return found
+
+    return of
 
 
-@pytest.mark.timeout(PATIENCE_S + 60)
-@pytest.mark.usefixtures("history_to_keep")
-def test_every_step_with_every_kind_succeeds(client_go: Path, space: Space, run_directory: Path) -> None:
-    steps, wrong = driven(client_go, space)
-    assert wrong == []
-    assert sum(map(len, steps.values())) > 3000
-    kept(steps, space.server.kind, run_directory)
+@pytest.mark.timeout(2 * PATIENCE_S)
+def test_every_step_with_every_kind_succeeds(server: Server, trial: Callable[[Server], Trial]) -> None:
+    found = trial(server)
+    assert found["wrong"] == []
+    assert sum(map(len, found["steps"].values())) > 3000
 
 
 @pytest.mark.real
-@pytest.mark.timeout(2 * PATIENCE_S + 60)
-@pytest.mark.usefixtures("history_to_keep")
+@pytest.mark.timeout(2 * PATIENCE_S)
 def test_both_servers_lead_the_clients_through_the_same_steps(
-    client_go: Path, _embedded: Server, _real: Server, unique: str, run_directory: Path
+    _embedded: Server, _real: Server, trial: Callable[[Server], Trial]
 ) -> None:
     """Which verbs and subresources are tried follows from what a server says of its kinds."""
-    found: list[Any] = []
-    for server in (_embedded, _real):
-        path = run_directory / f"client-go-{server.kind}.json"
-        if not path.exists():
-            space = Space(server, unique)
-            Space(server, "").create("namespaces", {"metadata": {"name": unique}}).ok(201)
-            kept(driven(client_go, space)[0], server.kind, run_directory)
-            Space(server, "").delete("namespaces", unique)
-        found.append(json.loads(path.read_text()))
-    assert found[0] == found[1]
+    assert trial(_embedded)["steps"] == trial(_real)["steps"]
 
 
 def test_there_is_an_object_of_every_kind_that_is_served() -> None:
