@@ -7,21 +7,31 @@ import os
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import structlog
 
+from cluster_kit.real_programs import CLIENT_GO, NO_CLIENT_GO, NO_REAL
 from cluster_kit.server import Server
 from cluster_kit.servers import SERVERS, embedded_server, real_server
 from cluster_kit.space import Space
 from distribution import ByInstallation, in_order, make_scheduler
 from simulation.fresh_seed_report import told
-from spinney.sim.kubernetes.assets import AssetsUnavailable, find_or_build_assets, find_or_build_helm
+from spinney.sim.kubernetes.assets import (
+    AssetsUnavailable,
+    find_or_build_assets,
+    find_or_build_helm,
+    find_or_build_program,
+)
 
 UNAVAILABLE = pytest.StashKey[str]()
-NO_REAL = "no real kube-apiserver"
+LOUD = {
+    NO_REAL: "TESTS DID NOT RUN AGAINST A REAL KUBE-APISERVER",
+    NO_CLIENT_GO: "TESTS WITH CLIENT-GO DID NOT RUN",
+}
+"""What is said of tests that were skipped for these reasons."""
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +65,16 @@ def _leave_out_the_long_suite(config: pytest.Config, items: list[pytest.Item]) -
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the real control plane before the first test, where no test's timeout runs."""
+    """Build what tests need before the first of them, where no test's timeout runs."""
+    fixtures = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    if "client_go" in fixtures:
+        with suppress(AssetsUnavailable):  # told by the fixture
+            find_or_build_program(CLIENT_GO)
     if not any(item.get_closest_marker("real") for item in session.items):
         return
     try:
         find_or_build_assets()
-        if any("helm" in getattr(item, "fixturenames", ()) for item in session.items):
+        if "helm" in fixtures:
             find_or_build_helm()
     except AssetsUnavailable as unavailable:
         session.config.stash[UNAVAILABLE] = str(unavailable)
@@ -70,11 +84,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Loud lines, also about tests that were skipped, or passed, in other processes."""
     for line in told(terminalreporter.stats.get("passed", [])):
         terminalreporter.write_line(line, red=True, bold=True)
-    skipped = [report for report in terminalreporter.stats.get("skipped", []) if NO_REAL in str(report.longrepr)]
-    if skipped:
-        why = str(skipped[0].longrepr[2])
-        line = f"{len(skipped)} TESTS DID NOT RUN AGAINST A REAL KUBE-APISERVER: {why}"
-        terminalreporter.write_line(line, red=True, bold=True)
+    for reason, words in LOUD.items():
+        skipped = [report for report in terminalreporter.stats.get("skipped", []) if reason in str(report.longrepr)]
+        if skipped:
+            why = str(skipped[0].longrepr[2])
+            terminalreporter.write_line(f"{len(skipped)} {words}: {why}", red=True, bold=True)
     if terminalreporter.config.option.durations:
         _print_time_by_folder(terminalreporter)
 

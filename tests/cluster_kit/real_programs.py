@@ -1,4 +1,4 @@
-"""The programs of a real control plane for a test that needs them.
+"""The programs of a real control plane, and others that are built as they are, for a test that needs them.
 
 Without them it is skipped, loudly; in CI that is a failure.
 """
@@ -12,9 +12,28 @@ from typing import TypeVar
 
 import pytest
 
-from spinney.sim.kubernetes.assets import Assets, AssetsUnavailable, find_or_build_assets, find_or_build_helm
+from spinney.sim.kubernetes.assets import (
+    VERSION,
+    Assets,
+    AssetsUnavailable,
+    Program,
+    find_or_build_assets,
+    find_or_build_helm,
+    find_or_build_program,
+)
 
 T = TypeVar("T")
+
+CLIENT_GO = Program(
+    name="client-go-conformance",
+    version=VERSION,
+    module=Path(__file__).parent.parent / "clients" / "conformance",
+    command=".",
+    linker_flags="-s -w",
+    cost="2 minutes of processor time",
+)
+NO_REAL = "no real kube-apiserver"
+NO_CLIENT_GO = "no client-go"
 
 
 def real_programs() -> Assets:
@@ -25,11 +44,15 @@ def helm_program() -> Path:
     return _found(find_or_build_helm)
 
 
-def _found(find: Callable[[], T]) -> T:
+def client_go_program() -> Path:
+    return _found(lambda: find_or_build_program(CLIENT_GO), NO_CLIENT_GO)
+
+
+def _found(find: Callable[[], T], without: str = f"{NO_REAL} and kubectl") -> T:
     try:
         return find()
     except AssetsUnavailable as unavailable:
-        reason = f"no real kube-apiserver and kubectl: {unavailable}"
+        reason = f"{without}: {unavailable}"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
 
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 import yaml
 
-from cluster_kit.objects import budget, config, crd, custom, deployment, job
+from cluster_kit.objects import budget, config, crd, custom, deployment, job, pod
 from cluster_kit.server import Reply, eventually
 from cluster_kit.space import Space
 
@@ -81,6 +81,21 @@ def test_protobuf_delete_options_delete_a_collection(space: Space) -> None:
     options = envelope("batch/v1", "DeleteOptions", field(4, b"Background"))
     space.server.http("DELETE", space.path("jobs"), raw=options, headers={"Content-Type": PROTOBUF}).ok(200)
     eventually(lambda: space.names("jobs") == [], "the job is gone")
+
+
+NOWHERE = field(1, b"a") + field(3, b"")
+"""Metadata as typed clients send it: Go writes empty strings too."""
+SUBRESOURCES = {
+    "binding": envelope("v1", "Binding", field(1, NOWHERE) + field(2, field(1, b"Node") + field(3, b"node"))),
+    "eviction": envelope("policy/v1", "Eviction", field(1, NOWHERE)),
+}
+
+
+@pytest.mark.parametrize("sub", SUBRESOURCES)
+def test_an_empty_namespace_in_a_body_for_a_subresource_is_none(sub: str, space: Space) -> None:
+    space.create("pods", pod("a")).ok(201)
+    path, headers = space.path("pods", "a", sub), {"Content-Type": PROTOBUF}
+    space.server.http("POST", path, raw=SUBRESOURCES[sub], headers=headers).ok(201)
 
 
 def test_a_protobuf_of_another_kind_is_refused(space: Space) -> None:

@@ -111,6 +111,7 @@ def number_of(value: Value) -> int:
 Read = Callable[[Value], Any]
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_DEFINITIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -226,15 +227,7 @@ def _reader(raw: Raw, kind: str) -> Read:
 
 def _component_reader(component: str) -> Read:
     special = _SPECIAL.get(component)
-    if special is not None:
-        return special
-    if snapshot.components()[component].get("type") != "object":
-        return _read_unsupported
-    return message(component).read
-
-
-def _read_unsupported(value: Value) -> Any:
-    raise WireError("this kind is not supported in protobuf form")
+    return message(component).read if special is None else special
 
 
 def _read_integer(value: Value) -> int:
@@ -304,6 +297,31 @@ def _read_micro_time(value: Value) -> str | None:
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def _read_schema_or_list(value: Value) -> Any:
+    return _one_or_list(value, _read_schema)
+
+
+def _read_schema_or_boolean(value: Value) -> Any:
+    parts = {number: one for number, _, one in fields(message_of(value))}
+    return _read_schema(parts[2]) if 2 in parts else _read_boolean(parts.get(1, 0))
+
+
+def _read_schema_or_names(value: Value) -> Any:
+    return _one_or_list(value, text)
+
+
+def _one_or_list(value: Value, read: Read) -> Any:
+    """`{1: schema, 2: repeated}`."""
+    parts = [(number, one) for number, _, one in fields(message_of(value))]
+    listed = [read(one) for number, one in parts if number == 2]
+    schemas = [_read_schema(one) for number, one in parts if number == 1]
+    return listed or (schemas[-1] if schemas else None)
+
+
+def _read_schema(value: Value) -> Any:
+    return message(_DEFINITIONS + "JSONSchemaProps").read(value)
+
+
 def _read_duration(value: Value) -> str:
     parts = {number: one for number, _, one in fields(message_of(value))}
     return format_ns(signed(number_of(parts.get(1, 0))))
@@ -317,6 +335,10 @@ _SPECIAL: dict[str, Read] = {
     _META + "Time": _read_time,
     _META + "MicroTime": _read_micro_time,
     _META + "Duration": _read_duration,
+    _DEFINITIONS + "JSON": _read_json,
+    _DEFINITIONS + "JSONSchemaPropsOrArray": _read_schema_or_list,
+    _DEFINITIONS + "JSONSchemaPropsOrBool": _read_schema_or_boolean,
+    _DEFINITIONS + "JSONSchemaPropsOrStringArray": _read_schema_or_names,
 }
 
 

@@ -397,9 +397,11 @@ def _verb(method: str, target: Target, query: dict[str, str]) -> str:
 def _check_place(call: Call, obj: Object, name: str, mismatch: str = "") -> None:
     """What is sent to a subresource of an object names that object, or nothing."""
     meta = _metadata(obj)
-    if meta.setdefault("namespace", call.target.namespace) != call.target.namespace:
+    meta["namespace"] = meta.get("namespace") or call.target.namespace
+    if meta["namespace"] != call.target.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if meta.setdefault("name", name) != name:
+    meta["name"] = meta.get("name") or name
+    if meta["name"] != name:
         words = f"the name of the object ({meta['name']}) does not match the name on the URL ({name})"
         raise bad_request(mismatch or words)
 

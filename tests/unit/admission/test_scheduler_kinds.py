@@ -133,6 +133,13 @@ def test_k3_a_group_that_an_operator_made_is_only_warned_of_a_missing_topology()
     assert "Requested topology nowhere does not exist" in verdict.warnings[0]
 
 
+@pytest.mark.parametrize("spec", [packed(), packed("nowhere", requiredTopologyLevel=RACK)], ids=["no level", "unknown"])
+def test_k3_a_group_that_a_pod_grouper_made_is_only_warned_of_its_topology(spec: Json) -> None:
+    verdict = judged(spec, annotations={"kai.scheduler/top-owner-metadata": "name: w"})
+    assert verdict.allowed
+    assert len(verdict.warnings) == 1
+
+
 def test_k3_an_update_is_refused_only_for_what_it_makes_wrong() -> None:
     wrong = {"subGroups": [part("a", "gone")], **packed("nowhere", requiredTopologyLevel=RACK)}
     assert judged({**wrong, "queue": "q"}, wrong).allowed

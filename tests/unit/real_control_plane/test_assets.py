@@ -16,10 +16,12 @@ from spinney.sim.kubernetes.assets import (
     PROGRAMS,
     VERSION,
     AssetsUnavailable,
+    Program,
     cache_directory,
     find_assets,
     find_or_build_assets,
     find_or_build_helm,
+    find_or_build_program,
 )
 
 GO = """#!/bin/sh
@@ -155,3 +157,28 @@ def test_helm_is_taken_from_the_cache_beside_the_control_plane(tmp_path: Path) -
     program.touch(mode=0o755)
     assert find_or_build_helm(environ, said.append) == program
     assert said == []
+
+
+def program_of(module: Path) -> Program:
+    module.mkdir()
+    for name in ("go.mod", "go.sum", "main.go"):
+        (module / name).write_text(name)
+    return Program("tool", "v1", module, ".", "-s -w", "a moment")
+
+
+def test_a_program_is_built_once_for_all_that_do_not_change_it(tmp_path: Path) -> None:
+    environ, program = machine(tmp_path), program_of(tmp_path / "module")
+    found = find_or_build_program(program, environ, quiet)
+    assert found.read_text() == "built\n"
+    (program.module / "objects.yaml").write_text("read when it runs")
+    assert find_or_build_program(program, environ, quiet) == found
+    assert (tmp_path / "calls").read_text().count(" build ") == 1
+
+
+@pytest.mark.parametrize("changed", ["go.mod", "go.sum", "main.go", "more.go"])
+def test_a_program_is_built_again_when_its_module_or_sources_have_changed(tmp_path: Path, changed: str) -> None:
+    environ, program = machine(tmp_path), program_of(tmp_path / "module")
+    before = find_or_build_program(program, environ, quiet)
+    (program.module / changed).write_text("changed")
+    assert find_or_build_program(program, environ, quiet) != before
+    assert (tmp_path / "calls").read_text().count(" build ") == 2

@@ -1,6 +1,7 @@
 """The kinds of the scheduler: PodGroups, a tree of sub-groups and levels that their topologies have (K3), and Queues.
 
-What an operator made from a PodGang is only warned of where its topology is not there yet: it follows by itself.
+What an operator made from a PodGang, or a pod-grouper from a workload, is only warned of where its topology does not
+fit: no user has written it, and the scheduler says on it what is missing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from spinney.api.kinds.clustertopology import Topology
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup, PodGroupTopologyConstraint, SubGroup
 from spinney.api.kinds.queue import Queue
+from spinney.api.labels import KAI_TOP_OWNER_METADATA
 from spinney.core.admission.clustertopology import find_topology
 from spinney.core.admission.decoding import read
 from spinney.core.admission.findings import Findings, choice
@@ -66,6 +68,8 @@ def check_podgroup(request: AdmissionRequest, settings: AdmissionSettings, looku
 
 
 def _is_generated(group: PodGroup) -> bool:
+    if KAI_TOP_OWNER_METADATA in group.metadata.annotations:
+        return True
     owner = group.metadata.controller
     return owner is not None and owner.kind == PodGang.KIND and owner.api_version.startswith(f"{PodGang.GROUP}/")
 

@@ -94,15 +94,35 @@ def find_or_build_assets(environ: Mapping[str, str] = os.environ, say: Report = 
     return Assets(target)
 
 
-def find_or_build_helm(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
-    """The helm program, from the cache beside the control plane's; built there by the first caller (minutes)."""
-    target = _cached(f"helm-{HELM_VERSION}", HELM_MODULE, environ)
-    helm = target / "helm"
-    if not os.access(helm, os.X_OK):
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One more program for tests; built again only when its module, sources included, has changed."""
+
+    name: str
+    version: str
+    module: Path
+    command: str
+    linker_flags: str
+    cost: str
+    """What a build takes, for the line that announces it."""
+
+
+def find_or_build_program(program: Program, environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
+    """The program, from the cache beside the control plane's; built there by the first caller (minutes)."""
+    target = _cached(f"{program.name}-{program.version}", program.module, environ)
+    found = target / program.name
+    if not os.access(found, os.X_OK):
         with _one_builder_at_a_time(target, say):
-            if not os.access(helm, os.X_OK):
-                build_helm(HELM_MODULE, target, HELM_VERSION, dict(environ), say)
-    return helm
+            if not os.access(found, os.X_OK):
+                build_program(program, target, dict(environ), say)
+    return found
+
+
+def find_or_build_helm(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
+    """Helm, which is told which Kubernetes charts are for while no server is asked."""
+    cost = "2 to 3 minutes of processor time"
+    helm = Program("helm", HELM_VERSION, HELM_MODULE, HELM_COMMAND, _helm_stamps(HELM_VERSION), cost)
+    return find_or_build_program(helm, environ, say)
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
@@ -112,10 +132,15 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 def _cached(version: str, module: Path, environ: Mapping[str, str]) -> Path:
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum"):
-        digest.update((module / name).read_bytes())
+    for path in _module_files(module):
+        digest.update(path.read_bytes())
     root = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".cache")
     return Path(root) / "spinney" / "kube" / f"{version}-{digest.hexdigest()[:12]}"
+
+
+def _module_files(module: Path) -> list[Path]:
+    """What a build reads: go.mod, go.sum, and the sources of a module that has its own."""
+    return [module / "go.mod", module / "go.sum", *sorted(module.glob("*.go"))]
 
 
 def missing_programs(directory: Path) -> list[str]:
@@ -140,7 +165,7 @@ def _one_builder_at_a_time(target: Path, say: Report) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another process that builds Kubernetes {VERSION}")
+            say(f"waiting for another process that builds {target.name}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -177,12 +202,11 @@ def build_programs(module: Path, target: Path, version: str, environ: Environ, s
     say(f"built Kubernetes {version}")
 
 
-def build_helm(module: Path, target: Path, version: str, environ: Environ, say: Report) -> None:
-    """Helm, which is told which Kubernetes charts are for while no server is asked."""
-    with _built_into(target, module, environ, say) as (build_directory, built):
-        say(f"building helm {version} into {target} (once; 2 to 3 minutes of processor time)")
-        _build(build_directory, (HELM_COMMAND,), str(built / "helm"), _helm_stamps(version))
-    say(f"built helm {version}")
+def build_program(program: Program, target: Path, environ: Environ, say: Report) -> None:
+    with _built_into(target, program.module, environ, say) as (build_directory, built):
+        say(f"building {program.name} {program.version} into {target} (once; {program.cost})")
+        _build(build_directory, (program.command,), str(built / program.name), program.linker_flags)
+    say(f"built {program.name} {program.version}")
 
 
 @contextmanager
@@ -200,8 +224,8 @@ def _built_into(target: Path, module: Path, environ: Environ, say: Report) -> It
 def _open_build_directory(module: Path, scratch: Path, environ: Environ, say: Report) -> BuildDirectory:
     copy = scratch / "module"
     copy.mkdir()
-    for name in ("go.mod", "go.sum"):
-        shutil.copyfile(module / name, copy / name)
+    for path in _module_files(module):
+        shutil.copyfile(path, copy / path.name)
     go = _go_from_path(environ) or _go_from_pypi(scratch, environ, say)
     return BuildDirectory(go, copy, _build_environ(environ, scratch), say)
 

@@ -72,6 +72,41 @@ def test_an_eviction_carries_its_delete_options() -> None:
     assert obj["deleteOptions"] == {"gracePeriodSeconds": 0}
 
 
+SIZES = field(5, b"integer")
+LETTERS = field(5, b"string")
+SCHEMAS: dict[str, tuple[bytes, dict[str, Any]]] = {
+    "one schema of all items": (field(24, field(1, SIZES)), {"items": {"type": "integer"}}),
+    "a schema of each item": (
+        field(24, field(2, SIZES) + field(2, LETTERS)),
+        {"items": [{"type": "integer"}, {"type": "string"}]},
+    ),
+    "a schema of more properties": (
+        field(30, field(1, 1) + field(2, LETTERS)),
+        {"additionalProperties": {"type": "string"}},
+    ),
+    "more properties": (field(30, field(1, 1)), {"additionalProperties": True}),
+    "no more properties": (field(30, field(1, 0)), {"additionalProperties": False}),
+    "names that a property asks for": (
+        field(32, field(1, b"a") + field(2, field(2, b"b") + field(2, b"c"))),
+        {"dependencies": {"a": ["b", "c"]}},
+    ),
+    "a schema that a property asks for": (
+        field(32, field(1, b"a") + field(2, field(1, SIZES))),
+        {"dependencies": {"a": {"type": "integer"}}},
+    ),
+    "a default": (field(8, field(1, b'{"a": [1]}')), {"default": {"a": [1]}}),
+    "values": (field(20, field(1, b'"a"')) + field(20, field(1, b"2")), {"enum": ["a", 2]}),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_of_a_definition_is_read(name: str) -> None:
+    raw, expected = SCHEMAS[name]
+    version = field(1, b"v1") + field(4, field(1, raw))
+    obj = decode(envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", field(2, field(7, version))))
+    assert obj["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == expected
+
+
 def test_a_map_of_lists_is_read() -> None:
     extra = field(1, b"scopes") + field(2, field(1, b"a") + field(1, b"b"))
     raw = field(2, field(5, extra))

@@ -19,6 +19,7 @@ from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint,
 from spinney.api.labels import (
     DEFAULT_QUEUE,
     HOSTNAME,
+    KAI_NODE_POOL,
     KAI_QUEUE,
     KAI_SKIP_PODGROUPER,
     KAI_SUBGROUP_NAME,
@@ -213,7 +214,7 @@ def _podgroup(gang: PodGang, name: str, find: Find) -> Create:
 
 
 def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec, find: Find) -> tuple[Change, ...]:
-    """Correct minima, constraints and priority, which we own; queue, marking and backoff are kept."""
+    """Correct minima, constraints and priority, which we own; queue, node pool, marking and backoff are kept."""
     wanted = msgspec.structs.replace(
         podgroup_spec(gang, _bound(gang, find)),
         queue=live.queue,
@@ -223,8 +224,10 @@ def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec, find: Fi
     )
     annotations = _annotations(gang)
     gone = {key: None for key in (TOPOLOGY_NAME, *_TIES) if key in metadata.annotations and key not in annotations}
+    of_others = {KAI_QUEUE} | ({KAI_NODE_POOL} if metadata.labels.get(KAI_NODE_POOL) else set())
+    labels = {key: value for key, value in gang.metadata.labels.items() if key not in of_others}
     changed = {
-        "labels": entries_patch(metadata.labels, {k: v for k, v in gang.metadata.labels.items() if k != KAI_QUEUE}),
+        "labels": entries_patch(metadata.labels, labels),
         "annotations": entries_patch(metadata.annotations, annotations) | gone,
     }
     patch: Json = {
