@@ -371,6 +371,15 @@ def test_b4_p10_tas22_a_preference_alone_is_admitted_and_so_is_the_older_spellin
     cleared(stage, "shaped")
 
 
+def test_b4_a_set_that_does_not_say_how_often_has_no_replica_as_upstream_decides(stage: Stage) -> None:
+    made = podcliqueset("unsaid", [workers("worker", 1, 10)])
+    del made["spec"]["replicas"]
+    assert stage.create(made).ok(201)["spec"]["replicas"] == 0
+    stage.available("unsaid", 0)
+    assert stage.part_of("Pod", "unsaid") == []
+    cleared(stage, "unsaid")
+
+
 STEPS: dict[str, tuple[int, ...]] = {
     "from zero": (0, 5),
     "to zero": (5, 0),
