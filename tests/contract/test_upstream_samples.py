@@ -14,7 +14,7 @@ import pytest
 
 from cluster_kit.servers import SERVERS
 from contract.operator_stages import BLOCK, RACK, ZONE
-from contract.scheduler_stages import GPU, Hall, scheduled
+from contract.scheduler_stages import GPU, GROUPS, Hall, scheduled
 from stack_kit.stage import Stage
 from unit.operator.operator_world import condition
 
@@ -200,6 +200,24 @@ def test_b4_kai_s_first_steps_run_in_queues_without_a_quota_of_their_own(place: 
     place.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "batch"}, "spec": spec})
     for name, count in (("cpu", 1), ("gpu", 1), ("batch-", 2)):
         place.running(name, count)
+
+
+def test_b6_annotations_of_kueue_have_no_effect_yet_and_its_gate_is_waited_for(place: Hall) -> None:
+    worker = pod("", {"limits": {GPU: "1"}}, **{"kueue.x-k8s.io/podset-required-topology": RACK})
+    template = {"metadata": {"annotations": worker["metadata"]["annotations"]}, "spec": worker["spec"]}
+    template["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": 2, "completions": 2, "template": template}
+    place.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "plain"}, "spec": spec})
+    gated = pod("gated", {"limits": {GPU: "1"}})
+    gated["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
+    del gated["metadata"]["labels"]
+    place.apply(gated)
+    place.running("plain-", 2)
+    groups = place.space.list(GROUPS)["items"]
+    assert not [each for each in groups if (each["spec"].get("topologyConstraint") or {}).get("topology")]
+    assert place.bound("gated") == {}
+    place.kubectl("patch", "pod", "gated", "--type=merge", "-p", '{"spec":{"schedulingGates":null}}')
+    place.running("gated", 1)
 
 
 @pytest.mark.parametrize(
