@@ -56,7 +56,7 @@ def podcliqueset(name: str, cliques: list[Json], groups: list[Json] | None = Non
     }
 
 
-EXPLICIT = {"cliqueStartupType": "CliqueStartupTypeExplicit", "terminationDelay": "1m"}
+EXPLICIT: Json = {"cliqueStartupType": "CliqueStartupTypeExplicit", "terminationDelay": "1m"}
 FIRST = clique("a", 3, autoScalingConfig=SCALED)
 IN_ORDER = [FIRST, clique("b", 2, startsAfter=["a"]), clique("c", 2, startsAfter=["a"])]
 PREFILL = [clique("p-leader", 1), clique("p-worker", 4)]
