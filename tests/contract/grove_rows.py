@@ -262,7 +262,7 @@ ROWS: dict[str, Row] = {
             [group("pair", ["worker"], replicas=2, minimum=2, **packed("rack"))],
         ),
         4,
-        tuple(Together(RACK, 1, {GROUP: "grouped-0-pair", GROUP_REPLICA: str(index)}) for index in range(2)),
+        (Together(RACK, 2, {GROUP: "grouped-0-pair"}),),  # more than the constraints ask: the gang is kept close
         {
             "grouped-0": Group(
                 {
