@@ -31,12 +31,15 @@ from contract.grove_rows import (
 )
 from contract.operator_stages import HOST, RACK, ZONE, configured
 from spinney.core.scheduling.settings import Settings
+from spinney.drive.operator.startup import StartupFailed
 from stack_kit.stage import DEADLINE_S, Stage, is_ready, stage_on
 from unit.operator.operator_world import condition, podcliqueset
 
 PATIENCE = Settings(incomplete_grace_s=0.2, usage_stable_s=1.0)
 AWARE = {"enabled": True, "autoPreferred": "Never"}
 """Enabled, and no levels: the topology is made by an administrator, as upstream has it since alpha.10."""
+CONFIGURATION = {**configured(), "topologyAwareScheduling": AWARE}
+UNPROTECTED = {**configured(), "topologyAwareScheduling": {**AWARE, "protectUsed": False}}
 IN_VAIN_S = 8.0
 """How long rows that are known to fail are waited for."""
 UNAVAILABLE = "TopologyLevelsUnavailable"
@@ -64,7 +67,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """Thirty nodes, operator and scheduler at work, and a topology that an administrator made."""
     directory = tmp_path_factory.mktemp("grove-topology")
     with stage_on(programs_of(request.param), directory, NODES, PATIENCE) as found:
-        found.operate({**configured(), "topologyAwareScheduling": AWARE})
+        found.operate(CONFIGURATION)
         found.create(binding(TOPOLOGY, LEVELS)).ok(201)
         yield found
 
@@ -267,7 +270,17 @@ def test_t8_l5_tas19_the_topology_of_the_scheduler_follows_the_levels_of_its_bin
     stage.delete("ClusterTopologyBinding", "growing")
 
 
-def test_b4_l2_s1_tas20_a_set_goes_on_without_its_topology_and_has_it_back(stage: Stage) -> None:
+@pytest.fixture(params=[True, False], ids=["protected", "as upstream"])
+def is_protected(request: pytest.FixtureRequest, stage: Stage) -> Iterator[bool]:
+    """Whether topologies that sets use are kept from being deleted."""
+    if not request.param:
+        stage.operate(UNPROTECTED)
+    yield request.param
+    if not request.param:
+        stage.operate(CONFIGURATION)
+
+
+def test_b4_l2_s1_tas20_a_set_goes_on_without_its_topology_and_has_it_back(stage: Stage, is_protected: bool) -> None:
     """Upstream deletes a topology that is in use at once. Here it waits, until its finalizer is taken away by hand."""
     levels = {"zone": ZONE, "rack": RACK, "host": HOST}
     stage.create(binding("passing", levels)).ok(201)
@@ -275,11 +288,12 @@ def test_b4_l2_s1_tas20_a_set_goes_on_without_its_topology_and_has_it_back(stage
     stage.create(podcliqueset("quiet", [workers("worker", 2, 10)], replicas=0, **packing)).ok(201)
     _is_told(stage, "quiet", AVAILABLE)
     stage.delete("ClusterTopologyBinding", "passing")
-    stage.eventually(
-        lambda: "DeletionBlocked" in [reason for reason, _ in stage.events("ClusterTopologyBinding", "passing")],
-        "the deletion waits for the set",
-    )
-    stage.patch("ClusterTopologyBinding", "passing", {"metadata": {"finalizers": None}}).ok(200)
+    if is_protected:
+        stage.eventually(
+            lambda: "DeletionBlocked" in [reason for reason, _ in stage.events("ClusterTopologyBinding", "passing")],
+            "the deletion waits for the set",
+        )
+        stage.patch("ClusterTopologyBinding", "passing", {"metadata": {"finalizers": None}}).ok(200)
     _is_told(stage, "quiet", ("Unknown", "ClusterTopologyNotFound"))
     stage.scale("PodCliqueSet", "quiet", 1)
     ready(stage, "quiet", 2)
@@ -416,3 +430,9 @@ def _is_exact(stage: Stage, name: str, replicas: int) -> bool:
 
 
 COUNTERS = ("replicas", "availableReplicas", "updatedReplicas")
+
+
+def test_b4_g1_nvlink_groups_without_their_kind_end_the_operator_at_its_start(stage: Stage) -> None:
+    with pytest.raises(StartupFailed, match=r"computedomains\.resource\.nvidia\.com is not served"):
+        stage.operate({**CONFIGURATION, "network": {"autoMNNVLEnabled": True}})
+    stage.operate(CONFIGURATION)
