@@ -72,13 +72,6 @@ def _by_roles(row: ReservedKeys) -> dict[tuple[str, ...], list[str]]:
     return found
 
 
-def test_the_table_of_contract_cases_is_up_to_date() -> None:
-    tool = tool_named("contract_table")
-    page = tool.PAGE.read_text(encoding="utf-8")
-    now = tool.with_table(page, tool.table(tool.collect()))
-    assert page == now, "run: python tools/contract_table.py --write"
-
-
 def test_b9_the_chart_and_its_table_of_values_are_up_to_date() -> None:
     tool = tool_named("chart")
     stale = [path.name for path, text in tool.files().items() if path.read_text() != text]

@@ -39,6 +39,23 @@ spec:
 """
 
 
+STORED = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: weights}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 5Gi}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: stored}
+spec:
+  containers: [{name: main, image: "example.com/stored:1", volumeMounts: [{name: data, mountPath: /data}]}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: weights}}]
+"""
+
+
 def smoke(running: Spinney) -> None:
     assert len(running.get("nodes")["items"]) == 16
     running.kubectl("wait", "--for=condition=Ready", "nodes", "--all", "--timeout=150s")
@@ -47,11 +64,13 @@ def smoke(running: Spinney) -> None:
     running.kubectl("wait", "--for=condition=Complete", "job/quick", "--timeout=150s")
     running.kubectl("create", "deployment", "web", "--image=example.com/web:1", "--replicas=2")
     running.kubectl("rollout", "status", "deployment/web", "--timeout=150s")
+    running.kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/weights", "--timeout=150s")
+    running.kubectl("wait", "--for=condition=Ready", "pod/stored", "--timeout=150s")
 
 
 @pytest.mark.parametrize("how", [(), ("--real",)], ids=["embedded", "real"])
-def test_a_job_completes_and_pods_become_ready(up: Up, tmp_path: Path, how: tuple[str, ...]) -> None:
-    (tmp_path / "job.yaml").write_text(QUICK_JOB)
+def test_a_job_completes_claims_are_bound_and_pods_become_ready(up: Up, tmp_path: Path, how: tuple[str, ...]) -> None:
+    (tmp_path / "job.yaml").write_text(f"{QUICK_JOB}---\n{STORED}")
     running = up(*how, "-f", str(tmp_path / "job.yaml"), "-f", str(EXAMPLES / "topology.yaml")).ready()
     smoke(running)
     status, seconds = running.stop(signal.SIGINT)

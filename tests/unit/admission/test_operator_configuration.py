@@ -33,6 +33,7 @@ network: {autoMNNVLEnabled: true}
 topologyAwareScheduling:
   enabled: true
   autoPreferred: Always
+  protectUsed: false
   levels:
   - {domain: zone, key: topology.kubernetes.io/zone}
   - {domain: host, key: kubernetes.io/hostname}
@@ -70,6 +71,7 @@ def test_c1_every_field_is_read() -> None:
     assert found.authorizer.exempt_service_account_user_names == ("a",)
     assert [level.domain for level in found.topology_aware_scheduling.levels] == ["zone", "host"]
     assert found.topology_aware_scheduling.auto_preferred == "Always"
+    assert found.topology_aware_scheduling.protect_used is False
     profile = found.profile("kai-scheduler")
     assert profile is not None
     assert (profile.kai.create_topology_resources, profile.kai.numa) == (False, False)
@@ -148,7 +150,10 @@ BAD: dict[str, tuple[str, list[str]]] = {
     ),
     "a misspelled field": (
         "topologyAwareScheduling: {enable: true}",
-        ["topologyAwareScheduling.enable: Forbidden: unknown field; known: autoPreferred, enabled, levels"],
+        [
+            "topologyAwareScheduling.enable: Forbidden: unknown field; known: autoPreferred, enabled, levels, "
+            "protectUsed"
+        ],
     ),
     "a wrong type": (
         "topologyAwareScheduling: {enabled: 5}",

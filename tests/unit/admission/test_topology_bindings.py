@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -61,6 +62,8 @@ def test_t8_l4_levels_of_a_binding_cannot_change_under_scheduled_pods() -> None:
     lookup = only(old).add("podcliquesets", user).add("podcliques", podclique("p", 1))
     (refusal,) = errors(binding("zone", "rack", "host", name="b"), old, lookup=lookup)
     assert 'reference ClusterTopologyBinding "b": ns/p' in refusal
+    changed = binding("zone", "rack", "host", name="b")
+    assert errors(changed, old, lookup=lookup, settings=replace(ON, protects_topologies=False)) == [], "as upstream"
     beside = lookup.add("clustertopologies", topology("zone", name="b"))
     assert errors(topology("zone", "host", name="b"), topology("zone", name="b"), lookup=beside) == []
 

@@ -69,6 +69,7 @@ HONOURED = {
     "topologyAwareScheduling.enabled": "api/operator_configuration/model.py",
     "topologyAwareScheduling.levels": "drive/operator/settings_from_config.py",
     "topologyAwareScheduling.autoPreferred": "drive/operator/settings_from_config.py",
+    "topologyAwareScheduling.protectUsed": "core/admission/settings.py",
     "topology.enabled": "api/operator_configuration/model.py",
     "topology.name": "api/operator_configuration/model.py",
     "network.autoMNNVLEnabled": "drive/operator/settings_from_config.py",

@@ -83,6 +83,36 @@ def test_g1_containers_with_gpus_claim_the_domain_of_their_group() -> None:
     in_world(scenario, ON, others=[DEFINITION])
 
 
+def test_g1_the_podcliques_have_the_claims_as_upstream_writes_them() -> None:
+    """Also one that was made before: it gets the claim by a write of its own, and no pod is replaced for it."""
+
+    async def scenario(world: World) -> list[str]:
+        await world.apply(_set(1))
+        await world.settle()
+        pods = {pod["metadata"]["uid"] for pod in await world.list("Pod")}
+        bare = {"spec": {"podSpec": {**gpu_pod(), "resourceClaims": None}}}
+        await _patch(world, "PodClique", "d-0-alone", bare)
+        await world.settle()
+        claimed = {}
+        for found in await world.list("PodClique"):
+            spec = found["spec"]["podSpec"]
+            claims = [(each["name"], each["resourceClaimTemplateName"]) for each in spec.get("resourceClaims", [])]
+            claimed[found["metadata"]["name"]] = claims
+            given = [each["name"] for each in spec["containers"] if (each.get("resources") or {}).get("claims")]
+            assert given == ["main"] * len(claims)
+        assert claimed == {
+            "d-0-router": [],
+            "d-0-out": [],
+            "d-0-alone": [("mnnvl-claim", "d-0-a")],
+            "d-0-g-0-w": [("mnnvl-claim", "d-0-b")],
+            "d-0-g-0-own": [("mnnvl-claim", "d-0-c")],
+        }
+        assert {pod["metadata"]["uid"] for pod in await world.list("Pod")} == pods
+        return await writes_at_rest(world)
+
+    assert in_world(scenario, ON, others=[DEFINITION]) == []
+
+
 def test_g1_a_group_that_a_clique_without_gpus_names_has_no_effect() -> None:
     async def scenario(world: World) -> None:
         await world.apply(podcliqueset("d", [clique("w", **in_group("a"))]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from spinney.drive.apply.write import ANY
@@ -72,6 +73,34 @@ def test_t8_l2_a_binding_in_use_outlives_its_deletion() -> None:
         await world.settle()
         assert await world.get(KIND, "a") is None
         assert await world.get("Topology", "a") is None
+
+    in_world(scenario, settings())
+
+
+def test_b4_l2_unprotected_a_binding_in_use_goes_at_once_as_upstream_does_it() -> None:
+    async def scenario(world: World) -> list[str]:
+        await world.apply([binding("a"), USER])
+        await world.settle()
+        assert not (await world.get(KIND, "a") or {})["metadata"].get("finalizers")
+        await world.delete(KIND, "a")
+        await world.settle()
+        assert await world.get(KIND, "a") is None
+        assert await world.get("Topology", "a") is None
+        assert condition(await world.get("PodCliqueSet", "d"), "TopologyLevelsUnavailable")[0] == "Unknown"
+        return await writes_at_rest(world)
+
+    assert in_world(scenario, replace(settings(), protects_topologies=False)) == []
+
+
+def test_b4_l2_a_finalizer_from_before_holds_nobody_up_once_topologies_are_unprotected() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([binding("a"), USER])
+        await world.settle()
+        assert (await world.get(KIND, "a") or {})["metadata"]["finalizers"]
+        await restarted(world, replace(settings(), protects_topologies=False))
+        await world.delete(KIND, "a")
+        await world.settle()
+        assert await world.get(KIND, "a") is None
 
     in_world(scenario, settings())
 

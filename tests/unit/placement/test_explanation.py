@@ -93,6 +93,21 @@ def test_k15_parts_that_fit_alone_but_not_together_are_told_so() -> None:
     assert said.best == (Shortfall((), 3, 4, {GPU: 8}),)
 
 
+def test_k15_parts_that_get_in_each_other_s_way_are_short_of_what_the_last_one_lacks_in_its_best_domain() -> None:
+    """Four nodes are free and four are asked for, but no second rack has two of them."""
+    there = nodes({"b0/r0": [8, 8], "b0/r1": [8], "b0/r2": [8], "b1/r0": [8, 8]})
+    groups = [{"name": f"g{i}", "required": RACK, "pods": [pods("w", 2, 8)]} for i in (0, 1)]
+    said = refusal(there, gang(required=BLOCK, groups=groups))
+    assert said.reason == (
+        f"the gang needs 4 pods in one {BLOCK}; each of its 2 parts fits alone, but not together; "
+        f"the best of 2, b0, holds 3, short of 8 {GPU}"
+    )
+    assert said.best[0] == Shortfall(("b0",), 3, 4, {GPU: 8})
+    three = [*groups, {"name": "g2", "required": RACK, "pods": [pods("w", 3, 8)]}]
+    wider = nodes({"b0/r0": [8, 8, 8], "b0/r1": [8, 8], "b0/r2": [8], "b0/r3": [8]})
+    assert refusal(wider, gang(required=BLOCK, groups=three)).reason.endswith(f"short of 8 {GPU}")
+
+
 def test_k15_a_shortage_of_the_whole_cluster_is_told_as_such() -> None:
     said = refusal(nodes({"b0/r0": [8], "b0/r1": [8]}), gang(pods=[pods("w", 4, 8, required=RACK)]))
     assert said.reason == (

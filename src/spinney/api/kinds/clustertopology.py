@@ -87,11 +87,14 @@ class TopologyLevel(Slim, frozen=True):
     ]
 
 
+_LEVELS = "The levels, broad to narrow; any other order is put right on entry."
+
+
 class ClusterTopologySpec(Slim, frozen=True):
     levels: Annotated[
         tuple[TopologyLevel, ...],
         listed(
-            "The levels, broad to narrow; any other order is put right on entry.",
+            _LEVELS,
             least=1,
             most=len(DOMAINS),
             rules=(
@@ -120,6 +123,9 @@ class SchedulerTopologyBinding(Slim, frozen=True):
 
 
 class ClusterTopologyBindingSpec(ClusterTopologySpec, frozen=True):
+    """Duplicate levels are left to admission, as upstream does it: its answer names the level and not the list."""
+
+    levels: Annotated[tuple[TopologyLevel, ...], listed(_LEVELS, least=1, most=len(DOMAINS))]
     scheduler_topology_bindings: Annotated[
         tuple[SchedulerTopologyBinding, ...],
         listed(

@@ -154,6 +154,7 @@ class TopologyAwareScheduling(Part, frozen=True):
     enabled: bool = False
     levels: tuple[TopologyLevel, ...] = ()
     auto_preferred: Literal["Never", "Constrained", "Always"] = "Constrained"
+    protect_used: bool = True
 
 
 class Topology(Part, frozen=True):

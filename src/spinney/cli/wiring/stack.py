@@ -97,6 +97,8 @@ _EXPECTED = (OSError, RuntimeError, ClientError, AssetsUnavailable, StartFailed,
 _MAX_OPEN_FILES = 65_536
 _OF_PROCESSES = ("controllers", "debugging", "leaderElection", "runtimeClientConnection", "server")
 """Fields of a configuration that are about the processes of `spinney run`."""
+_NOT_UPSTREAM = ("claim",)
+"""Beside a real controller manager: volumes are made by nobody there, for provisioners are not part of Kubernetes."""
 
 
 def run(options: StackOptions) -> int:
@@ -163,7 +165,7 @@ async def _up(
     started = time.monotonic()
     async with server as api:
         await api.judged()
-        controllers = () if options.real else ALL
+        controllers = _NOT_UPSTREAM if options.real else ALL
         async with running_roles(api, nodes, configuration, controllers, options.strategies) as roles:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)

@@ -110,7 +110,7 @@ def check(request: AdmissionRequest, settings: AdmissionSettings, lookup: Lookup
     _warn_of_namesake(kind, request.name, lookup, found)
     found.refuse_all(_bad_levels(topology))
     _warn(request, topology, settings, found)
-    if request.operation == "UPDATE" and not _is_own_write(request, settings):
+    if request.operation == "UPDATE" and settings.protects_topologies and not _is_own_write(request, settings):
         found.refuse_all(_blockers(kind, request.name, settings, lookup))
 
 

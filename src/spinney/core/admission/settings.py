@@ -28,6 +28,7 @@ class AdmissionSettings:
     scheduler_users: frozenset[str] = frozenset({user_of("scheduler")})
     dynamo_users: frozenset[str] = frozenset({user_of("dynamo")})
     mnnvl_enabled: bool = False
+    protects_topologies: bool = True
     protects_managed: bool = False
     exempt_users: frozenset[str] = frozenset()
 
@@ -61,6 +62,7 @@ def settings_of(
         scheduler_users=known["scheduler"],
         dynamo_users=known["dynamo"],
         mnnvl_enabled=configuration.network.auto_mnnvl_enabled,
+        protects_topologies=configuration.topology_aware_scheduling.protect_used,
         protects_managed=configuration.authorizer.enabled,
         exempt_users=frozenset(configuration.authorizer.exempt_service_account_user_names),
     )

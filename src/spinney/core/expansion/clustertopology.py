@@ -55,7 +55,9 @@ def expand(topology: AnyTopology, observed: Observed) -> ChangeSet:
     """The changes of one reconcile. Twins are corrected first: drift that is corrected at once is not reported."""
     if topology.metadata.deletion_timestamp is not None:
         return ChangeSet(_leave(topology, observed))
-    if unfinished := with_finalizer(resource_of(type(topology)), topology.metadata, FINALIZER_CLUSTERTOPOLOGY):
+    if observed.settings.protects_topologies and (
+        unfinished := with_finalizer(resource_of(type(topology)), topology.metadata, FINALIZER_CLUSTERTOPOLOGY)
+    ):
         return ChangeSet(unfinished)
     twins = [] if observed.superseded else twins_of(topology, observed.settings, observed.find)
     changes = tuple(change for _, twin in twins for change in twin.changes)
@@ -112,7 +114,7 @@ def _leave(topology: AnyTopology, observed: Observed) -> tuple[Change, ...]:
     reason = ""
     if is_default and settings.topology_enabled and not observed.superseded:
         reason = "it is the default topology and topology aware scheduling is enabled"
-    if (found := users(name, observed)) and not dropped:
+    if settings.protects_topologies and (found := users(name, observed)) and not dropped:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         reason = f"it is used by PodCliqueSets {', '.join(found[:_NAMED])}{more}"
     if not reason:

@@ -66,6 +66,7 @@ class Observed:
     revisions: Revisions
     claims: Claims
     now_s: float
+    mnnvl: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +173,9 @@ def _members(group: PodCliqueScalingGroup, observed: Observed, replica: Replica,
     for member in replica.members:
         live = by_name.get(member.name)
         if live is None:
-            changes.append(cliques.clique(observed.podcliqueset, member, observed.revisions, owner))
+            changes.append(cliques.clique(observed.podcliqueset, member, observed.revisions, owner, observed.mnnvl))
         elif member.name not in to_delete:
-            changes += cliques.refresh(observed.podcliqueset, member, observed.revisions, live, by_hand)
+            changes += cliques.refresh(observed.podcliqueset, member, observed.revisions, live, by_hand, observed.mnnvl)
     return changes
 
 

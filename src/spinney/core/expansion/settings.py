@@ -31,7 +31,7 @@ class Settings:
     """`levels` are those of the default topology if the operator manages it; none: an admin does (C6).
 
     `needs_default`: whether an admin's has to be there at start. Without either there is no default topology: sets name
-    theirs.
+    theirs. `protects_topologies`: one that sets use is not deleted under them.
     """
 
     topology_enabled: bool = False
@@ -43,6 +43,7 @@ class Settings:
     default_backend: str = SCHEDULER_DEFAULT
     init_image: str = "spinney"
     mnnvl_enabled: bool = False
+    protects_topologies: bool = True
 
     def scheduler_of(self, podcliqueset: PodCliqueSet) -> str:
         """The first scheduler name that a clique gives, else the default profile."""

@@ -27,7 +27,7 @@ from spinney.drive.operator.reconciler import (
 
 
 def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
-    views = context.views
+    views, mnnvl = context.views, context.settings.mnnvl_enabled
 
     def expand(key: Key) -> ChangeSet:
         found = views.groups.get(key)
@@ -42,7 +42,7 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
             return ChangeSet()
         claims = views.claims_of(found.metadata)
         revisions = views.revisions(above)
-        observed = scaling_group.Observed(above, group, owned, revisions, claims, context.clock.now())
+        observed = scaling_group.Observed(above, group, owned, revisions, claims, context.clock.now(), mnnvl)
         return scaling_group.expand(found, observed)
 
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:

@@ -31,6 +31,7 @@ def settings_of(configuration: OperatorConfiguration) -> Settings:
         default_topology=configuration.default_topology,
         needs_default=configuration.topology is not None,
         auto_preferred=AutoPreferred(tas.auto_preferred),
+        protects_topologies=tas.protect_used,
         backends=_backends(configuration),
         default_backend=configuration.default_profile,
         init_image=init_image(),

@@ -127,10 +127,10 @@ class _Set:
         if have >= wanted:
             return
         owner = owner_reference(PODCLIQUESETS, self._set.metadata)
-        body = self._registry.adopt(desired_podclique.clique(self._set, member, self._revisions, owner).body)
+        image, mnnvl = self._settings.init_image, self._settings.mnnvl_enabled
+        body = self._registry.adopt(desired_podclique.clique(self._set, member, self._revisions, owner, mnnvl).body)
         clique = msgspec.convert(body, PodClique, strict=False)
         keys = self._resolved_topology.node_keys(self._set, member)
-        image, mnnvl = self._settings.init_image, self._settings.mnnvl_enabled
         parents = desired_pod.parents_of(self._set, member)
         pod_input = PodInput(self._set, clique, member, self._backend, keys, image, mnnvl, parents)
         for index in range(have, wanted):

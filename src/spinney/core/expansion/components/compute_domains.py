@@ -95,14 +95,29 @@ def groups_of(podcliqueset: PodCliqueSet) -> list[str]:
     return sorted(found - {""})
 
 
-def claims_of(podcliqueset: PodCliqueSet, member: Member) -> list[Json]:
-    """The claim of a GPU clique that is in a group, as the spec of a pod lists it."""
+def with_claim(podcliqueset: PodCliqueSet, member: Member, spec: Mapping[str, Any]) -> Json:
+    """The spec of the pods of a member with the claim of its group, which the containers with GPUs get.
+
+    It is as it was where there is no group, no GPU, or the claim already.
+    """
     config = member.group.config if member.group is not None else None
     group = _group(podcliqueset, member.template, config) if asks_for_gpu(member.template) else ""
-    if not group or MNNVL_CLAIM in _claimed(member.template.spec.pod_spec):
-        return []
+    if not group or MNNVL_CLAIM in _claimed(spec):
+        return {**spec}
     name = generated_names.compute_domain(podcliqueset.metadata.name, member.replica, group)
-    return [{"name": MNNVL_CLAIM, "resourceClaimTemplateName": name}]
+    claim = {"name": MNNVL_CLAIM, "resourceClaimTemplateName": name}
+    claiming = {
+        kind: [_claiming(each) if wants_gpu(_mapping(each)) else each for each in found]
+        for kind in ("initContainers", "containers")
+        if isinstance(found := spec.get(kind), list | tuple)
+    }
+    return {**spec, **claiming, "resourceClaims": [*(spec.get("resourceClaims") or ()), claim]}
+
+
+def _claiming(container: Mapping[str, Any]) -> Json:
+    resources = container["resources"]
+    claims = [*(resources.get("claims") or ()), {"name": MNNVL_CLAIM}]
+    return {**container, "resources": {**resources, "claims": claims}}
 
 
 def wants_gpu(container: Mapping[str, Any]) -> bool:

@@ -202,12 +202,13 @@ def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
 
 def _spec(pod_input: PodInput, index: int) -> Json:
     template, name = pod_input.clique.spec.pod_spec, pod_input.podcliqueset.metadata.name
+    if pod_input.mnnvl:
+        template = compute_domains.with_claim(pod_input.podcliqueset, pod_input.member, template)
     environment = _environment(pod_input)
     claims = resource_claims.claims_of(pod_input.podcliqueset, pod_input.member, index)
-    linked = compute_domains.claims_of(pod_input.podcliqueset, pod_input.member) if pod_input.mnnvl else []
     spec: Json = {
         **template,
-        "containers": _with_environment(template.get("containers") or (), environment, claims, linked),
+        "containers": _with_environment(template.get("containers") or (), environment, claims),
         "schedulingGates": [*(template.get("schedulingGates") or ()), {"name": GATE_PODGANG_PENDING}],
         "hostname": generated_names.pod_hostname(pod_input.member.name, index),
         "subdomain": generated_names.headless_service(name, pod_input.member.replica),
@@ -217,7 +218,7 @@ def _spec(pod_input: PodInput, index: int) -> Json:
     ranked = pod_input.podcliqueset.spec.template.priority_class_name
     if ranked and not template.get("priorityClassName"):
         spec["priorityClassName"] = ranked
-    initial = _with_environment(template.get("initContainers") or (), environment, claims, linked)
+    initial = _with_environment(template.get("initContainers") or (), environment, claims)
     if pod_input.parents:
         security = template.get("securityContext") or {}
         initial.append(init_container(pod_input.init_image, pod_input.parents, security))
@@ -226,8 +227,8 @@ def _spec(pod_input: PodInput, index: int) -> Json:
         spec["initContainers"] = initial
     if pod_input.node_keys:
         spec["affinity"] = with_required_keys(template.get("affinity") or {}, pod_input.node_keys)
-    if claims or linked:
-        spec["resourceClaims"] = [*(template.get("resourceClaims") or ()), *claims, *linked]
+    if claims:
+        spec["resourceClaims"] = [*(template.get("resourceClaims") or ()), *claims]
     return spec
 
 
@@ -260,21 +261,15 @@ def _from_label(name: str, label: str) -> Json:
     return {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{label}']"}}}
 
 
-def _with_environment(
-    containers: Sequence[Json], environment: list[Json], claims: list[Json], linked: list[Json]
-) -> list[Json]:
-    """Ours first, so that the template's entries may refer to them; its entries of the same name give way.
-
-    All containers get the claims, those with GPUs the linked ones as well.
-    """
+def _with_environment(containers: Sequence[Json], environment: list[Json], claims: list[Json]) -> list[Json]:
+    """Ours first, so that the template's entries may refer to them; its entries of the same name give way."""
     ours = {each["name"] for each in environment}
     result = []
     for container in containers:
         theirs = [each for each in container.get("env") or () if each.get("name") not in ours]
         changed = {**container, "env": [*environment, *theirs]}
-        given = [*claims, *linked] if compute_domains.wants_gpu(container) else claims
-        if given:
-            changed["resources"] = _with_claims(container.get("resources") or {}, given)
+        if claims:
+            changed["resources"] = _with_claims(container.get("resources") or {}, claims)
         result.append(changed)
     return result
 

@@ -18,6 +18,7 @@ from spinney.api.labels import (
     TOPOLOGY_NAME,
 )
 from spinney.api.reserved_keys import without_reserved
+from spinney.core.expansion.components import compute_domains
 from spinney.core.expansion.objects import (
     PODCLIQUES,
     difference,
@@ -32,7 +33,7 @@ from spinney.core.expansion.podclique import desired_pod
 from spinney.core.expansion.podcliqueset.set_layout import Member, Revisions, pod_count
 
 
-def clique(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, owner: Json) -> Create:
+def clique(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, owner: Json, mnnvl: bool) -> Create:
     """The creation of a PodClique."""
     metadata = podcliqueset.metadata
     return new_object(
@@ -41,17 +42,17 @@ def clique(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, own
         annotations=_annotations(member),
         owner=owner,
         finalizers=[FINALIZER_PODCLIQUE],
-        spec=_spec(podcliqueset, member) | {"replicas": pod_count(member.template)},
+        spec=_spec(podcliqueset, member, mnnvl) | {"replicas": pod_count(member.template)},
     )
 
 
 def refresh(
-    podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, live: PodClique, may_update: bool
+    podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, live: PodClique, may_update: bool, mnnvl: bool
 ) -> tuple[Change, ...]:
     """The patch that follows the template. Replicas are kept; a new revision is applied only if `may_update`."""
     if live.metadata.deletion_timestamp is not None or not (may_update or is_current(live, member, revisions)):
         return ()
-    spec = _spec(podcliqueset, member) | {"replicas": live.spec.replicas}
+    spec = _spec(podcliqueset, member, mnnvl) | {"replicas": live.spec.replicas}
     metadata = metadata_patch(live.metadata, _labels(podcliqueset, member, revisions), _annotations(member))
     patch = {"metadata": metadata, "spec": difference(_as_written(live), spec)}
     return patch_object(PODCLIQUES, live.metadata, patch)
@@ -97,11 +98,13 @@ def _annotations(member: Member) -> dict[str, str]:
     return with_mirrored_keys(own, own, without_reserved(member.template.labels))
 
 
-def _spec(podcliqueset: PodCliqueSet, member: Member) -> Json:
+def _spec(podcliqueset: PodCliqueSet, member: Member, mnnvl: bool) -> Json:
     parents = desired_pod.parents_of(podcliqueset, member)
     spec: Json = to_builtins(member.template.spec)
     spec.pop("startsAfter", None)
     spec["minAvailable"] = member.min_available
+    if mnnvl:
+        spec["podSpec"] = compute_domains.with_claim(podcliqueset, member, spec["podSpec"])
     if parents:
         spec["startsAfter"] = [parent.clique for parent in parents]
     return spec

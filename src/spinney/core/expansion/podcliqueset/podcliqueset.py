@@ -226,16 +226,16 @@ def _cliques(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
     """Standalone PodCliques: create missing ones, refresh existing ones, delete surplus ones."""
     owner = owner_reference(PODCLIQUESETS, podcliqueset.metadata)
     own = {each.metadata.name: each for each in observed.cliques if is_owned_by(each.metadata, podcliqueset.metadata)}
-    by_hand = waits_for_user(podcliqueset)
+    by_hand, mnnvl = waits_for_user(podcliqueset), observed.settings.mnnvl_enabled
     changes: list[Change] = []
     for replica in range(podcliqueset.spec.replicas):
         may_update = by_hand or is_updating(podcliqueset, replica)
         for member in standalone_members(podcliqueset, replica):
             live = own.pop(member.name, None)
             if live is None:
-                changes.append(cliques.clique(podcliqueset, member, observed.revisions, owner))
+                changes.append(cliques.clique(podcliqueset, member, observed.revisions, owner, mnnvl))
             else:
-                changes += cliques.refresh(podcliqueset, member, observed.revisions, live, may_update)
+                changes += cliques.refresh(podcliqueset, member, observed.revisions, live, may_update, mnnvl)
     surplus = [change for each in own.values() for change in delete(PODCLIQUES, each.metadata)]
     return [*surplus, *changes]
 

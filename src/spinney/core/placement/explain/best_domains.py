@@ -6,6 +6,7 @@ counting is not exact and the search is small.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ PACKED = 3
 
 FEW = 512
 STEPS = 500
+MOST_PARTS = 16
 MOST_WORK = 1_000
 """Limit on nodes times pod sets for a search; beyond it the greedy placement is used."""
 
@@ -148,7 +150,10 @@ def shortfall(context: RefusalContext, path: tuple[str, ...], slots: Numbers, gu
     filled = _count(context, slots) if context.countable else _pack(context, slots, guess)
     missing = {leaf.index: context.needs[leaf.index] - filled.placed.get(leaf.index, 0) for leaf in context.active}
     holds = _running(context) + sum(filled.placed.values())
-    return Shortfall(path, holds, holds + sum(missing.values()), _short(context, missing, filled))
+    short = _short(context, missing, filled)
+    if not short and any(missing.values()):
+        short = _apart(context, slots)
+    return Shortfall(path, holds, holds + sum(missing.values()), short)
 
 
 def _running(context: RefusalContext) -> int:
@@ -277,3 +282,64 @@ def _scattered(context: RefusalContext, missing: Mapping[int, int], left: Number
         for at, amount in enumerate(lacks[nodes].sum(axis=0).tolist()):
             short[at] += amount + beyond * int(size[at])
     return {names[r]: amount for r, amount in zip(context.asked.wanted, short, strict=True) if amount}
+
+
+def _apart(context: RefusalContext, slots: Numbers) -> dict[str, int]:
+    """What parts with levels of their own lack in their best domain, where enough is left, but not in one domain.
+
+    The parts are placed one after the other, large ones first; those that then fit nowhere are added up. Empty where
+    that is too much work, and where no level keeps the pods apart.
+    """
+    parts = _inner_parts(context)
+    if len(parts) < 2 or int(context.useful()[slots].sum()) * len(context.active) > MOST_WORK:
+        return {}
+    short: Counter[str] = Counter()
+    with context.inventory.trial():
+        for part in parts:
+            alone = context.of(context.variants.alone(part))
+            if not _take(alone, slots) and part.required is not None:
+                short += Counter(_lack(alone, part.required, slots))
+    return {
+        name: short[name] for name in map(context.inventory.resources.__getitem__, context.asked.wanted) if short[name]
+    }
+
+
+def _inner_parts(context: RefusalContext) -> list[Part]:
+    """The chosen parts with pods to place that carry a level, or are leaves, largest first; few, or none."""
+    found: list[Part] = []
+    stack = list(context.children.get(0, ()))
+    while stack and len(found) <= MOST_PARTS:
+        part = context.parts.all[stack.pop()]
+        if part.required is not None or part.pods is not None:
+            found.append(part)
+        else:
+            stack.extend(context.children.get(part.index, ()))
+    weights = {part.index: _weight(context, part) for part in found}
+    needy = [part for part in found if any(weights[part.index])]
+    return sorted(needy, key=lambda part: (weights[part.index], -part.index), reverse=True) if not stack else []
+
+
+def _weight(context: RefusalContext, part: Part) -> list[int]:
+    leaves = [(_size(context, leaf), context.needs[leaf.index]) for leaf in context.parts.below(part)]
+    return [sum(size[at] * need for size, need in leaves) for at in range(len(context.asked.wanted))]
+
+
+def _take(alone: RefusalContext, slots: Numbers) -> bool:
+    """Place a part on some nodes, if it fits and that is found out quickly."""
+    small = probe_space(alone, slots)
+    try:
+        solution = solve(small, alone.needs, alone.children, StepBudget(STEPS))
+    except Exhausted:
+        return True  # nothing is claimed of it
+    for leaf, where in (solution or {}).items():
+        pods = alone.parts.all[leaf].pods
+        assert pods is not None
+        for node, count in where.items():
+            alone.inventory.take(small.space.slots[node], pods.request, times=count)
+    return solution is not None
+
+
+def _lack(alone: RefusalContext, level: Level, slots: Numbers) -> Mapping[str, int]:
+    """What a part is short of in its best domain among some nodes."""
+    here = alone.inventory.trees[level.topology].domain_array(level.depth)[slots]
+    return best_domains(alone, level, np.unique(here[here >= 0]).astype(np.int64))[0].short if (here >= 0).any() else {}
