@@ -11,8 +11,10 @@ from typing import Any
 from fuzz.objects import BASES, BATCH, Json, Source, as_version_of, valid
 from fuzz.roles import Roles
 
-SLOWEST_S = 0.25
-"""No single object, of up to a megabyte, may take longer to decode and fold, or to review in place of another."""
+SLOWEST_S = 1.0
+"""Of processor time, which a busy machine doubles: no single object, of up to a megabyte, may take longer to decode and
+fold, or to review in place of another. Usual are some milliseconds; what grew with the square of a size took minutes.
+"""
 _NAMES = {"nodes": "n", "topologies": "tree", "queues": "default-queue", "podgroups": "g", "clustertopologies": "grove"}
 _NAMESPACED = ("podgroups", "podcliquesets", "podgangs")
 
