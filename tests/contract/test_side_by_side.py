@@ -17,7 +17,6 @@ from cluster_kit.space import Space
 from contract import (
     test_builtin_rules,
     test_custom_objects,
-    test_definitions,
     test_metadata,
     test_pods,
     test_webhooks,
@@ -143,24 +142,6 @@ def test_refusals_of_changes_have_the_same_words(row: str, sides: Sides, cluster
 @pytest.mark.parametrize("row", test_metadata.BAD_METADATA)
 def test_refusals_of_metadata_have_the_same_words(row: str, sides: Sides) -> None:
     sides.same(lambda at: at.create("configmaps", {"metadata": test_metadata.BAD_METADATA[row][0]}))
-
-
-PARSERS_WORDS = {
-    "a bad pattern",
-    "a CEL rule that cannot be compiled",
-    "a CEL rule over an unknown field",
-    "a CEL rule that is no question",
-    "a CEL rule that mixes types",
-    "a CEL rule that may cost too much",
-}
-"""Rows whose message quotes the parser of regular expressions or of CEL."""
-
-
-@pytest.mark.parametrize("row", [row for row in test_definitions.REFUSED if row not in PARSERS_WORDS])
-def test_refusals_of_definitions_have_the_same_words(row: str, cluster_sides: Sides, unique: str) -> None:
-    body = crd(f"{unique}.example.com")
-    test_definitions.REFUSED[row][0](body)
-    cluster_sides.same(lambda at: at.create("customresourcedefinitions", body))
 
 
 def test_refusals_by_a_schema_have_the_same_words(sides: Sides, cluster_sides: Sides, unique: str) -> None:

@@ -169,7 +169,7 @@ def check_cel(path: str, expression: str, names: tuple[str, ...]) -> list[FieldE
         program = compile_cel(expression, names)
     except CelError as error:
         return [invalid(path, expression, f"compilation failed: {error}")]
-    if program.type.name not in ("bool", "dyn"):
+    if not program.gives("BOOL"):
         return [invalid(path, expression, "must evaluate to bool")]
     return []
 

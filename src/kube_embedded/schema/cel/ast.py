@@ -1,14 +1,17 @@
 """The syntax tree of an expression, read from and written to the bytes that the CEL library exchanges.
 
-Only what a type check and small rewrites need is modelled; constants are carried along as they are.
+Only what reading and small rewrites need is modelled; constants are carried along as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kube_apimachinery import protobuf_wire
+
+_STRING = 6  # the field of a constant that is a text
 PARSED = "type.googleapis.com/cel.expr.ParsedExpr"
 
 
@@ -21,7 +24,7 @@ class Node:
     names: tuple[str, ...] = ()
     target: Node | None = None
     args: tuple[Node, ...] = ()
-    value: Any = None  # of a constant
+    value: str = ""  # of a constant that is a text
     raw: bytes = b""  # of a constant, a list or a struct: what is not modelled
 
     def walk(self) -> Iterator[Node]:
@@ -35,7 +38,6 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Tree:
     root: Node
-    positions: dict[int, int] = field(default_factory=dict)  # node id to offset in the text
 
     def next_id(self) -> int:
         return max((node.id for node in self.root.walk()), default=0) + 1
@@ -47,15 +49,7 @@ class Tree:
 
 def read(data: bytes) -> Tree:
     """The tree in a serialized, parsed expression."""
-    outer = _fields(data)
-    parsed = _fields(_last(outer, 2))
-    source = _fields(_last(parsed, 3))
-    positions = {}
-    for number, value in source:
-        if number == 4:
-            entry = dict(_fields(value))
-            positions[entry.get(1, 0)] = entry.get(2, 0)
-    return Tree(_expr(_last(parsed, 2)), positions)
+    return Tree(_expr(_last(_fields(_last(_fields(data), 2)), 2)))
 
 
 def write(root: Node) -> bytes:
@@ -68,35 +62,8 @@ def call(identity: int, function: str, *args: Node, target: Node | None = None) 
 
 
 def _fields(data: bytes) -> list[tuple[int, Any]]:
-    found: list[tuple[int, Any]] = []
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        match tag & 7:
-            case 0:
-                value, at = _varint(data, at)
-                found.append((tag >> 3, value))
-            case 1:
-                found.append((tag >> 3, data[at : at + 8]))
-                at += 8
-            case 2:
-                size, at = _varint(data, at)
-                found.append((tag >> 3, data[at : at + size]))
-                at += size
-            case _:
-                raise ValueError("unexpected wire type")
-    return found
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
+    found = protobuf_wire.fields(memoryview(data))
+    return [(number, value if isinstance(value, int) else bytes(value)) for number, _, value in found]
 
 
 def _last(fields: list[tuple[int, Any]], number: int) -> bytes:
@@ -118,17 +85,8 @@ def _expr(data: bytes) -> Node:
 
 
 def _read_const(fields: list[tuple[int, Any]], raw: bytes) -> Node:
-    number: int = fields[0][0] if fields else 1
-    value: Any = fields[0][1] if fields else None
-    match number:
-        case 2:
-            value = bool(value)
-        case 3:
-            value = value - 2**64 if value >= 2**63 else value
-        case 6:
-            value = value.decode(errors="replace")
-    names = {1: "null", 2: "bool", 3: "int", 4: "uint", 5: "double", 6: "string", 7: "bytes"}
-    return Node(0, "const", (names.get(number, "dyn"),), value=None if number == 1 else value, raw=raw)
+    text = _last(fields, _STRING)
+    return Node(0, "const", value=text.decode(errors="replace"), raw=raw)
 
 
 def _read_select(fields: list[tuple[int, Any]], raw: bytes) -> Node:

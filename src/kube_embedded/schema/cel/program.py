@@ -14,8 +14,8 @@ from typing import Any
 
 from kube_embedded.schema.cel import ast, library
 from kube_embedded.schema.cel.ast import Node, Tree
-from kube_embedded.schema.cel.type_check import Checker, Mismatch
-from kube_embedded.schema.cel.types import DYN, Type, Use, usage
+from kube_embedded.schema.cel.reading import Reading, UndeclaredField, read
+from kube_embedded.schema.cel.types import DYN, Type, Use
 
 _EXTENSIONS = "name: kubernetes\nextensions:\n" + "".join(
     f"- name: {name}\n" for name in ("optional", "sets", "lists", "two-var-comprehensions", "strings\n  version: 2")
@@ -25,21 +25,22 @@ _NUMBERS = re.compile(
 )
 
 
-_HAS = ("has() argument must be a field selection", "invalid argument to has() macro")
-
-
 class CelError(ValueError):
     """An expression that cannot be compiled, or that failed on its values."""
 
 
 class Program:
-    """A compiled expression. `type` is what it gives, `uses` what it looks at, as far as it is known."""
+    """A compiled expression. `result` is the type of its value as the engine calls it, `uses` what it looks at."""
 
-    def __init__(self, engine: Any, tree: Tree, kind: Type, uses: Mapping[str, Use]) -> None:
+    def __init__(self, engine: Any, tree: Tree, result: str, uses: Mapping[str, Use]) -> None:
         self._engine = engine
         self.tree = tree
-        self.type = kind
+        self.result = result
         self.uses = uses
+
+    def gives(self, kind: str) -> bool:
+        """Whether the value may be of this type; what cannot be known counts as right."""
+        return self.result in (kind, "DYN")
 
     def evaluate(self, bindings: Mapping[str, Any]) -> Any:
         """The value; raises `CelError`. Variables that are not bound count as absent."""
@@ -64,46 +65,52 @@ def compile(expression: str, names: Sequence[str] = ("object", "oldObject", "req
 
 def compile_typed(expression: str, variables: Mapping[str, Type]) -> Program:
     """A program over variables of declared types; raises `CelError` also where a field does not exist."""
-    env = _environment(tuple(variables))
+    env = _environment(tuple((name, _engine_type(kind)) for name, kind in variables.items()))
     tree = ast.read(_attempt(env, expression, parse_only=True).serialize())
-    checker = Checker(variables)
     try:
-        kind = checker.check(tree)
-    except Mismatch as error:
-        raise CelError(_located(expression, tree.positions.get(error.node.id, 0), str(error))) from None
+        reading = read(tree.root, variables)
+    except UndeclaredField as error:
+        raise CelError(str(error)) from None
     try:
         engine = _attempt(env, expression)
     except CelError as error:
         if not _only_about_numbers(str(error)):
             raise
         engine = _attempt(env, expression, parse_only=True)
+    result = engine.return_type().name()
     optional = {name for name, kind in variables.items() if kind.name == "optional_type"}
-    root = _rewritten(tree, checker.types, optional)
+    root = _rewritten(tree, reading, optional)
     if root is not tree.root:
         engine = env.deserialize(ast.write(root))
-    return Program(engine, tree, kind, usage(tree, tuple(variables), checker.types))
+    return Program(engine, tree, result, reading.uses)
+
+
+_SCALARS = {"bool": "BOOL", "int": "INT", "string": "STRING", "double": "DOUBLE"}
+
+
+def _engine_type(kind: Type) -> str:
+    """Scalars are declared to the engine; it has no names for the fields of other values."""
+    return _SCALARS.get(kind.name, "DYN")
 
 
 @cache
-def _environment(names: tuple[str, ...]) -> Any:
+def _environment(variables: tuple[tuple[str, str], ...]) -> Any:
     from cel_expr_python import cel
 
     config = cel.NewEnvConfigFromYaml(_EXTENSIONS)
-    variables = dict.fromkeys(names, cel.Type.DYN)
-    return cel.NewEnv(config=config, variables=variables, extensions=[library.extension(cel)])
+    kinds = {name: getattr(cel.Type, kind) for name, kind in variables}
+    return cel.NewEnv(config=config, variables=kinds, extensions=[library.extension(cel)])
 
 
 def _attempt(env: Any, expression: str, parse_only: bool = False) -> Any:
     try:
         return env.compile(expression, disable_check=parse_only)
     except RuntimeError as error:
-        raise CelError(_ordered(re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", str(error)))) from None
+        raise CelError(_without_code(str(error))) from None
 
 
-def _ordered(complaints: str) -> str:
-    """Complaints in the order of the text, as Kubernetes' compiler has them."""
-    parts = re.split(r"\n(?=ERROR: )", complaints.replace(*_HAS))
-    return "\n".join(sorted(parts, key=lambda part: [int(one) for one in re.findall(r":(\d+)", part)[:2]]))
+def _without_code(text: str) -> str:
+    return re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
 
 
 def _only_about_numbers(complaints: str) -> bool:
@@ -111,14 +118,7 @@ def _only_about_numbers(complaints: str) -> bool:
     return all(_NUMBERS.search(line) for line in complaints.splitlines() if line.startswith("ERROR:"))
 
 
-def _located(expression: str, offset: int, words: str) -> str:
-    before = expression[:offset]
-    line, column = before.count("\n"), offset - (before.rfind("\n") + 1)
-    shown = expression.split("\n")[line]
-    return f"ERROR: <input>:{line + 1}:{column + 1}: {words}\n | {shown}\n | {'.' * column}^"
-
-
-def _rewritten(tree: Tree, types: Mapping[int, Type], optional: set[str]) -> Node:
+def _rewritten(tree: Tree, reading: Reading, optional: set[str]) -> Node:
     """The tree with times read from their text, and with optionals made from lists of at most one value.
 
     Neither times inside of maps nor optionals can be handed to the engine or be returned to it.
@@ -130,25 +130,19 @@ def _rewritten(tree: Tree, types: Mapping[int, Type], optional: set[str]) -> Nod
         args = tuple(rewrite(arg) for arg in node.args)
         changed = target is not node.target or any(map(_is_not, args, node.args))
         result = replace(node, target=target, args=args) if changed else node
-        found = types.get(node.id)
-        if found is not None and found.adapted and found.name in ("timestamp", "duration") and node.kind != "has":
-            return ast.call(next(fresh), found.name, result)
-        if node.kind == "call" and node.names[0] in ("_==_", "_!=_") and _is_set(node.args[0], types):
+        if node.id in reading.times and node.kind != "has":
+            return ast.call(next(fresh), reading.times[node.id], result)
+        if node.kind == "call" and node.names[0] in ("_==_", "_!=_") and node.args[0].id in reading.sets:
             same = ast.call(next(fresh), "sets.equivalent", *args)
             return same if node.names[0] == "_==_" else ast.call(next(fresh), "!_", same)
-        if node.kind == "call" and node.names[0] == "validate" and found is not None:
+        if node.kind == "call" and node.names[0] == "validate":
             return ast.call(next(fresh), "optional.ofNonZeroValue", result)
         if (node.kind == "ident" and node.names[0] in optional) or (node.kind == "call" and node.names[0] == "named"):
-            zero = Node(next(fresh), "const", ("int",), raw=b"\x18\x00")
+            zero = Node(next(fresh), "const", raw=b"\x18\x00")
             return ast.call(next(fresh), "_[?_]", result, zero)
         return result
 
     return rewrite(tree.root)
-
-
-def _is_set(node: Node, types: Mapping[int, Type]) -> bool:
-    found = types.get(node.id)
-    return found is not None and found.unordered
 
 
 def _is_not(left: Node, right: Node) -> bool:
@@ -169,7 +163,7 @@ _FAILURES = (
 
 def failure_text(text: str) -> str:
     """The words of Kubernetes' engine for a failure."""
-    text = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", text)
+    text = _without_code(text)
     for pattern, words in _FAILURES:
         if found := pattern.search(text):
             return words.format(found[1])

@@ -51,8 +51,8 @@ def compile_rule(source: Mapping[str, Any], raw: Raw, kind: Type) -> Rule:
 
 def compile_program(source: Mapping[str, Any], kind: Type) -> Program:
     """Compile the expression of a rule, which must be true or false; raises `CelError`."""
-    program = compile_typed(source["rule"], _variables(kind, bool(source.get("optionalOldSelf"))))
-    if program.type.name != "bool":
+    program = compile_typed(source.get("rule") or "", _variables(kind, bool(source.get("optionalOldSelf"))))
+    if not program.gives("BOOL"):
         raise CelError("cel expression must evaluate to a bool")
     return program
 
@@ -61,7 +61,7 @@ def compile_message(source: Mapping[str, Any], kind: Type) -> Program:
     """Compile the messageExpression of a rule; raises `CelError`."""
     variables = _variables(kind, bool(source.get("optionalOldSelf")))
     program = compile_typed(source["messageExpression"], variables)
-    if program.type.name != "string":
+    if not program.gives("STRING"):
         raise CelError("messageExpression must evaluate to a string")
     return program
 

@@ -1,8 +1,7 @@
-"""The types that CEL rules see, and which parts of its variables an expression can look at.
+"""The types that CEL rules see, made from the schema of a custom resource, and values as CEL shall see them.
 
-Types are made from the schema of a custom resource, with names that CEL can spell; fields of unknown content have no
-type and cannot be named in a rule. In doubt a part counts as used: leaving out too much would change results, handing
-over too much only costs time.
+Names are those that CEL can spell; fields of unknown content have no type and cannot be named in a rule. Only the parts
+of a value that an expression looks at are handed over.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kube_embedded.schema.cel.ast import Node, Tree
 from kube_embedded.schema.model import Raw
 
 RESERVED = frozenset(
@@ -38,21 +36,8 @@ class Type:
     unordered: bool = False  # a list that equals another whatever the order
     originals: Mapping[str, str] = field(default_factory=dict)  # of the fields whose names are escaped
 
-    def __str__(self) -> str:
-        match self.name:
-            case "list" | "optional_type":
-                return f"{self.name}({self.element})"
-            case "map":
-                return f"map({self.key}, {self.element})"
-            case "null_type":
-                return "null"
-            case _:
-                return self.name
 
-
-DYN, BOOL, INT, UINT, DOUBLE = Type("dyn"), Type("bool"), Type("int"), Type("uint"), Type("double")
-STRING, BYTES, NULL, TYPE = Type("string"), Type("bytes"), Type("null_type"), Type("type")
-TIMESTAMP, DURATION = Type("timestamp"), Type("duration")
+DYN, BOOL, INT, STRING = Type("dyn"), Type("bool"), Type("int"), Type("string")
 RAW_TIMESTAMP = Type("timestamp", adapted=True)  # still text; read as a time wherever it is named
 RAW_DURATION = Type("duration", adapted=True)
 _NUMBER = Type("double", adapted=True)  # JSON does not tell 1 from 1.0
@@ -194,89 +179,6 @@ class Use:
 
 
 _UNUSED = Use()
-Scope = Mapping[str, list[Use]]
-
-
-def usage(tree: Tree, names: tuple[str, ...], types: Mapping[int, Type]) -> dict[str, Use]:
-    """For each variable, the parts that the expression looks at."""
-    found = {name: Use() for name in names}
-    scope = {name: [use] for name, use in found.items()}
-    _consume(_Reader(types).read(tree.root, scope))
-    return found
-
-
-def _consume(uses: list[Use]) -> None:
-    for use in uses:
-        use.whole = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Follows values through an expression; `read` gives the parts that its value may be."""
-
-    types: Mapping[int, Type]
-
-    def read(self, node: Node, scope: Scope) -> list[Use]:
-        match node.kind:
-            case "ident":
-                return scope.get(node.names[0], [])
-            case "select" | "has":
-                assert node.target is not None
-                found = [use.at(node.names[0]) for use in self.read(node.target, scope)]
-                return found if node.kind == "select" else []
-            case "comprehension":
-                return self._comprehension(node, scope)
-            case "call":
-                return self._call(node, scope)
-            case _:
-                for arg in node.args:
-                    _consume(self.read(arg, scope))
-                return []
-
-    def _call(self, node: Node, scope: Scope) -> list[Use]:
-        name = node.names[0]
-        parts = (*((node.target,) if node.target is not None else ()), *node.args)
-        match name:
-            case "_?._":
-                return [use.at(str(node.args[1].value)) for use in self.read(node.args[0], scope)]
-            case "_[_]" | "_[?_]":
-                _consume(self.read(node.args[1], scope))
-                return self._elements(node.args[0], scope)
-            case "_?_:_":
-                _consume(self.read(node.args[0], scope))
-                return self.read(node.args[1], scope) + self.read(node.args[2], scope)
-            case "size" | "hasValue":
-                for part in parts:
-                    self.read(part, scope)
-                return []
-            case "value" | "orValue" | "or":
-                return [use for part in parts for use in self.read(part, scope)]
-        for part in parts:
-            _consume(self.read(part, scope))
-        return []
-
-    def _elements(self, node: Node, scope: Scope) -> list[Use]:
-        """The elements of a list or a map; of what is neither for sure, everything counts as used."""
-        uses = self.read(node, scope)
-        kind = self.types.get(node.id)
-        if kind is None or kind.name not in ("list", "map"):
-            _consume(uses)
-            return []
-        return [use.element() for use in uses]
-
-    def _comprehension(self, node: Node, scope: Scope) -> list[Use]:
-        ranged, start, condition, step, result = node.args
-        first, second, accumulator = node.names
-        elements = self._elements(ranged, scope)
-        kind = self.types.get(ranged.id)
-        is_list = kind is not None and kind.name == "list"
-        inner = {**scope, first: elements if is_list and not second else []}
-        if second:
-            inner[second] = elements
-        inner[accumulator] = self.read(start, scope)
-        _consume(self.read(condition, inner))
-        inner[accumulator] = inner[accumulator] + self.read(step, inner)
-        return self.read(result, {**scope, accumulator: inner[accumulator]})
 
 
 def project(value: Any, kind: Type, use: Use) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kube_embedded.schema.cel.program import CelError, compile, compile_typed
-from kube_embedded.schema.cel.types import adapt, declared, escape
+from kube_embedded.schema.cel.types import adapt, declared, escape, project
 
 EVALUATED: list[tuple[str, dict[str, Any], Any]] = [
     ('object.metadata.name == "x"', {"object": {"metadata": {"name": "x"}}}, True),
@@ -84,8 +84,6 @@ def test_an_expression_that_fails_says_why(expression: str, bindings: dict[str, 
         ("other.x", "undeclared reference to 'other"),
         ("foo(object)", "undeclared reference to 'foo'"),
         ("1 + 'a'", "found no matching overload for '_+_' applied to '(int, string)'"),
-        ("object.matches('[')", "invalid matches argument"),
-        ("[1, 'a']", "expected type 'int' but found 'string'"),
     ],
 )
 def test_an_expression_that_cannot_be_compiled_is_refused(expression: str, words: str) -> None:
@@ -127,6 +125,80 @@ def test_fields_without_a_type_are_hidden_from_rules() -> None:
     assert kind is not None
     with pytest.raises(CelError, match="undefined field 'b'"):
         compile_typed("self.b == 1", {"self": kind})
+
+
+READ = {
+    "type": "object",
+    "properties": {
+        "at": {"type": "string", "format": "date-time"},
+        "times": {"type": "array", "items": {"type": "string", "format": "date-time"}},
+        "steps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"at": {"type": "string", "format": "date"}, "name": {"type": "string"}},
+            },
+        },
+        "limits": {
+            "type": "object",
+            "additionalProperties": {"type": "object", "properties": {"for": {"type": "string", "format": "duration"}}},
+        },
+        "names": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+    },
+}
+VALUE = {
+    "at": "2026-01-02T00:00:00Z",
+    "times": ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"],
+    "steps": [{"at": "2026-01-01", "name": "a"}, {"at": "2026-01-05", "name": "b"}],
+    "limits": {"slow": {"for": "90m"}, "fast": {"for": "5s"}},
+    "names": ["a", "b"],
+}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "self.at > timestamp('2026-01-01T00:00:00Z')",
+        "self.times.all(t, t.getFullYear() == 2026)",
+        "self.times[1] - self.times[0] == duration('48h')",
+        "self.times.max() > self.at",
+        "(self.at > self.times[0] ? self.at : self.times[0]).getDate() == 2",
+        "self.steps.filter(s, s.name == 'b')[0].at.getDate() == 5",
+        "self.steps.map(s, s.at).exists(t, t > self.at)",
+        "self.?at.orValue(timestamp('2020-01-01T00:00:00Z')).getFullYear() == 2026",
+        "self.steps[?0].optMap(s, s.at.getDate() == 1).orValue(false)",
+        "self.limits.slow.__for__ > self.limits['fast'].__for__",
+        "self.limits.all(name, self.limits[name].__for__ < duration('2h'))",
+        "self.limits.all(name, limit, limit.__for__ < duration('2h'))",
+        "self.names == ['b', 'a']",
+        "self.steps.all(s, self.names.exists(n, n == s.name)) && size(self.times) == 2",
+    ],
+)
+def test_values_are_followed_through_an_expression(expression: str) -> None:
+    """Times are read from their text and sets compared as sets wherever they come from, and no part read is missing."""
+    kind = declared(READ)
+    assert kind is not None
+    program = compile_typed(expression, {"self": kind})
+    assert program.evaluate({"self": project(VALUE, kind, program.uses["self"])}) is True
+
+
+def test_only_the_parts_that_are_read_are_handed_over() -> None:
+    kind = declared(READ)
+    assert kind is not None
+    program = compile_typed("self.steps.all(s, has(s.name)) && self.names.size() > 1", {"self": kind})
+    handed = project(VALUE, kind, program.uses["self"])
+    assert handed == {"steps": [{"name": "a"}, {"name": "b"}], "names": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "rule"),
+    [({"type": "integer"}, "self == 'x'"), ({"type": "string"}, "self + 1"), ({"type": "boolean"}, "self.size() > 0")],
+)
+def test_scalars_are_checked_by_the_engine(raw: dict[str, Any], rule: str) -> None:
+    kind = declared(raw)
+    assert kind is not None
+    with pytest.raises(CelError, match="no matching overload"):
+        compile_typed(rule, {"self": kind})
 
 
 def test_whole_numbers_are_floats_where_the_schema_says_number() -> None:
