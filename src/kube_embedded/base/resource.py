@@ -42,7 +42,8 @@ class Strategy(Protocol):
     (or their status twins when the write goes to /status).
     """
 
-    columns: Sequence[Column]
+    @property
+    def columns(self) -> Sequence[Column]: ...
 
     def default(self, obj: Object) -> None: ...
 

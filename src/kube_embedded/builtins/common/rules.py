@@ -17,8 +17,8 @@ from kube_apimachinery.field_errors import FieldError
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins import decode
 from kube_embedded.builtins.common import metadata
+from kube_embedded.builtins.common.printing import Table
 
-Cells = Callable[[Object, Context], list[Any]]
 Check = Callable[[Object], list[FieldError]]
 CheckChange = Callable[[Object, Object], list[FieldError]]
 Changed = Callable[[Object, Object], bool]
@@ -31,8 +31,7 @@ class Rules:
     """A `Strategy` made of functions; what a kind does not need stays None."""
 
     component: str
-    columns: Sequence[Column]
-    cells: Cells
+    table: Table
     naming: metadata.Naming = metadata.SUBDOMAIN
     namespaced: bool = True
     defaults: Callable[[Object], None] | None = None
@@ -48,6 +47,10 @@ class Rules:
     has_status: bool = False
     wipes_status: bool = True  # a client may not bring a status when it creates
     updates_checked: bool = True  # an update must satisfy `check` as well
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        return self.table.columns
 
     def default(self, obj: Object) -> None:
         if self.defaults is not None:
@@ -103,7 +106,7 @@ class Rules:
         return errors
 
     def row(self, obj: Object, context: Context) -> list[Any]:
-        return self.cells(obj, context)
+        return self.table.row(obj, context)
 
     def selectable(self, obj: Object) -> dict[str, str]:
         return {} if self.fields is None else self.fields(obj)

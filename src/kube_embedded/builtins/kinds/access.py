@@ -5,35 +5,29 @@ The rules of CustomResourceDefinitions live elsewhere; here they are only shaped
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid, required
-from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_selector, check_subdomain, unsupported
 from kube_embedded.builtins.common.metadata import PATH_SEGMENT, GoInternal, Naming
-from kube_embedded.builtins.common.printing import AGE, NAME, age
+from kube_embedded.builtins.common.printing import AGE, CREATED, NAME, cell, table, wide
 from kube_embedded.builtins.common.rules import Rules, spec_changed
 
 _ANY_NAME = Naming(lambda name: (), lambda prefix: ())
 
 
-def _no_row(obj: Object, context: Context) -> list[Any]:
-    return [obj["metadata"].get("name", ""), obj["metadata"].get("creationTimestamp")]
-
-
-_COLUMNS = (NAME, Column("Created At", type="date"))
+_CREATED = table(NAME, CREATED)
 
 
 def asked(component: str, namespaced: bool = False) -> Rules:
     """A kind that is only ever posted."""
-    return Rules(component=component, columns=_COLUMNS, cells=_no_row, naming=_ANY_NAME, namespaced=namespaced)
+    return Rules(component=component, table=_CREATED, naming=_ANY_NAME, namespaced=namespaced)
 
 
 DEFINITIONS = Rules(
     component="io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
-    columns=_COLUMNS,
-    cells=_no_row,
+    table=_CREATED,
     namespaced=False,
     bumps=spec_changed,
     has_status=True,
@@ -42,7 +36,6 @@ DEFINITIONS = Rules(
 
 GROUP = "rbac.authorization.k8s.io"
 _API = "io.k8s.api.rbac.v1."
-_CREATED = Column("Created At", type="date")
 
 
 def _check_rules(role: Object, namespaced: bool) -> list[FieldError]:
@@ -84,21 +77,15 @@ def _check_cluster_role(role: Object) -> list[FieldError]:
     return errors
 
 
-def _created_row(role: Object, context: Context) -> list[Any]:
-    return [role["metadata"]["name"], role["metadata"].get("creationTimestamp")]
-
-
 ROLES = Rules(
     component=_API + "Role",
-    columns=(NAME, _CREATED),
-    cells=_created_row,
+    table=_CREATED,
     naming=PATH_SEGMENT,
     check=lambda role: _check_rules(role, namespaced=True),
 )
 CLUSTER_ROLES = Rules(
     component=_API + "ClusterRole",
-    columns=(NAME, _CREATED),
-    cells=_created_row,
+    table=_CREATED,
     naming=PATH_SEGMENT,
     namespaced=False,
     check=_check_cluster_role,
@@ -157,38 +144,25 @@ def _check_same_role(binding: Object, old: Object) -> list[FieldError]:
     return [invalid("roleRef", GoInternal(shown), "cannot change roleRef")]
 
 
-def _binding_row(binding: Object, context: Context) -> list[Any]:
-    subjects = binding.get("subjects") or ()
-
-    def named(kind: str) -> str:
-        return ", ".join(one.get("name", "") for one in subjects if one.get("kind") == kind)
-
-    accounts = [
-        f"{one.get('namespace', '')}/{one.get('name', '')}" for one in subjects if one.get("kind") == "ServiceAccount"
-    ]
-    role = binding["roleRef"]
-    return [
-        binding["metadata"]["name"],
-        f"{role.get('kind', '')}/{role.get('name', '')}",
-        age(binding, context),
-        named("User"),
-        named("Group"),
-        ", ".join(accounts),
-    ]
+def _subjects(kind: str) -> Callable[[Object], str]:
+    return lambda binding: ", ".join(
+        f"{one.get('namespace', '')}/{one.get('name', '')}" if kind == "ServiceAccount" else one.get("name", "")
+        for one in binding.get("subjects") or ()
+        if one.get("kind") == kind
+    )
 
 
-_BINDING_COLUMNS = (
+_BINDINGS = table(
     NAME,
-    Column("Role"),
+    cell("Role", lambda binding: f"{binding['roleRef'].get('kind', '')}/{binding['roleRef'].get('name', '')}"),
     AGE,
-    Column("Users", priority=1),
-    Column("Groups", priority=1),
-    Column("ServiceAccounts", priority=1),
+    wide(cell("Users", _subjects("User"))),
+    wide(cell("Groups", _subjects("Group"))),
+    wide(cell("ServiceAccounts", _subjects("ServiceAccount"))),
 )
 ROLE_BINDINGS = Rules(
     component=_API + "RoleBinding",
-    columns=_BINDING_COLUMNS,
-    cells=_binding_row,
+    table=_BINDINGS,
     naming=PATH_SEGMENT,
     defaults=_default_binding,
     check=lambda binding: _check_binding(binding, namespaced=True),
@@ -196,8 +170,7 @@ ROLE_BINDINGS = Rules(
 )
 CLUSTER_ROLE_BINDINGS = Rules(
     component=_API + "ClusterRoleBinding",
-    columns=_BINDING_COLUMNS,
-    cells=_binding_row,
+    table=_BINDINGS,
     naming=PATH_SEGMENT,
     namespaced=False,
     defaults=_default_binding,

@@ -6,7 +6,6 @@ from typing import Any
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import (
     check_at_most_100_percent,
     check_int_or_percent,
@@ -18,7 +17,7 @@ from kube_embedded.builtins.common.field_checks import (
     unsupported,
 )
 from kube_embedded.builtins.common.metadata import LABEL, GoInternal
-from kube_embedded.builtins.common.printing import AGE, NAME, age, container_cells, labels_cell, selector_cell
+from kube_embedded.builtins.common.printing import AGE, NAME, NONE, Cell, cell, labels_cell, table, workload_cells
 from kube_embedded.builtins.common.rules import Rules, keep_metadata, spec_changed
 from kube_embedded.builtins.kinds.storage import check_claim_spec
 from kube_embedded.builtins.pod.defaults import default_template
@@ -29,7 +28,7 @@ def check_workload_selector(spec: Object, kind: str) -> list[FieldError]:
     """A selector that is there, is valid and selects something."""
     selector = spec.get("selector")
     if selector is None:
-        return [] if kind == "daemonset" else [required("spec.selector")]
+        return [required("spec.selector")]
     errors = check_selector("spec.selector", selector)
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {kind}"))
@@ -42,11 +41,9 @@ def check_workload_template(spec: Object, kind: str) -> list[FieldError]:
     labels = template["metadata"].get("labels") or {}
     errors: list[FieldError] = []
     if selector is not None and check_selector("", selector):
-        if kind != "daemonset":
-            detail = "" if kind == "statefulset" else "invalid label selector"
-            errors.append(invalid("spec.selector", selector, detail))
-            return errors
-    elif selector is None or (selector and not selector_matches(selector, labels)):
+        detail = "" if kind == "statefulset" else "invalid label selector"
+        return [invalid("spec.selector", selector, detail)]
+    if selector is None or (selector and not selector_matches(selector, labels)):
         detail = "`selector` does not match template `labels`"
         errors.append(invalid("spec.template.metadata.labels", labels or None, detail))
     errors += check_template(template)
@@ -65,21 +62,6 @@ def check_no_deadline(spec: Object, kind: str) -> list[FieldError]:
     return [forbidden(path, f"activeDeadlineSeconds in {kind} is not Supported")]
 
 
-def check_counts(status: Object, names: tuple[str, ...]) -> list[FieldError]:
-    """Counts of a status: none negative."""
-    return [error for name in names for error in check_not_negative(f"status.{name}", status.get(name))]
-
-
-def check_within_replicas(status: Object, names: tuple[str, ...]) -> list[FieldError]:
-    """Counts of a status that are parts of `replicas`."""
-    total = status.get("replicas", 0)
-    return [
-        invalid(f"status.{name}", status[name], "cannot be greater than status.replicas")
-        for name in names
-        if status.get(name, 0) > total
-    ]
-
-
 def internal_strategy(strategy: Object) -> GoInternal:
     """An update strategy, for messages."""
     return GoInternal({"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")})
@@ -91,11 +73,6 @@ def check_selector_kept(obj: Object, old: Object) -> list[FieldError]:
 
 
 _API = "io.k8s.api.apps.v1."
-_WIDE = (Column("Containers", priority=1), Column("Images", priority=1), Column("Selector", priority=1))
-
-
-def _integer(name: str) -> Column:
-    return Column(name, type="integer")
 
 
 def _default_replica_set(obj: Object) -> None:
@@ -112,39 +89,23 @@ def _check_replica_set(obj: Object) -> list[FieldError]:
     return errors + check_no_deadline(spec, "ReplicaSet")
 
 
-_REPLICA_COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
-
-
-def _check_replica_status(obj: Object, old: Object) -> list[FieldError]:
-    errors = check_counts(obj["status"], _REPLICA_COUNTS)
-    return errors + check_within_replicas(obj["status"], _REPLICA_COUNTS[1:4])
-
-
-def _replica_set_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    return [
-        obj["metadata"]["name"],
-        spec.get("replicas", 0),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age(obj, context),
-        *container_cells(spec["template"]["spec"]),
-        selector_cell(spec.get("selector")),
-    ]
-
-
 def _replica_fields(obj: Object) -> dict[str, str]:
     return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
 
 REPLICA_SETS = Rules(
     component=_API + "ReplicaSet",
-    columns=(NAME, _integer("Desired"), _integer("Current"), _integer("Ready"), AGE, *_WIDE),
-    cells=_replica_set_row,
+    table=table(
+        NAME,
+        cell("Desired", "spec.replicas", 0, "integer"),
+        cell("Current", "status.replicas", 0, "integer"),
+        cell("Ready", "status.readyReplicas", 0, "integer"),
+        AGE,
+        *workload_cells(),
+    ),
     defaults=_default_replica_set,
     check=_check_replica_set,
     check_update=check_selector_kept,
-    check_status=_check_replica_status,
     fields=_replica_fields,
     bumps=spec_changed,
     has_status=True,
@@ -201,87 +162,46 @@ def _check_rolling(rolling: Object, path: str) -> list[FieldError]:
     return errors + check_at_most_100_percent(f"{path}.maxUnavailable", unavailable)
 
 
-_DEPLOYMENT_COUNTS = (
-    "observedGeneration",
-    "replicas",
-    "updatedReplicas",
-    "readyReplicas",
-    "availableReplicas",
-    "unavailableReplicas",
-)
-
-
-def _check_deployment_status(obj: Object, old: Object) -> list[FieldError]:
-    status = obj["status"]
-    errors = check_counts(status, _DEPLOYMENT_COUNTS)
-    errors += check_within_replicas(status, ("updatedReplicas", "readyReplicas", "availableReplicas"))
-    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-        detail = "cannot be greater than readyReplicas"
-        errors.append(invalid("status.availableReplicas", status["availableReplicas"], detail))
-    return errors
-
-
 def _deployment_changed(obj: Object, old: Object) -> bool:
     annotations, before = obj["metadata"].get("annotations"), old["metadata"].get("annotations")
     return spec_changed(obj, old) or bool(annotations != before)
 
 
-def _deployment_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    return [
-        obj["metadata"]["name"],
-        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
-        status.get("updatedReplicas", 0),
-        status.get("availableReplicas", 0),
-        age(obj, context),
-        *container_cells(spec["template"]["spec"]),
-        selector_cell(spec.get("selector")),
-    ]
+def _ready(obj: Object) -> str:
+    return f"{(obj.get('status') or {}).get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"
 
 
 DEPLOYMENTS = Rules(
     component=_API + "Deployment",
-    columns=(NAME, Column("Ready"), Column("Up-to-date"), Column("Available"), AGE, *_WIDE),
-    cells=_deployment_row,
+    table=table(
+        NAME,
+        cell("Ready", _ready),
+        cell("Up-to-date", "status.updatedReplicas", 0),
+        cell("Available", "status.availableReplicas", 0),
+        AGE,
+        *workload_cells(),
+    ),
     defaults=_default_deployment,
     on_status_update=lambda obj, old, context: keep_metadata(obj, old, "labels"),
     check=_check_deployment,
     check_update=check_selector_kept,
-    check_status=_check_deployment_status,
     bumps=_deployment_changed,
     has_status=True,
 )
 
 
-def _check_revision(obj: Object) -> list[FieldError]:
-    return check_not_negative("revision", obj.get("revision", 0))
-
-
-def _check_revision_data(obj: Object) -> list[FieldError]:
-    found = obj.get("data")
-    if found is None:
-        return [required("data", "data is mandatory")]
-    return [] if isinstance(found, dict) else [required("data", "data must be a valid JSON object")]
-
-
-def _revision_row(obj: Object, context: Context) -> list[Any]:
-    owners = obj["metadata"].get("ownerReferences") or ()
-    owner = next((one for one in owners if one.get("controller")), None)
-    shown = "<none>"
-    if owner is not None:
-        group = owner["apiVersion"].rpartition("/")[0]
-        shown = (
-            f"{owner['kind'].lower()}.{group}/{owner['name']}" if group else f"{owner['kind'].lower()}/{owner['name']}"
-        )
-    return [obj["metadata"]["name"], shown, obj.get("revision", 0), age(obj, context)]
+def _owner(obj: Object) -> str:
+    owner = next((one for one in obj["metadata"].get("ownerReferences") or () if one.get("controller")), None)
+    if owner is None:
+        return NONE
+    group = owner["apiVersion"].rpartition("/")[0]
+    kind = owner["kind"].lower()
+    return f"{kind}.{group}/{owner['name']}" if group else f"{kind}/{owner['name']}"
 
 
 CONTROLLER_REVISIONS = Rules(
     component=_API + "ControllerRevision",
-    columns=(NAME, Column("Controller"), Column("Revision"), AGE),
-    cells=_revision_row,
-    check=_check_revision,
-    check_create=_check_revision_data,
+    table=table(NAME, cell("Controller", _owner), cell("Revision", "revision", 0), AGE),
     check_update=lambda obj, old: immutable("data", obj.get("data"), old.get("data")),
 )
 
@@ -377,34 +297,13 @@ def _check_stateful_update(obj: Object, old: Object) -> list[FieldError]:
     return [forbidden("spec", detail)]
 
 
-_STATEFUL_COUNTS = ("replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-
-
-def _check_stateful_status(obj: Object, old: Object) -> list[FieldError]:
-    status = obj["status"]
-    errors = check_counts(status, _STATEFUL_COUNTS)
-    errors += check_within_replicas(status, _STATEFUL_COUNTS[1:])
-    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-        detail = "cannot be greater than status.readyReplicas"
-        errors.append(invalid("status.availableReplicas", status["availableReplicas"], detail))
-    return errors
-
-
-def _stateful_set_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [obj["metadata"]["name"], ready, age(obj, context), *container_cells(spec["template"]["spec"])]
-
-
 STATEFUL_SETS = Rules(
     component=_API + "StatefulSet",
-    columns=(NAME, Column("Ready"), AGE, *_WIDE[:2]),
-    cells=_stateful_set_row,
+    table=table(NAME, cell("Ready", _ready), AGE, *workload_cells()[:2]),
     naming=LABEL,
     defaults=_default_stateful_set,
     check=_check_stateful_set,
     check_update=_check_stateful_update,
-    check_status=_check_stateful_status,
     bumps=spec_changed,
     has_status=True,
 )
@@ -421,77 +320,25 @@ def _default_daemon_set(obj: Object) -> None:
     default_template(spec["template"])
 
 
-def _check_daemon_set(obj: Object) -> list[FieldError]:
-    spec = obj["spec"]
-    errors = check_workload_selector(spec, "daemonset")
-    errors += check_workload_template(spec, "daemonset")
-    errors += check_no_deadline(spec, "DaemonSet")
-    errors += check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    return errors + _check_daemon_strategy(spec["updateStrategy"])
-
-
-def _check_daemon_strategy(strategy: Object) -> list[FieldError]:
-    path = "spec.updateStrategy"
-    if strategy["type"] == "OnDelete":
-        return []
-    if strategy["type"] != "RollingUpdate":
-        return [unsupported(path, internal_strategy(strategy), ("RollingUpdate", "OnDelete"))]
-    rolling = strategy["rollingUpdate"]
-    errors = check_int_or_percent(f"{path}.rollingUpdate.maxUnavailable", rolling["maxUnavailable"])
-    errors += check_int_or_percent(f"{path}.rollingUpdate.maxSurge", rolling["maxSurge"])
-    unavailable, surge = rolling["maxUnavailable"] not in (0, "0%"), rolling["maxSurge"] not in (0, "0%")
-    if unavailable and surge:
-        detail = "may not be set when maxUnavailable is non-zero"
-        errors.append(invalid(f"{path}.rollingUpdate.maxSurge", rolling["maxSurge"], detail))
-    elif not unavailable and not surge:
-        errors.append(required(f"{path}.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return errors
-
-
-def _count_template_generation(obj: Object, context: Context) -> None:
-    annotations = obj["metadata"].setdefault("annotations", {})
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
-
-
-def _raise_template_generation(obj: Object, old: Object, context: Context) -> None:
-    key = "deprecated.daemonset.template.generation"
-    before = int((old["metadata"].get("annotations") or {}).get(key, "0"))
-    changed = obj["spec"]["template"] != old["spec"]["template"]
-    obj["metadata"].setdefault("annotations", {})[key] = str(before + 1 if changed else before)
-
-
-def _daemon_set_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    return [
-        obj["metadata"]["name"],
-        status.get("desiredNumberScheduled", 0),
-        status.get("currentNumberScheduled", 0),
-        status.get("numberReady", 0),
-        status.get("updatedNumberScheduled", 0),
-        status.get("numberAvailable", 0),
-        labels_cell(spec["template"]["spec"].get("nodeSelector")),
-        age(obj, context),
-        *container_cells(spec["template"]["spec"]),
-        selector_cell(spec.get("selector")),
-    ]
+def _daemon_count(name: str, field: str) -> Cell:
+    return cell(name, f"status.{field}", 0, "integer")
 
 
 DAEMON_SETS = Rules(
     component=_API + "DaemonSet",
-    columns=(
+    table=table(
         NAME,
-        *(_integer(name) for name in ("Desired", "Current", "Ready", "Up-to-date", "Available")),
-        Column("Node Selector"),
+        _daemon_count("Desired", "desiredNumberScheduled"),
+        _daemon_count("Current", "currentNumberScheduled"),
+        _daemon_count("Ready", "numberReady"),
+        _daemon_count("Up-to-date", "updatedNumberScheduled"),
+        _daemon_count("Available", "numberAvailable"),
+        cell("Node Selector", lambda obj: labels_cell(obj["spec"]["template"]["spec"].get("nodeSelector"))),
         AGE,
-        *_WIDE,
+        *workload_cells(),
     ),
-    cells=_daemon_set_row,
     defaults=_default_daemon_set,
-    on_create=_count_template_generation,
-    on_update=_raise_template_generation,
-    check=_check_daemon_set,
-    check_update=lambda obj, old: check_selector_kept(obj, old) + _check_daemon_set(obj),
-    updates_checked=False,
+    check_update=check_selector_kept,
     bumps=spec_changed,
     has_status=True,
 )

@@ -9,10 +9,8 @@ import json
 from typing import Any
 
 from kube_apimachinery.admission import Object
-from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Column, Context
-from kube_embedded.builtins.common.field_checks import check_not_negative, unsupported
-from kube_embedded.builtins.common.printing import AGE, NAME, UNKNOWN, UNSET, age
+from kube_apimachinery.field_errors import FieldError, invalid, required
+from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNKNOWN, UNSET, cell, table
 from kube_embedded.builtins.common.rules import Rules
 from kube_embedded.builtins.decode import conform
 
@@ -83,48 +81,20 @@ def _check(scaler: Object) -> list[FieldError]:
     version = target.get("apiVersion", "")
     if "/" not in version and target.get("kind") != "ReplicationController":
         errors.append(invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"))
-    for index, metric in enumerate(spec.get("metrics") or ()):
-        errors += _check_metric(metric, f"spec.metrics[{index}]")
-    if low == 0 and not any(one.get("type") in ("Object", "External") for one in spec.get("metrics") or ()):
-        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
-        errors.append(forbidden("spec.metrics", detail))
     return errors
 
 
-def _check_metric(metric: Object, path: str) -> list[FieldError]:
-    kind = metric.get("type", "")
-    if kind not in _SOURCES:
-        listed = unsupported(f"{path}.type", kind, tuple(sorted(_SOURCES)))
-        missing = [] if kind else [required(f"{path}.type", "must specify a metric source type")]
-        return [*missing, listed, listed]
-    if _SOURCES[kind] not in metric:
-        return [required(f"{path}.{_SOURCES[kind]}", "must populate information for the given metric source")]
-    return []
+def _target_cell(scaler: Object) -> str:
+    target = scaler["spec"]["scaleTargetRef"]
+    return f"{target.get('kind', '')}/{target.get('name', '')}"
 
 
-def _check_status(scaler: Object, old: Object) -> list[FieldError]:
-    names = ("currentReplicas", "desiredReplicas")
-    status = scaler.get("status") or {}
-    return [error for name in names for error in check_not_negative(f"status.{name}", status.get(name))]
-
-
-def _row(scaler: Object, context: Context) -> list[Any]:
-    spec, status = scaler["spec"], scaler.get("status") or {}
-    target = spec["scaleTargetRef"]
-    return [
-        scaler["metadata"]["name"],
-        f"{target.get('kind', '')}/{target.get('name', '')}",
-        _metrics_cell(spec.get("metrics") or [], status.get("currentMetrics") or []),
-        str(spec.get("minReplicas", UNSET)),
-        spec.get("maxReplicas", 0),
-        status.get("currentReplicas", 0),
-        age(scaler, context),
-    ]
-
-
-def _metrics_cell(metrics: list[Object], current: list[Object]) -> str:
+def _metrics_cell(scaler: Object) -> str:
+    scaler = to_v2(scaler) if scaler["apiVersion"] == "autoscaling/v1" else scaler
+    metrics = scaler["spec"].get("metrics") or []
+    current = (scaler.get("status") or {}).get("currentMetrics") or []
     if not metrics:
-        return "<none>"
+        return NONE
     shown = [_metric_cell(one, current[at] if at < len(current) else {}) for at, one in enumerate(metrics)]
     text = ", ".join(shown[:2])
     return f"{text} + {len(shown) - 2} more..." if len(shown) > 2 else text
@@ -226,30 +196,26 @@ def _assemble(
     return converted
 
 
-_COLUMNS = (
+_TABLE = table(
     NAME,
-    Column("Reference"),
-    Column("Targets"),
-    Column("MinPods"),
-    Column("MaxPods"),
-    Column("Replicas"),
+    cell("Reference", _target_cell),
+    cell("Targets", _metrics_cell),
+    cell("MinPods", lambda scaler: str(scaler["spec"].get("minReplicas", UNSET))),
+    cell("MaxPods", "spec.maxReplicas", 0),
+    cell("Replicas", "status.currentReplicas", 0),
     AGE,
 )
 AUTOSCALERS = Rules(
     component=_COMPONENTS["autoscaling/v2"],
-    columns=_COLUMNS,
-    cells=_row,
+    table=_TABLE,
     defaults=_default,
     check=_check,
-    check_status=_check_status,
     has_status=True,
 )
 AUTOSCALERS_V1 = Rules(
     component=_COMPONENTS["autoscaling/v1"],
-    columns=_COLUMNS,
-    cells=lambda scaler, context: _row(to_v2(scaler), context),
+    table=_TABLE,
     defaults=_default_v1,
-    check=lambda scaler: _check(to_v2(scaler)),
-    check_status=_check_status,
+    check=_check,
     has_status=True,
 )

@@ -1,11 +1,9 @@
 """Jobs and CronJobs: the generated selector, what stays fixed once a Job exists, their rows.
 
-Nothing runs CronJobs here, and nobody reads their schedules.
+Nothing runs CronJobs here, and nobody reads what they say: of them only defaults and columns are known.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid, required
@@ -23,12 +21,13 @@ from kube_embedded.builtins.common.printing import (
     AGE,
     NAME,
     NONE,
-    age,
-    container_cells,
+    Cell,
+    cell,
     human_duration,
     seconds,
-    selector_cell,
     since,
+    table,
+    workload_cells,
 )
 from kube_embedded.builtins.common.rules import Rules, spec_changed
 from kube_embedded.builtins.pod.defaults import default_template
@@ -47,7 +46,6 @@ _NUMBERS = (
 )
 _FIXED = ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
 _STEERING = ("nodeSelector", "tolerations", "schedulingGates")
-_WIDE = (Column("Containers", priority=1), Column("Images", priority=1), Column("Selector", priority=1))
 _STATES = (
     ("Complete", "Complete"),
     ("Failed", "Failed"),
@@ -238,27 +236,15 @@ def _state(job: Object) -> str:
     return "Running"
 
 
-def _row(job: Object, context: Context) -> list[Any]:
-    spec, status = job["spec"], job.get("status") or {}
-    succeeded = status.get("succeeded", 0)
+def _completions(job: Object) -> str:
+    spec, succeeded = job["spec"], (job.get("status") or {}).get("succeeded", 0)
     if "completions" in spec:
-        completions = f"{succeeded}/{spec['completions']}"
-    elif spec.get("parallelism", 0) > 1:
-        completions = f"{succeeded}/1 of {spec['parallelism']}"
-    else:
-        completions = f"{succeeded}/1"
-    return [
-        job["metadata"]["name"],
-        _state(job),
-        completions,
-        _duration(status, context),
-        age(job, context),
-        *container_cells(spec["template"]["spec"]),
-        selector_cell(spec.get("selector")),
-    ]
+        return f"{succeeded}/{spec['completions']}"
+    return f"{succeeded}/1 of {spec['parallelism']}" if spec.get("parallelism", 0) > 1 else f"{succeeded}/1"
 
 
-def _duration(status: Object, context: Context) -> str:
+def _duration(job: Object, context: Context) -> str:
+    status = job.get("status") or {}
     if not status.get("startTime"):
         return ""
     end = seconds(status["completionTime"]) if status.get("completionTime") else context.now_s
@@ -267,8 +253,14 @@ def _duration(status: Object, context: Context) -> str:
 
 JOBS = Rules(
     component="io.k8s.api.batch.v1.Job",
-    columns=(NAME, Column("Status"), Column("Completions"), Column("Duration"), AGE, *_WIDE),
-    cells=_row,
+    table=table(
+        NAME,
+        cell("Status", _state),
+        cell("Completions", _completions),
+        Cell(Column("Duration"), _duration),
+        AGE,
+        *workload_cells(),
+    ),
     defaults=_default_job,
     on_create=_on_create,
     check_create=_check_create,
@@ -289,61 +281,24 @@ def _default_cron_job(obj: Object) -> None:
     default_template(spec["jobTemplate"]["spec"]["template"])
 
 
-def _check_cron_job(obj: Object) -> list[FieldError]:
-    spec = obj["spec"]
-    errors = [] if spec.get("schedule") else [required("spec.schedule")]
-    errors += check_not_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
-    policy = spec["concurrencyPolicy"]
-    if policy not in ("Allow", "Forbid", "Replace"):
-        errors.append(unsupported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace")))
-    template = dict(spec["jobTemplate"]["spec"])
-    if "selector" in template:
-        path = "spec.jobTemplate.spec.selector"
-        errors.append(invalid(path, template["selector"], "`selector` will be auto-generated"))
-    template.setdefault("completionMode", "NonIndexed")
-    template.setdefault("podReplacementPolicy", "Failed")
-    errors += check_job_spec(template, "spec.jobTemplate.spec")
-    errors += check_not_negative("spec.successfulJobsHistoryLimit", spec.get("successfulJobsHistoryLimit"))
-    return errors + check_not_negative("spec.failedJobsHistoryLimit", spec.get("failedJobsHistoryLimit"))
-
-
-def _check_cron_name(obj: Object) -> list[FieldError]:
-    name = obj["metadata"].get("name", "")
-    return [invalid("metadata.name", name, "must be no more than 52 characters")] if len(name) > 52 else []
-
-
-def _cron_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    template = spec["jobTemplate"]["spec"]
-    return [
-        obj["metadata"]["name"],
-        spec.get("schedule", ""),
-        spec.get("timeZone", NONE),
-        "True" if spec.get("suspend") else "False",
-        len(status.get("active") or ()),
-        since(status["lastScheduleTime"], context) if status.get("lastScheduleTime") else NONE,
-        age(obj, context),
-        *container_cells(template["template"]["spec"]),
-        selector_cell(template.get("selector")),
-    ]
+def _last_schedule(obj: Object, context: Context) -> str:
+    last = (obj.get("status") or {}).get("lastScheduleTime")
+    return since(last, context) if last else NONE
 
 
 CRON_JOBS = Rules(
     component="io.k8s.api.batch.v1.CronJob",
-    columns=(
+    table=table(
         NAME,
-        Column("Schedule"),
-        Column("Timezone"),
-        Column("Suspend", type="boolean"),
-        Column("Active", type="integer"),
-        Column("Last Schedule"),
+        cell("Schedule", "spec.schedule"),
+        cell("Timezone", "spec.timeZone", NONE),
+        cell("Suspend", lambda obj: str(bool(obj["spec"].get("suspend"))), type="boolean"),
+        cell("Active", lambda obj: len((obj.get("status") or {}).get("active") or ()), type="integer"),
+        Cell(Column("Last Schedule"), _last_schedule),
         AGE,
-        *_WIDE,
+        *workload_cells("spec.jobTemplate.spec"),
     ),
-    cells=_cron_row,
     defaults=_default_cron_job,
-    check=_check_cron_job,
-    check_create=_check_cron_name,
     bumps=spec_changed,
     has_status=True,
 )

@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
+from collections.abc import Callable
 from typing import Any
 
 from kube_apimachinery import name_validation
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Column, Context
-from kube_embedded.builtins.common.field_checks import check_not_negative, immutable, too_long, unsupported
+from kube_embedded.base.resource import Context
+from kube_embedded.builtins.common.field_checks import immutable, too_long
 from kube_embedded.builtins.common.metadata import LABEL
-from kube_embedded.builtins.common.printing import AGE, NAME, age, container_cells, labels_cell
-from kube_embedded.builtins.common.resource_requirements import check_resource_value
+from kube_embedded.builtins.common.printing import AGE, CREATED, NAME, cell, containers, labels_cell, table, wide
 from kube_embedded.builtins.common.rules import Rules, spec_changed
 from kube_embedded.builtins.pod.defaults import default_template
-from kube_embedded.builtins.pod.spec import check_template
 
 # ResourceQuotas, LimitRanges, PodTemplates and ReplicationControllers: kept for clients, enforced by nobody.
 
 _API = "io.k8s.api.core.v1."
 
 
-def _check_quota(quota: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for name, value in (quota["spec"].get("hard") or {}).items():
-        errors += check_resource_value(f"spec.hard[{name}]", name, value)
-    return errors
-
-
-def _quota_row(quota: Object, context: Context) -> list[Any]:
-    status = quota.get("status") or {}
-    hard, used = status.get("hard") or {}, status.get("used") or {}
-    limits = sorted(name for name in hard if name.startswith("limits"))
-    requests = sorted(name for name in hard if not name.startswith("limits"))
-
-    def cell(names: list[str]) -> str:
+def _used(limits: bool) -> Callable[[Object], str]:
+    def shown(quota: Object) -> str:
+        status = quota.get("status") or {}
+        hard, used = status.get("hard") or {}, status.get("used") or {}
+        names = sorted(name for name in hard if name.startswith("limits") == limits)
         return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
-    return [quota["metadata"]["name"], cell(requests), cell(limits), age(quota, context)]
+    return shown
 
 
 QUOTAS = Rules(
     component=_API + "ResourceQuota",
-    columns=(NAME, Column("Request"), Column("Limit"), AGE),
-    cells=_quota_row,
-    check=_check_quota,
+    table=table(NAME, cell("Request", _used(limits=False)), cell("Limit", _used(limits=True)), AGE),
     has_status=True,
 )
 
@@ -65,24 +51,19 @@ def _default_limits(obj: Object) -> None:
 
 LIMIT_RANGES = Rules(
     component=_API + "LimitRange",
-    columns=(NAME, Column("Created At", type="date")),
-    cells=lambda obj, context: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
+    table=table(NAME, CREATED),
     defaults=_default_limits,
 )
 
 
-def _template_row(obj: Object, context: Context) -> list[Any]:
-    template = obj["template"]
-    labels = labels_cell(template["metadata"].get("labels"))
-    return [obj["metadata"]["name"], *container_cells(template["spec"]), labels]
-
-
 POD_TEMPLATES = Rules(
     component=_API + "PodTemplate",
-    columns=(NAME, Column("Containers"), Column("Images"), Column("Pod Labels")),
-    cells=_template_row,
+    table=table(
+        NAME,
+        *containers("template.spec"),
+        cell("Pod Labels", lambda obj: labels_cell(obj["template"]["metadata"].get("labels"))),
+    ),
     defaults=lambda obj: default_template(obj["template"]),
-    check=lambda obj: check_template(obj["template"], "template"),
     bumps=lambda obj, old: bool(obj.get("template") != old.get("template")),
 )
 
@@ -101,58 +82,18 @@ def _default_controller(obj: Object) -> None:
     default_template(template)
 
 
-def _check_controller(obj: Object) -> list[FieldError]:
-    spec = obj["spec"]
-    errors = check_not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    selector = spec.get("selector") or {}
-    if not selector:
-        errors.append(required("spec.selector"))
-    errors += check_not_negative("spec.replicas", spec["replicas"])
-    template = spec.get("template")
-    if template is None:
-        return [*errors, required("spec.template")]
-    labels = template["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in selector.items()):
-        detail = "`selector` does not match template `labels`"
-        errors.append(invalid("spec.template.metadata.labels", labels, detail))
-    errors += check_template(template)
-    policy = template["spec"].get("restartPolicy", "")
-    return (
-        errors
-        if policy == "Always"
-        else [*errors, unsupported("spec.template.spec.restartPolicy", policy, ("Always",))]
-    )
-
-
-def _controller_row(obj: Object, context: Context) -> list[Any]:
-    spec, status = obj["spec"], obj.get("status") or {}
-    pod = (spec.get("template") or {}).get("spec") or {}
-    return [
-        obj["metadata"]["name"],
-        spec.get("replicas", 0),
-        status.get("replicas", 0),
-        status.get("readyReplicas", 0),
-        age(obj, context),
-        *container_cells(pod),
-        labels_cell(spec.get("selector")),
-    ]
-
-
 CONTROLLERS = Rules(
     component=_API + "ReplicationController",
-    columns=(
+    table=table(
         NAME,
-        Column("Desired", type="integer"),
-        Column("Current", type="integer"),
-        Column("Ready", type="integer"),
+        cell("Desired", "spec.replicas", 0, "integer"),
+        cell("Current", "status.replicas", 0, "integer"),
+        cell("Ready", "status.readyReplicas", 0, "integer"),
         AGE,
-        Column("Containers", priority=1),
-        Column("Images", priority=1),
-        Column("Selector", priority=1),
+        *map(wide, containers("spec.template.spec")),
+        wide(cell("Selector", lambda obj: labels_cell(obj["spec"].get("selector")))),
     ),
-    cells=_controller_row,
     defaults=_default_controller,
-    check=_check_controller,
     fields=lambda obj: {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))},
     bumps=spec_changed,
     has_status=True,
@@ -169,7 +110,7 @@ _NEEDED_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
 }
-_JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+
 _TOKEN = "kubernetes.io/service-account-token"
 _TOKEN_ACCOUNT = "kubernetes.io/service-account.name"
 
@@ -200,15 +141,9 @@ def _check_frozen(obj: Object, old: Object, *fields: str) -> list[FieldError]:
     return errors + [forbidden(name, _FROZEN) for name in fields if obj.get(name) != old.get(name)]
 
 
-def _config_map_row(config: Object, context: Context) -> list[Any]:
-    count = len(config.get("data") or ()) + len(config.get("binaryData") or ())
-    return [config["metadata"]["name"], count, age(config, context)]
-
-
 CONFIG_MAPS = Rules(
     component="io.k8s.api.core.v1.ConfigMap",
-    columns=(NAME, Column("Data"), AGE),
-    cells=_config_map_row,
+    table=table(NAME, cell("Data", lambda obj: len(obj.get("data") or ()) + len(obj.get("binaryData") or ())), AGE),
     check=_check_config_map,
     check_update=lambda obj, old: _check_frozen(obj, old, "data", "binaryData"),
 )
@@ -239,33 +174,16 @@ def _check_type(secret: Object, data: dict[str, str]) -> list[FieldError]:
         return [] if account else [required(f"metadata.annotations[{_TOKEN_ACCOUNT}]")]
     if kind == "kubernetes.io/basic-auth" and not ("username" in data or "password" in data):
         return [required("data[username]"), required("data[password]")]
-    missing = [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
-    if missing or kind not in _JSON_KEYS:
-        return missing
-    return _check_json(_JSON_KEYS[kind], data)
-
-
-def _check_json(key: str, data: dict[str, str]) -> list[FieldError]:
-    try:
-        readable = isinstance(json.loads(binascii.a2b_base64(data[key])), dict)
-        detail = "json: cannot unmarshal into Go value of type map[string]interface {}"
-    except ValueError:
-        readable, detail = False, "invalid character in JSON text"
-    return [] if readable else [invalid(f"data[{key}]", "<secret contents redacted>", detail)]
+    return [required(f"data[{key}]") for key in _NEEDED_KEYS.get(kind, ()) if key not in data]
 
 
 def _check_secret_update(secret: Object, old: Object) -> list[FieldError]:
     return immutable("type", secret.get("type", ""), old.get("type", "")) + _check_frozen(secret, old, "data")
 
 
-def _secret_row(secret: Object, context: Context) -> list[Any]:
-    return [secret["metadata"]["name"], secret.get("type", ""), len(secret.get("data") or ()), age(secret, context)]
-
-
 SECRETS = Rules(
     component="io.k8s.api.core.v1.Secret",
-    columns=(NAME, Column("Type"), Column("Data"), AGE),
-    cells=_secret_row,
+    table=table(NAME, cell("Type", "type"), cell("Data", lambda obj: len(obj.get("data") or ())), AGE),
     defaults=_default_secret,
     check=_check_secret,
     check_update=_check_secret_update,
@@ -314,14 +232,9 @@ def _check_status(namespace: Object, old: Object) -> list[FieldError]:
     return []
 
 
-def _row(namespace: Object, context: Context) -> list[Any]:
-    return [namespace["metadata"]["name"], namespace["status"].get("phase", ""), age(namespace, context)]
-
-
 NAMESPACES = Rules(
     component="io.k8s.api.core.v1.Namespace",
-    columns=(NAME, Column("Status"), AGE),
-    cells=_row,
+    table=table(NAME, cell("Status", "status.phase"), AGE),
     naming=LABEL,
     namespaced=False,
     defaults=_defaults,
@@ -345,7 +258,6 @@ def _clean_secrets(account: Object) -> None:
 
 SERVICE_ACCOUNTS = Rules(
     component="io.k8s.api.core.v1.ServiceAccount",
-    columns=(NAME, AGE),
-    cells=lambda account, context: [account["metadata"]["name"], age(account, context)],
+    table=table(NAME, AGE),
     defaults=_clean_secrets,
 )

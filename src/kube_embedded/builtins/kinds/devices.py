@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, invalid, required
-from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_cel, check_label, check_subdomain, immutable, unsupported
-from kube_embedded.builtins.common.printing import AGE, NAME, age
+from kube_embedded.builtins.common.printing import AGE, NAME, UNSET, cell, table
 from kube_embedded.builtins.common.rules import Rules, keep_metadata, spec_changed
 
 _API = "io.k8s.api.resource.v1."
@@ -89,8 +86,7 @@ def _state(claim: Object) -> str:
 
 CLAIMS = Rules(
     component=_API + "ResourceClaim",
-    columns=(NAME, Column("State"), AGE),
-    cells=lambda claim, context: [claim["metadata"]["name"], _state(claim), age(claim, context)],
+    table=table(NAME, cell("State", _state), AGE),
     defaults=lambda claim: _default_claim_spec(claim["spec"]),
     on_status_update=lambda claim, old, context: keep_metadata(claim, old, *_STATUS_METADATA),
     check=lambda claim: _check_claim_spec(claim["spec"], "spec"),
@@ -99,14 +95,9 @@ CLAIMS = Rules(
 )
 
 
-def _named_row(obj: Object, context: Context) -> list[Any]:
-    return [obj["metadata"]["name"], age(obj, context)]
-
-
 CLAIM_TEMPLATES = Rules(
     component=_API + "ResourceClaimTemplate",
-    columns=(NAME, AGE),
-    cells=_named_row,
+    table=table(NAME, AGE),
     defaults=lambda template: _default_claim_spec(template["spec"]["spec"]),
     check=lambda template: _check_claim_spec(template["spec"]["spec"], "spec.spec"),
     check_update=lambda template, old: immutable("spec", template["spec"], old["spec"]),
@@ -138,16 +129,15 @@ def _check_slice(obj: Object) -> list[FieldError]:
     return errors
 
 
-def _slice_row(obj: Object, context: Context) -> list[Any]:
-    spec = obj["spec"]
-    node = spec.get("nodeName", "<unset>")
-    return [obj["metadata"]["name"], node, spec.get("driver", ""), spec["pool"].get("name", ""), age(obj, context)]
-
-
 SLICES = Rules(
     component=_API + "ResourceSlice",
-    columns=(NAME, Column("Node"), Column("Driver"), Column("Pool"), AGE),
-    cells=_slice_row,
+    table=table(
+        NAME,
+        cell("Node", "spec.nodeName", UNSET),
+        cell("Driver", "spec.driver"),
+        cell("Pool", "spec.pool.name"),
+        AGE,
+    ),
     namespaced=False,
     check=_check_slice,
     fields=lambda obj: {"spec.nodeName": obj["spec"].get("nodeName", ""), "spec.driver": obj["spec"].get("driver", "")},
@@ -155,8 +145,7 @@ SLICES = Rules(
 )
 DEVICE_CLASSES = Rules(
     component=_API + "DeviceClass",
-    columns=(NAME, AGE),
-    cells=_named_row,
+    table=table(NAME, AGE),
     namespaced=False,
     check=lambda obj: _check_selectors(obj["spec"].get("selectors") or [], "spec.selectors"),
     bumps=spec_changed,

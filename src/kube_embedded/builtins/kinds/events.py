@@ -12,7 +12,7 @@ from kube_apimachinery.field_errors import FieldError, invalid, required
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_key, check_subdomain
 from kube_embedded.builtins.common.metadata import Naming
-from kube_embedded.builtins.common.printing import UNKNOWN, since
+from kube_embedded.builtins.common.printing import UNKNOWN, Table, since
 from kube_embedded.builtins.common.rules import Rules
 from kube_embedded.builtins.decode import conform
 
@@ -32,22 +32,6 @@ _TO_CORE = {
     "deprecatedCount": "count",
 }
 _FROM_CORE = {core: new for new, core in _TO_CORE.items()}
-_UNSET_IN_NEW = ("firstTimestamp", "lastTimestamp", "count", "source")
-_FIXED = (
-    "involvedObject",
-    "reason",
-    "message",
-    "source",
-    "firstTimestamp",
-    "lastTimestamp",
-    "count",
-    "type",
-    "eventTime",
-    "action",
-    "related",
-    "reportingComponent",
-    "reportingInstance",
-)
 
 
 def convert(event: Object, version: str) -> Object:
@@ -106,46 +90,18 @@ def _check_report(event: Object) -> list[FieldError]:
 
 
 def _check_new(event: Object) -> list[FieldError]:
-    """The newer group is stricter: no values in the deprecated fields."""
     core = to_core(event)
     errors = [_renamed(error) for error in _check_core(core)]
-    errors += _check_series(core)
     if not core.get("eventTime"):
         errors.append(required("eventTime"))
     kind = core.get("type", "")
-    if kind not in ("Normal", "Warning"):
-        errors.append(invalid("type", "", f"has invalid value: {kind}"))
-    return errors + [invalid(name, "", "needs to be unset") for name in _UNSET_IN_NEW if core.get(name)]
+    return errors if kind in ("Normal", "Warning") else [*errors, invalid("type", "", f"has invalid value: {kind}")]
 
 
 def _renamed(error: FieldError) -> FieldError:
     if error.path != "reportingComponent":
         return error
     return FieldError("reportingController", error.type, error.value, error.detail)
-
-
-def _check_series(event: Object) -> list[FieldError]:
-    series = event.get("series")
-    if series is None:
-        return []
-    errors: list[FieldError] = []
-    if series.get("count", 0) < 2:
-        errors.append(invalid("series.count", "", "should be at least 2"))
-    if not series.get("lastObservedTime"):
-        errors.append(required("series.lastObservedTime"))
-    return errors
-
-
-def _check_new_update(event: Object, old: Object) -> list[FieldError]:
-    core, was = to_core(event), to_core(old)
-    errors = [] if core.get("series") == was.get("series") else _check_series(core)
-    return errors + [
-        invalid(
-            _FROM_CORE.get(name, name) if name == "reportingComponent" else name, core.get(name), "field is immutable"
-        )
-        for name in _FIXED
-        if core.get(name) != was.get(name)
-    ]
 
 
 def _fields(event: Object) -> dict[str, str]:
@@ -207,12 +163,10 @@ _COLUMNS = (
     Column("Name", format="name", priority=1),
 )
 
-CORE_EVENTS = Rules(component=CORE, columns=_COLUMNS, cells=_row, naming=_ANY_NAME, check=_check_core, fields=_fields)
+CORE_EVENTS = Rules(component=CORE, table=Table(_COLUMNS, _row), naming=_ANY_NAME, check=_check_core, fields=_fields)
 NEW_EVENTS = Rules(
     component=NEW,
-    columns=_COLUMNS,
-    cells=lambda event, context: _row(to_core(event), context),
+    table=Table(_COLUMNS, lambda event, context: _row(to_core(event), context)),
     check_create=_check_new,
-    check_update=_check_new_update,
     fields=lambda event: _fields(to_core(event)),
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid
-from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import NOT_NEGATIVE, check_key
 from kube_embedded.builtins.common.metadata import GoInternal, value_complaints
-from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNKNOWN, age, text
+from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNKNOWN, cell, field_at, table, text, wide
 from kube_embedded.builtins.common.resource_requirements import check_resource_value
 from kube_embedded.builtins.common.rules import Rules
 from kube_embedded.builtins.pod.placement import check_taint_effect
@@ -34,14 +33,9 @@ def _check_lease(lease: Object) -> list[FieldError]:
     return errors
 
 
-def _lease_row(lease: Object, context: Context) -> list[Any]:
-    return [lease["metadata"]["name"], lease["spec"].get("holderIdentity", ""), age(lease, context)]
-
-
 LEASES = Rules(
     component="io.k8s.api.coordination.v1.Lease",
-    columns=(NAME, Column("Holder"), AGE),
-    cells=_lease_row,
+    table=table(NAME, cell("Holder", "spec.holderIdentity"), AGE),
     defaults=_drop_strategy,
     check=_check_lease,
 )
@@ -49,18 +43,6 @@ LEASES = Rules(
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE_LABEL = "kubernetes.io/role"
-_COLUMNS = (
-    NAME,
-    Column("Status"),
-    Column("Roles"),
-    AGE,
-    Column("Version"),
-    Column("Internal-IP", priority=1),
-    Column("External-IP", priority=1),
-    Column("OS-Image", priority=1),
-    Column("Kernel-Version", priority=1),
-    Column("Container-Runtime", priority=1),
-)
 
 
 def _defaults(node: Object) -> None:
@@ -132,49 +114,55 @@ def _check_status(node: Object, old: Object) -> list[FieldError]:
     return errors
 
 
-def _row(node: Object, context: Context) -> list[Any]:
-    status = node.get("status") or {}
-    machine = status.get("nodeInfo") or {}
+def _kernel(node: Object) -> str:
+    machine = (node.get("status") or {}).get("nodeInfo") or {}
     kernel = text(machine.get("kernelVersion"), UNKNOWN)
-    if machine.get("architecture"):
-        kernel = f"{kernel} ({machine['architecture']})"
-    return [
-        node["metadata"]["name"],
-        _condition(node, status),
-        ",".join(_roles(node["metadata"].get("labels") or {})) or NONE,
-        age(node, context),
-        machine.get("kubeletVersion", ""),
-        _address(status, "InternalIP"),
-        _address(status, "ExternalIP"),
-        text(machine.get("osImage"), UNKNOWN),
-        kernel,
-        text(machine.get("containerRuntimeVersion"), UNKNOWN),
-    ]
+    return f"{kernel} ({machine['architecture']})" if machine.get("architecture") else kernel
 
 
-def _condition(node: Object, status: Object) -> str:
+def _machine(name: str) -> Callable[[Object], str]:
+    return lambda node: text(field_at(node, ("status", "nodeInfo", name)), UNKNOWN)
+
+
+def _condition(node: Object) -> str:
     shown = "Unknown"
-    for one in status.get("conditions") or ():
+    for one in field_at(node, ("status", "conditions")) or ():
         if one.get("type") == "Ready":
             shown = "Ready" if one.get("status") == "True" else "NotReady"
     return f"{shown},SchedulingDisabled" if node["spec"].get("unschedulable") else shown
 
 
-def _roles(labels: dict[str, str]) -> list[str]:
+def _roles(node: Object) -> str:
+    labels = node["metadata"].get("labels") or {}
     roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX) and key != _ROLE_PREFIX}
     if labels.get(_ROLE_LABEL):
         roles.add(labels[_ROLE_LABEL])
-    return sorted(roles)
+    return ",".join(sorted(roles)) or NONE
 
 
-def _address(status: Object, kind: str) -> str:
-    return next((one.get("address", "") for one in status.get("addresses") or () if one.get("type") == kind), NONE)
+def _address(kind: str) -> Callable[[Object], str]:
+    def found(node: Object) -> str:
+        addresses = field_at(node, ("status", "addresses")) or ()
+        return next((one.get("address", "") for one in addresses if one.get("type") == kind), NONE)
+
+    return found
 
 
+_TABLE = table(
+    NAME,
+    cell("Status", _condition),
+    cell("Roles", _roles),
+    AGE,
+    cell("Version", "status.nodeInfo.kubeletVersion"),
+    wide(cell("Internal-IP", _address("InternalIP"))),
+    wide(cell("External-IP", _address("ExternalIP"))),
+    wide(cell("OS-Image", _machine("osImage"))),
+    wide(cell("Kernel-Version", _kernel)),
+    wide(cell("Container-Runtime", _machine("containerRuntimeVersion"))),
+)
 NODES = Rules(
     component="io.k8s.api.core.v1.Node",
-    columns=_COLUMNS,
-    cells=_row,
+    table=_TABLE,
     namespaced=False,
     defaults=_defaults,
     check=_check,

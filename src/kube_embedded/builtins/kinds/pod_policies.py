@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
-from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import (
     check_at_most_100_percent,
     check_int_or_percent,
     check_label,
-    check_not_negative,
     check_selector,
     immutable,
     unsupported,
 )
 from kube_embedded.builtins.common.metadata import GoInternal
-from kube_embedded.builtins.common.printing import AGE, NAME, age
+from kube_embedded.builtins.common.printing import AGE, NAME, cell, flag, table
 from kube_embedded.builtins.common.resource_requirements import check_resource_value
 from kube_embedded.builtins.common.rules import Rules, spec_changed
 from kube_embedded.builtins.pod.placement import check_tolerations
@@ -64,26 +60,15 @@ def _check_update(obj: Object, old: Object) -> list[FieldError]:
     return errors + immutable("preemptionPolicy", obj.get("preemptionPolicy"), old.get("preemptionPolicy"))
 
 
-def _class_row(obj: Object, context: Context) -> list[Any]:
-    return [
-        obj["metadata"]["name"],
-        obj.get("value", 0),
-        bool(obj.get("globalDefault")),
-        age(obj, context),
-        obj.get("preemptionPolicy", ""),
-    ]
-
-
 PRIORITY_CLASSES = Rules(
     component="io.k8s.api.scheduling.v1.PriorityClass",
-    columns=(
+    table=table(
         NAME,
-        Column("Value", type="integer"),
-        Column("Global-Default", type="boolean"),
+        cell("Value", "value", 0, "integer"),
+        flag("Global-Default", "globalDefault"),
         AGE,
-        Column("PreemptionPolicy"),
+        cell("PreemptionPolicy", "preemptionPolicy"),
     ),
-    cells=_class_row,
     namespaced=False,
     defaults=lambda obj: obj.setdefault("preemptionPolicy", "PreemptLowerPriority") and None,
     check=_check_class,
@@ -103,8 +88,7 @@ def _check_runtime_class(obj: Object) -> list[FieldError]:
 
 RUNTIME_CLASSES = Rules(
     component="io.k8s.api.node.v1.RuntimeClass",
-    columns=(NAME, Column("Handler"), AGE),
-    cells=lambda obj, context: [obj["metadata"]["name"], obj.get("handler", ""), age(obj, context)],
+    table=table(NAME, cell("Handler", "handler"), AGE),
     namespaced=False,
     check=_check_runtime_class,
     check_update=lambda obj, old: immutable("handler", obj.get("handler"), old.get("handler")),
@@ -112,7 +96,6 @@ RUNTIME_CLASSES = Rules(
 
 
 _UNHEALTHY = ("AlwaysAllow", "IfHealthyBudget")
-_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
 def _check(budget: Object) -> list[FieldError]:
@@ -142,33 +125,16 @@ def _internal_spec(spec: Object) -> GoInternal:
     )
 
 
-def _check_status(budget: Object, old: Object) -> list[FieldError]:
-    return [error for name in _COUNTS for error in check_not_negative(f"status.{name}", budget["status"].get(name))]
-
-
-def _row(budget: Object, context: Context) -> list[Any]:
-    spec = budget["spec"]
-    return [
-        budget["metadata"]["name"],
-        str(spec.get("minAvailable", "N/A")),
-        str(spec.get("maxUnavailable", "N/A")),
-        (budget.get("status") or {}).get("disruptionsAllowed", 0),
-        age(budget, context),
-    ]
-
-
 BUDGETS = Rules(
     component="io.k8s.api.policy.v1.PodDisruptionBudget",
-    columns=(
+    table=table(
         NAME,
-        Column("Min Available"),
-        Column("Max Unavailable"),
-        Column("Allowed Disruptions", type="integer"),
+        cell("Min Available", lambda budget: str(budget["spec"].get("minAvailable", "N/A"))),
+        cell("Max Unavailable", lambda budget: str(budget["spec"].get("maxUnavailable", "N/A"))),
+        cell("Allowed Disruptions", "status.disruptionsAllowed", 0, "integer"),
         AGE,
     ),
-    cells=_row,
     check=_check,
-    check_status=_check_status,
     bumps=spec_changed,
     has_status=True,
 )

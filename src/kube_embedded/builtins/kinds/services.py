@@ -10,7 +10,7 @@ from typing import Any
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, forbidden, invalid, required
 from kube_embedded.base.errors import invalid as refused
-from kube_embedded.base.resource import Column, Context
+from kube_embedded.base.resource import Context
 from kube_embedded.builtins.common.field_checks import (
     check_enum,
     check_key,
@@ -18,10 +18,11 @@ from kube_embedded.builtins.common.field_checks import (
     check_port,
     check_port_number,
     check_subdomain,
+    immutable,
     unsupported,
 )
 from kube_embedded.builtins.common.metadata import LABEL, GoInternal, validate_labels
-from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNSET, age, labels_cell
+from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNSET, cell, labels_cell, table, wide
 from kube_embedded.builtins.common.rules import Rules
 
 _SHOWN_ENDPOINTS = 3
@@ -33,7 +34,7 @@ def _default_endpoints(obj: Object) -> None:
             port.setdefault("protocol", "TCP")
 
 
-def _endpoints_row(obj: Object, context: Context) -> list[Any]:
+def _addresses(obj: Object) -> str:
     shown: list[str] = []
     for subset in obj.get("subsets") or ():
         addresses = [one.get("ip", "") for one in subset.get("addresses") or ()]
@@ -41,7 +42,7 @@ def _endpoints_row(obj: Object, context: Context) -> list[Any]:
             shown += [f"{address}:{port.get('port', 0)}" for address in addresses]
         if not subset.get("ports"):
             shown += addresses
-    return [obj["metadata"]["name"], _shortened(shown), age(obj, context)]
+    return _shortened(shown)
 
 
 def _shortened(shown: list[str]) -> str:
@@ -51,28 +52,10 @@ def _shortened(shown: list[str]) -> str:
     return ",".join(shown[:_SHOWN_ENDPOINTS]) + (f" + {rest} more..." if rest > 0 else "")
 
 
-def _check_endpoints(obj: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, subset in enumerate(obj.get("subsets") or ()):
-        path, ports = f"subsets[{index}]", subset.get("ports") or []
-        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
-        for at, port in enumerate(ports):
-            where = f"{path}.ports[{at}]"
-            if len(ports) > 1 and not port.get("name"):
-                errors.append(required(f"{where}.name"))
-            elif port.get("name"):
-                errors += check_label(f"{where}.name", port["name"])
-            errors += check_port_number(f"{where}.port", port.get("port", 0))
-    return errors
-
-
 ENDPOINTS = Rules(
     component="io.k8s.api.core.v1.Endpoints",
-    columns=(NAME, Column("Endpoints"), AGE),
-    cells=_endpoints_row,
+    table=table(NAME, cell("Endpoints", _addresses), AGE),
     defaults=_default_endpoints,
-    check=_check_endpoints,
 )
 
 
@@ -82,20 +65,6 @@ def _default_slice(obj: Object) -> None:
         port.setdefault("protocol", "TCP")
 
 
-def _check_slice(obj: Object) -> list[FieldError]:
-    allowed = ("FQDN", "IPv4", "IPv6")
-    errors = check_enum("addressType", obj.get("addressType"), allowed)
-    for index, endpoint in enumerate(obj.get("endpoints") or ()):
-        if not endpoint.get("addresses"):
-            errors.append(required(f"endpoints[{index}].addresses", "must contain at least 1 address"))
-    return errors
-
-
-def _check_slice_update(obj: Object, old: Object) -> list[FieldError]:
-    same = obj.get("addressType") == old.get("addressType")
-    return [] if same else [invalid("addressType", obj.get("addressType"), "field is immutable")]
-
-
 def _slice_changed(obj: Object, old: Object) -> bool:
     def content(one: Object) -> Any:
         return [one["metadata"].get("labels"), one.get("endpoints"), one.get("ports"), one.get("addressType")]
@@ -103,25 +72,27 @@ def _slice_changed(obj: Object, old: Object) -> bool:
     return bool(content(obj) != content(old))
 
 
-def _slice_row(obj: Object, context: Context) -> list[Any]:
+def _slice_ports(obj: Object) -> str:
     ports = [str(port["port"]) if port.get("port") is not None else "*" for port in obj.get("ports") or ()]
+    return _shortened(ports) if ports else UNSET
+
+
+def _slice_addresses(obj: Object) -> str:
     addresses = [one for endpoint in obj.get("endpoints") or () for one in endpoint.get("addresses") or ()]
-    return [
-        obj["metadata"]["name"],
-        obj.get("addressType", ""),
-        _shortened(ports) if ports else UNSET,
-        _shortened(addresses) if addresses else UNSET,
-        age(obj, context),
-    ]
+    return _shortened(addresses) if addresses else UNSET
 
 
 ENDPOINT_SLICES = Rules(
     component="io.k8s.api.discovery.v1.EndpointSlice",
-    columns=(NAME, Column("AddressType"), Column("Ports"), Column("Endpoints"), AGE),
-    cells=_slice_row,
+    table=table(
+        NAME,
+        cell("AddressType", "addressType"),
+        cell("Ports", _slice_ports),
+        cell("Endpoints", _slice_addresses),
+        AGE,
+    ),
     defaults=_default_slice,
-    check=_check_slice,
-    check_update=_check_slice_update,
+    check_update=lambda obj, old: immutable("addressType", obj.get("addressType"), old.get("addressType")),
     bumps=_slice_changed,
 )
 
@@ -356,18 +327,13 @@ def _check_service_status(service: Object, old: Object) -> list[FieldError]:
     return [forbidden("status.loadBalancer.ingress", detail)]
 
 
-def _service_row(service: Object, context: Context) -> list[Any]:
-    spec = service["spec"]
-    ports = ",".join(_port_cell(port) for port in spec.get("ports") or ())
-    return [
-        service["metadata"]["name"],
-        spec.get("type", ""),
-        (spec.get("clusterIPs") or [NONE])[0],
-        _external_cell(service),
-        ports or NONE,
-        age(service, context),
-        labels_cell(spec.get("selector")),
-    ]
+def _cluster_cell(service: Object) -> str:
+    addresses: list[str] = service["spec"].get("clusterIPs") or [NONE]
+    return addresses[0]
+
+
+def _ports_cell(service: Object) -> str:
+    return ",".join(_port_cell(port) for port in service["spec"].get("ports") or ()) or NONE
 
 
 def _port_cell(port: Object) -> str:
@@ -393,16 +359,15 @@ def _external_cell(service: Object) -> str:
 
 SERVICES = Rules(
     component="io.k8s.api.core.v1.Service",
-    columns=(
+    table=table(
         NAME,
-        Column("Type"),
-        Column("Cluster-IP"),
-        Column("External-IP"),
-        Column("Port(s)"),
+        cell("Type", "spec.type"),
+        cell("Cluster-IP", _cluster_cell),
+        cell("External-IP", _external_cell),
+        cell("Port(s)", _ports_cell),
         AGE,
-        Column("Selector", priority=1),
+        wide(cell("Selector", lambda service: labels_cell(service["spec"].get("selector")))),
     ),
-    cells=_service_row,
     naming=LABEL,
     defaults=_default_service,
     on_create=_on_create,

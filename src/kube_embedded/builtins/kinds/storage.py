@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
 from kube_apimachinery.quantity import compare
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_selector, check_subdomain, immutable, unsupported
-from kube_embedded.builtins.common.printing import AGE, NAME, UNSET, age
+from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNSET, Cell, cell, field_at, flag, table, wide
 from kube_embedded.builtins.common.rules import Rules, spec_changed, stamp
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -101,36 +102,23 @@ def _phase(obj: Object) -> str:
     return "Terminating" if "deletionTimestamp" in obj["metadata"] else (obj.get("status") or {}).get("phase", "")
 
 
-def _claim_row(claim: Object, context: Context) -> list[Any]:
-    spec, status = claim["spec"], claim.get("status") or {}
-    bound = bool(spec.get("volumeName"))
-    return [
-        claim["metadata"]["name"],
-        _phase(claim),
-        spec.get("volumeName", ""),
-        (status.get("capacity") or {}).get("storage", "0") if bound else "",
-        _modes_cell(status.get("accessModes")) if bound else "",
-        _class_cell(claim),
-        spec.get("volumeAttributesClassName", UNSET),
-        age(claim, context),
-        spec.get("volumeMode", UNSET),
-    ]
+def _when_bound(shown: Callable[[Object], str]) -> Callable[[Object], str]:
+    return lambda claim: shown(claim) if claim["spec"].get("volumeName") else ""
 
 
 CLAIMS = Rules(
     component="io.k8s.api.core.v1.PersistentVolumeClaim",
-    columns=(
+    table=table(
         NAME,
-        Column("Status"),
-        Column("Volume"),
-        Column("Capacity"),
-        Column("Access Modes"),
-        Column("StorageClass"),
-        Column("VolumeAttributesClass"),
+        cell("Status", _phase),
+        cell("Volume", "spec.volumeName"),
+        cell("Capacity", _when_bound(lambda claim: str(field_at(claim, ("status", "capacity", "storage"), "0")))),
+        cell("Access Modes", _when_bound(lambda claim: _modes_cell(field_at(claim, ("status", "accessModes"))))),
+        cell("StorageClass", _class_cell),
+        cell("VolumeAttributesClass", "spec.volumeAttributesClassName", UNSET),
         AGE,
-        Column("VolumeMode", priority=1),
+        wide(cell("VolumeMode", "spec.volumeMode", UNSET)),
     ),
-    cells=_claim_row,
     defaults=_default_claim,
     on_create=lambda claim, context: _default_claim(claim),
     check=lambda claim: check_claim_spec(claim["spec"]),
@@ -207,40 +195,26 @@ def _check_volume_update(volume: Object, old: Object) -> list[FieldError]:
     return errors + immutable("volumeMode", volume["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
 
 
-def _volume_row(volume: Object, context: Context) -> list[Any]:
-    spec, status = volume["spec"], volume.get("status") or {}
-    claim = spec.get("claimRef")
-    return [
-        volume["metadata"]["name"],
-        (spec.get("capacity") or {}).get("storage", "0"),
-        _modes_cell(spec.get("accessModes")),
-        spec.get("persistentVolumeReclaimPolicy", ""),
-        _phase(volume),
-        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else "",
-        _class_cell(volume),
-        spec.get("volumeAttributesClassName", UNSET),
-        status.get("reason", ""),
-        age(volume, context),
-        spec.get("volumeMode", UNSET),
-    ]
+def _claim_cell(volume: Object) -> str:
+    claim = volume["spec"].get("claimRef")
+    return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
 
 VOLUMES = Rules(
     component="io.k8s.api.core.v1.PersistentVolume",
-    columns=(
+    table=table(
         NAME,
-        Column("Capacity"),
-        Column("Access Modes"),
-        Column("Reclaim Policy"),
-        Column("Status"),
-        Column("Claim"),
-        Column("StorageClass"),
-        Column("VolumeAttributesClass"),
-        Column("Reason"),
+        cell("Capacity", "spec.capacity.storage", "0"),
+        cell("Access Modes", lambda volume: _modes_cell(volume["spec"].get("accessModes"))),
+        cell("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
+        cell("Status", _phase),
+        cell("Claim", _claim_cell),
+        cell("StorageClass", _class_cell),
+        cell("VolumeAttributesClass", "spec.volumeAttributesClassName", UNSET),
+        cell("Reason", "status.reason"),
         AGE,
-        Column("VolumeMode", priority=1),
+        wide(cell("VolumeMode", "spec.volumeMode", UNSET)),
     ),
-    cells=_volume_row,
     namespaced=False,
     defaults=_default_volume,
     on_create=_stamp_volume,
@@ -279,29 +253,21 @@ def is_default_class(obj: Object) -> bool:
     )
 
 
-def _class_row(obj: Object, context: Context) -> list[Any]:
-    name = obj["metadata"]["name"]
-    return [
-        f"{name} (default)" if is_default_class(obj) else name,
-        obj.get("provisioner", ""),
-        obj.get("reclaimPolicy", "Delete"),
-        obj.get("volumeBindingMode", "Immediate"),
-        bool(obj.get("allowVolumeExpansion")),
-        age(obj, context),
-    ]
+def _class_name(obj: Object) -> str:
+    name: str = obj["metadata"]["name"]
+    return f"{name} (default)" if is_default_class(obj) else name
 
 
 STORAGE_CLASSES = Rules(
     component="io.k8s.api.storage.v1.StorageClass",
-    columns=(
-        NAME,
-        Column("Provisioner"),
-        Column("ReclaimPolicy"),
-        Column("VolumeBindingMode"),
-        Column("AllowVolumeExpansion"),
+    table=table(
+        replace(NAME, value=lambda obj, context: _class_name(obj)),
+        cell("Provisioner", "provisioner"),
+        cell("ReclaimPolicy", "reclaimPolicy", "Delete"),
+        cell("VolumeBindingMode", "volumeBindingMode", "Immediate"),
+        flag("AllowVolumeExpansion", "allowVolumeExpansion", type="string"),
         AGE,
     ),
-    cells=_class_row,
     namespaced=False,
     defaults=_default_class,
     check=_check_class,
@@ -310,8 +276,7 @@ STORAGE_CLASSES = Rules(
 
 CSI_NODES = Rules(
     component="io.k8s.api.storage.v1.CSINode",
-    columns=(NAME, Column("Drivers", type="integer"), AGE),
-    cells=lambda obj, context: [obj["metadata"]["name"], len(obj["spec"].get("drivers") or ()), age(obj, context)],
+    table=table(NAME, cell("Drivers", lambda obj: len(obj["spec"].get("drivers") or ()), type="integer"), AGE),
     namespaced=False,
 )
 
@@ -325,62 +290,38 @@ def _default_driver(obj: Object) -> None:
     spec.setdefault("volumeLifecycleModes", ["Persistent"])
 
 
-def _driver_row(obj: Object, context: Context) -> list[Any]:
-    spec = obj["spec"]
-    tokens = ",".join(one.get("audience", "") for one in spec.get("tokenRequests") or ())
-    return [
-        obj["metadata"]["name"],
-        bool(spec.get("attachRequired", True)),
-        bool(spec.get("podInfoOnMount")),
-        bool(spec.get("storageCapacity")),
-        tokens or UNSET,
-        bool(spec.get("requiresRepublish")),
-        ",".join(spec.get("volumeLifecycleModes") or ()) or "<none>",
-        age(obj, context),
-    ]
+def _audiences(obj: Object) -> str:
+    return ",".join(one.get("audience", "") for one in obj["spec"].get("tokenRequests") or ()) or UNSET
 
 
 CSI_DRIVERS = Rules(
     component="io.k8s.api.storage.v1.CSIDriver",
-    columns=(
+    table=table(
         NAME,
-        Column("AttachRequired", type="boolean"),
-        Column("PodInfoOnMount", type="boolean"),
-        Column("StorageCapacity", type="boolean"),
-        Column("TokenRequests"),
-        Column("RequiresRepublish", type="boolean"),
-        Column("Modes"),
+        flag("AttachRequired", "spec.attachRequired", absent=True),
+        flag("PodInfoOnMount", "spec.podInfoOnMount"),
+        flag("StorageCapacity", "spec.storageCapacity"),
+        cell("TokenRequests", _audiences),
+        flag("RequiresRepublish", "spec.requiresRepublish"),
+        cell("Modes", lambda obj: ",".join(obj["spec"].get("volumeLifecycleModes") or ()) or NONE),
         AGE,
     ),
-    cells=_driver_row,
     namespaced=False,
     defaults=_default_driver,
 )
 
 
-def _attachment_row(obj: Object, context: Context) -> list[Any]:
-    spec = obj["spec"]
-    return [
-        obj["metadata"]["name"],
-        spec.get("attacher", ""),
-        (spec.get("source") or {}).get("persistentVolumeName", ""),
-        spec.get("nodeName", ""),
-        bool((obj.get("status") or {}).get("attached")),
-        age(obj, context),
-    ]
-
-
+_ATTACHER = Cell(Column("Attacher", format="name"), lambda obj, context: obj["spec"].get("attacher", ""))
 VOLUME_ATTACHMENTS = Rules(
     component="io.k8s.api.storage.v1.VolumeAttachment",
-    columns=(
+    table=table(
         NAME,
-        Column("Attacher", format="name"),
-        Column("PV"),
-        Column("Node"),
-        Column("Attached", type="boolean"),
+        _ATTACHER,
+        cell("PV", "spec.source.persistentVolumeName"),
+        cell("Node", "spec.nodeName"),
+        flag("Attached", "status.attached"),
         AGE,
     ),
-    cells=_attachment_row,
     namespaced=False,
     check_update=lambda obj, old: (
         [] if not spec_changed(obj, old) else [invalid("spec", obj["spec"], "field is immutable")]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, duplicate, invalid, required
-from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_cel, check_port_number, check_selector, unsupported
 from kube_embedded.builtins.common.metadata import SUBDOMAIN
-from kube_embedded.builtins.common.printing import AGE, NAME, age
+from kube_embedded.builtins.common.printing import AGE, NAME, cell, table
 from kube_embedded.builtins.common.rules import Rules
 
 _API = "io.k8s.api.admissionregistration.v1."
@@ -184,16 +182,10 @@ def _check_versions(versions: list[str], path: str) -> list[FieldError]:
     return errors
 
 
-def _row(configuration: Object, context: Context) -> list[Any]:
-    count = len(configuration.get("webhooks") or ())
-    return [configuration["metadata"]["name"], count, age(configuration, context)]
-
-
 def _rules(kind: str) -> Rules:
     return Rules(
         component=_API + kind,
-        columns=(NAME, Column("Webhooks", type="integer"), AGE),
-        cells=_row,
+        table=table(NAME, cell("Webhooks", lambda obj: len(obj.get("webhooks") or ()), type="integer"), AGE),
         namespaced=False,
         defaults=_default,
         check=_check,

@@ -15,7 +15,7 @@ from kube_apimachinery.quantity import milli
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import MAX_INT32, check_subdomain, immutable
 from kube_embedded.builtins.common.metadata import GoInternal
-from kube_embedded.builtins.common.printing import NONE, age, seconds, since, text
+from kube_embedded.builtins.common.printing import NONE, Table, age, seconds, since, text
 from kube_embedded.builtins.common.rules import Rules, keep_metadata, spec_changed, stamp
 from kube_embedded.builtins.pod.defaults import default_pod
 from kube_embedded.builtins.pod.placement import check_tolerations
@@ -202,7 +202,7 @@ def _check_restarted(status: Object, was: Object, policy: str) -> list[FieldErro
     return errors
 
 
-COLUMNS = (
+_COLUMNS = (
     Column("Name", format="name"),
     Column("Ready"),
     Column("Status"),
@@ -421,8 +421,7 @@ def _fields(pod: Object) -> dict[str, str]:
 
 PODS = Rules(
     component="io.k8s.api.core.v1.Pod",
-    columns=COLUMNS,
-    cells=row,
+    table=Table(_COLUMNS, row),
     defaults=default_pod,
     on_create=_on_create,
     on_status_update=_on_status_update,

@@ -94,6 +94,8 @@ def comparable(obj: Object) -> Object:
     for key in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
         obj["metadata"].pop(key, None)
     spec = obj.get("spec") or {}
+    if obj["kind"] == "DaemonSet":
+        obj["metadata"].pop("annotations", None)  # the count of its templates, deprecated
     if obj["kind"] == "Pod":
         spec.pop("priority", None)
         spec.pop("preemptionPolicy", None)
