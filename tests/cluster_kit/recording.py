@@ -7,14 +7,21 @@ blocks the deletion of an owner must be allowed to set the owner's finalizers.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from spinney.api.crds import all_crds
 from spinney.api.roles import Grant
-from spinney.drive.client.http.transport import Response, Stream, Transport, TransportTimeout
+from spinney.drive.client.http.transport import (
+    RequestOptions,
+    Response,
+    Stream,
+    StreamOptions,
+    Transport,
+    TransportTimeout,
+)
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PLURALS = {(one["spec"]["group"], one["spec"]["names"]["kind"]): one["spec"]["names"]["plural"] for one in all_crds()}
@@ -62,32 +69,21 @@ class RecordingTransport:
         self._inner = inner
         self._record = record
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        answer = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        answer = await self._inner.request(method, path, **options)
         # What the server does not know needs no right there.
         if answer.status == 403:
             self._record.forbidden.append(f"{method} {path}: {answer.body.decode(errors='replace')}")
-        found = list(uses(method, path, body))
+        found = list(uses(method, path, options.get("body")))
         if answer.status != 404 or [use.verb for use in found] != ["list"]:
             self._record.used.update(found)
         return answer
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Stream]:
-        async with self._inner.stream(path, query=query, headers=headers) as stream:
+    async def stream(self, path: str, **options: Unpack[StreamOptions]) -> AsyncIterator[Stream]:
+        async with self._inner.stream(path, **options) as stream:
             if stream.status != 404:
-                name = (query or {}).get("fieldSelector", "").removeprefix("metadata.name=")
+                name = (options.get("query") or {}).get("fieldSelector", "").removeprefix("metadata.name=")
                 self._record.used.add(use_of("GET", path)._replace(verb="watch", name=name))
             yield stream
 
@@ -102,17 +98,8 @@ class LosesAnswers:
         self._inner = inner
         self._lost: set[tuple[str, str]] = set()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        answer = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        answer = await self._inner.request(method, path, **options)
         if method not in ("POST", "PATCH") or answer.status >= 300:
             return answer
         kind = (method, use_of(method, path).resource)
@@ -121,10 +108,8 @@ class LosesAnswers:
             raise TransportTimeout(f"{method} {path}: the answer was lost")
         return answer
 
-    def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(path, query=query, headers=headers)
+    def stream(self, path: str, **options: Unpack[StreamOptions]) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(path, **options)
 
     async def close(self) -> None:
         await self._inner.close()

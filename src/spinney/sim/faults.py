@@ -12,11 +12,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Unpack
 
 import msgspec
 
 from kube_apimachinery.clock import Dice
-from spinney.drive.client.http.transport import NotSent, Response, Stream, Transport, TransportError, TransportTimeout
+from spinney.drive.client.http.transport import (
+    NotSent,
+    RequestOptions,
+    Response,
+    Stream,
+    StreamOptions,
+    Transport,
+    TransportError,
+    TransportTimeout,
+)
 
 
 class Fault(Enum):
@@ -113,30 +123,19 @@ class FaultyTransport:
         """From now on nothing goes wrong any more; a crash that has happened stays one."""
         self._calm = True
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         self._enter()
 
         async def forward() -> Response:
-            return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
+            return await self._inner.request(method, path, **options)
 
         if method in _WRITES:
-            return await self._write(method, path, forward, timeout_s)
-        candidates = _ON_CONTINUE if query and "continue" in query else _ON_READ
-        return await self._meddle(self._draw(candidates, method, path), forward, timeout_s)
+            return await self._write(method, path, forward, options.get("timeout_s"))
+        candidates = _ON_CONTINUE if "continue" in (options.get("query") or {}) else _ON_READ
+        return await self._meddle(self._draw(candidates, method, path), forward, options.get("timeout_s"))
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, path: str, **options: Unpack[StreamOptions]) -> AsyncIterator[Stream]:
         self._enter()
         fault = self._draw(_ON_WATCH, "WATCH", path)
         refusal = await self._refusal(fault, None)
@@ -145,7 +144,7 @@ class FaultyTransport:
         elif refusal is not None:
             yield _CannedResponse(refusal.status, refusal.body, refusal.headers)
         else:
-            async with self._inner.stream(path, query=query, headers=headers) as inner:
+            async with self._inner.stream(path, **options) as inner:
                 yield _FaultyStream(inner, self, path)
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import Unpack
 
 from kube_embedded.requests.kernel import Kernel
 from spinney.api.roles import NAMESPACE, rbac_objects, user_of
@@ -18,7 +19,7 @@ from spinney.core.admission.settings import AdmissionSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.codec import read_status
-from spinney.drive.client.http.transport import Response, Stream, Transport
+from spinney.drive.client.http.transport import RequestOptions, Response, Stream, StreamOptions, Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.sim.objects import Json
 
@@ -50,25 +51,14 @@ class ActingAs:
         self._inner = inner
         self._user = user_of(role)
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        return await self._inner.request(
-            method, path, query=query, headers=self._as_role(headers), body=body, timeout_s=timeout_s
-        )
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        options["headers"] = self._as_role(options.get("headers"))
+        return await self._inner.request(method, path, **options)
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Stream]:
-        async with self._inner.stream(path, query=query, headers=self._as_role(headers)) as stream:
+    async def stream(self, path: str, **options: Unpack[StreamOptions]) -> AsyncIterator[Stream]:
+        options["headers"] = self._as_role(options.get("headers"))
+        async with self._inner.stream(path, **options) as stream:
             yield stream
 
     async def close(self) -> None:
@@ -85,32 +75,27 @@ class RefusalRecorder:
         self._inner = inner
         self._refusals = refusals
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        reply = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
-        if reply.status == _FORBIDDEN and headers and _ACTS_AS in headers:
-            self._refusals.look(headers[_ACTS_AS], method, path, reply.status, reply.body)
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        reply = await self._inner.request(method, path, **options)
+        user = _acts_as(options)
+        if reply.status == _FORBIDDEN and user:
+            self._refusals.look(user, method, path, reply.status, reply.body)
         return reply
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Stream]:
-        async with self._inner.stream(path, query=query, headers=headers) as stream:
-            if stream.status == _FORBIDDEN and headers and _ACTS_AS in headers:
-                self._refusals.look(headers[_ACTS_AS], "WATCH", path, stream.status, await stream.read())
+    async def stream(self, path: str, **options: Unpack[StreamOptions]) -> AsyncIterator[Stream]:
+        async with self._inner.stream(path, **options) as stream:
+            user = _acts_as(options)
+            if stream.status == _FORBIDDEN and user:
+                self._refusals.look(user, "WATCH", path, stream.status, await stream.read())
             yield stream
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def _acts_as(options: StreamOptions) -> str:
+    return (options.get("headers") or {}).get(_ACTS_AS, "")
 
 
 def installed_rules(*, topology: bool = True) -> OperatorAdmission:

@@ -10,13 +10,20 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, Unpack
 from urllib.parse import urlencode
 
 from kube_apimachinery.clock import Clock
 from kube_embedded.base.http import HttpReply, HttpRequest
 from kube_embedded.base.identity import Identity
-from spinney.drive.client.http.transport import Response, Stream, Transport, TransportError
+from spinney.drive.client.http.transport import (
+    RequestOptions,
+    Response,
+    Stream,
+    StreamOptions,
+    Transport,
+    TransportError,
+)
 
 
 class TracingTransport:
@@ -28,27 +35,16 @@ class TracingTransport:
         self._name = name
         self.lines: list[str] = []
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        number = self._note(f"{method} {path} {dict(query or {})}", body or b"")
-        response = await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        number = self._note(f"{method} {path} {dict(options.get('query') or {})}", options.get("body") or b"")
+        response = await self._inner.request(method, path, **options)
         self._note(f"  #{number} {response.status}", response.body)
         return response
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Stream]:
-        number = self._note(f"WATCH {path} {dict(query or {})}", b"")
-        async with self._inner.stream(path, query=query, headers=headers) as stream:
+    async def stream(self, path: str, **options: Unpack[StreamOptions]) -> AsyncIterator[Stream]:
+        number = self._note(f"WATCH {path} {dict(options.get('query') or {})}", b"")
+        async with self._inner.stream(path, **options) as stream:
             yield _Traced(stream, self, number)
 
     async def close(self) -> None:
@@ -102,28 +98,15 @@ class InProcessTransport:
         self._server = server
         self._identity = identity
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
-        reply = await self._server.handle(
-            HttpRequest(method, path, _raw(query), _lower(headers), body or b"", self._identity)
-        )
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
+        reply = await self._ask(method, path, options.get("body") or b"", options)
         if reply.stream is not None:
             raise TransportError(f"{method} {path}: found a stream, expected one answer")
         return Response(reply.status, _headers(reply), reply.body)
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Stream]:
-        reply = await self._server.handle(HttpRequest("GET", path, _raw(query), _lower(headers), b"", self._identity))
+    async def stream(self, path: str, **options: Unpack[StreamOptions]) -> AsyncIterator[Stream]:
+        reply = await self._ask("GET", path, b"", options)
         stream = _Stream(reply)
         try:
             yield stream
@@ -132,6 +115,10 @@ class InProcessTransport:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+    async def _ask(self, method: str, path: str, body: bytes, options: StreamOptions) -> HttpReply:
+        query, headers = _raw(options.get("query")), _lower(options.get("headers"))
+        return await self._server.handle(HttpRequest(method, path, query, headers, body, self._identity))
 
 
 class _Stream:

@@ -9,13 +9,14 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 import msgspec
 
 from kube_apimachinery.clock import Clock, Dice
 from spinney.drive.backoff import Backoff
 from spinney.drive.client.errors import CertificateRefused, NotSent, TransportError
-from spinney.drive.client.http.transport import Response, Stream, Transport
+from spinney.drive.client.http.transport import RequestOptions, Response, Stream, StreamOptions, Transport
 
 # A transport with a client-side rate limit: queries per second with a burst. Requests wait in first-in, first-out
 # order. Lease requests are exempt: waiting must not cost leadership.
@@ -33,25 +34,14 @@ class RateLimitedTransport:
         self._ahead_s = (burst - 1) / qps
         self._free_s = 0.0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response:
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response:
         await self._turn(path)
-        return await self._inner.request(method, path, query=query, headers=headers, body=body, timeout_s=timeout_s)
+        return await self._inner.request(method, path, **options)
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
-    ) -> AsyncIterator[Stream]:
+    async def stream(self, path: str, **options: Unpack[StreamOptions]) -> AsyncIterator[Stream]:
         await self._turn(path)
-        async with self._inner.stream(path, query=query, headers=headers) as stream:
+        async with self._inner.stream(path, **options) as stream:
             yield stream
 
     async def close(self) -> None:

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 import msgspec
 
 from spinney.drive.client.errors import NotSent, TransportError, TransportTimeout
 
-__all__ = ["NotSent", "Response", "Stream", "Transport", "TransportError", "TransportTimeout"]
+__all__ = [
+    "NotSent",
+    "RequestOptions",
+    "Response",
+    "Stream",
+    "StreamOptions",
+    "Transport",
+    "TransportError",
+    "TransportTimeout",
+]
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -43,26 +52,25 @@ class Stream(Protocol):
         ...
 
 
+class StreamOptions(TypedDict, total=False):
+    """What may be said about a stream beside its path."""
+
+    query: Mapping[str, str] | None
+    headers: Mapping[str, str] | None
+
+
+class RequestOptions(StreamOptions, total=False):
+    """What may be said about a request beside method and path."""
+
+    body: bytes | None
+    timeout_s: float | None
+
+
 class Transport(Protocol):
     """Sends requests. Raises `TransportError` (or `TransportTimeout`, or `NotSent`) and nothing else."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        timeout_s: float | None = None,
-    ) -> Response: ...
+    async def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Response: ...
 
-    def stream(
-        self,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> AbstractAsyncContextManager[Stream]: ...
+    def stream(self, path: str, **options: Unpack[StreamOptions]) -> AbstractAsyncContextManager[Stream]: ...
 
     async def close(self) -> None: ...
