@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spinney.api.placement.reading import read_problem
-from spinney.api.placement.writing import write_problem
+from unit.api.placement.problem_writing import write_problem
 from unit.placement.engine_kit import judged
 from unit.placement.problem_kit import BLOCK, HOST, RACK, answer, gang, node, nodes_of, pods, problem
 

@@ -42,7 +42,8 @@ from spinney.api.placement.result import (
     Shortfall,
     Victim,
 )
-from spinney.api.placement.writing import write_problem, write_result
+from spinney.api.placement.writing import write_result
+from unit.api.placement.problem_writing import write_problem
 
 PLACED = Decision(
     name="ns/gang-0",

@@ -10,7 +10,8 @@ import pytest
 from spinney.api.placement.problem import Running, Topology, Zone
 from spinney.api.placement.reading import Unreadable, read_problem
 from spinney.api.placement.result import Decision, Move, Placement, Result, Victim
-from spinney.api.placement.writing import write_problem, write_result
+from spinney.api.placement.writing import write_result
+from unit.api.placement.problem_writing import write_problem
 
 PROBLEM: dict[str, Any] = {
     "version": 1,
