@@ -62,11 +62,6 @@ def format_ns(total_ns: int) -> str:
     return f"{sign}{hours}h{shown}" if hours else sign + shown
 
 
-def canonical(text: str) -> str:
-    """The spelling that Kubernetes stores: `4h` is `4h0m0s`."""
-    return format_ns(nanoseconds(text))
-
-
 def _amount(whole: str, fraction: str, unit: int) -> int:
     """Takes no longer for a longer text: `int` refuses thousands of digits, and more of them change nothing."""
     whole, fraction = whole.lstrip("0"), fraction[:_MOST_DIGITS]

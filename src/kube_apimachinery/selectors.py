@@ -12,8 +12,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from kube_apimachinery import field_errors, name_validation
-from kube_apimachinery.field_errors import FieldError
+from kube_apimachinery import name_validation
 
 
 class SelectorError(ValueError):
@@ -121,48 +120,6 @@ def requirement(expression: Mapping[str, Any]) -> Requirement:
     except ValueError:
         raise SelectorError(f'"{expression.get("operator")}" is not a valid label selector operator') from None
     return Requirement(str(expression.get("key", "")), operator, frozenset(expression.get("values") or ()))
-
-
-def validate(selector: Mapping[str, Any] | None, path: str) -> list[FieldError]:
-    """What is wrong with a LabelSelector object."""
-    if selector is None:
-        return []
-    errors = validate_labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
-    for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        errors += _validate_expression(expression, f"{path}.matchExpressions[{index}]")
-    return errors
-
-
-def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
-    """What is wrong with a map of labels."""
-    errors: list[FieldError] = []
-    for key in sorted(labels):
-        errors += [field_errors.invalid(path, key, text) for text in name_validation.qualified_name(key)]
-        errors += [field_errors.invalid(path, labels[key], text) for text in name_validation.label_value(labels[key])]
-    return errors
-
-
-def _validate_expression(expression: Mapping[str, Any], path: str) -> list[FieldError]:
-    operator, values = expression.get("operator"), expression.get("values") or ()
-    errors: list[FieldError] = []
-    if operator in ("In", "NotIn"):
-        if not values:
-            errors.append(
-                field_errors.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-            )
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(field_errors.forbidden(f"{path}.values", text))
-    else:
-        errors.append(field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    key = str(expression.get("key", ""))
-    errors += [field_errors.invalid(f"{path}.key", key, text) for text in name_validation.qualified_name(key)]
-    for index, value in enumerate(values):
-        errors += [
-            field_errors.invalid(f"{path}.values[{index}]", value, text) for text in name_validation.label_value(value)
-        ]
-    return errors
 
 
 @dataclass(frozen=True, slots=True)

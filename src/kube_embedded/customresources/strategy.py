@@ -6,7 +6,7 @@ Metadata is the server's: it is neither checked nor stamped here, but for the ty
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -272,7 +272,6 @@ def _selectable_paths(fields: Sequence[Mapping[str, str]]) -> tuple[tuple[str, J
     return tuple(paths)
 
 
-Converter = Callable[[Object, str], Object]
 """An object and the apiVersion it shall have, to the object in that version. It must not change the one given."""
 
 
@@ -281,17 +280,6 @@ def resources(crd: Mapping[str, Any]) -> list[Resource]:
     spec = crd["spec"]
     storage = next((version["name"] for version in spec["versions"] if version.get("storage")), "")
     return [_resource(spec, version, storage) for version in spec["versions"] if version.get("served")]
-
-
-def converter(crd: Mapping[str, Any], converters: Mapping[tuple[str, str], Converter]) -> Converter:
-    """How objects of this definition change their version: by the converter of its group and kind, or by name only."""
-    spec = crd["spec"]
-    return converters.get((spec["group"], spec["names"]["kind"]), rename)
-
-
-def rename(obj: Object, api_version: str) -> Object:
-    """The conversion `None`: the fields stay as they are."""
-    return {**obj, "apiVersion": api_version}
 
 
 def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> Resource:

@@ -60,11 +60,6 @@ def strategic_merge_patch(obj: Object, patch: Any, schema: Schema) -> Object:
     return _merge_maps(copied(obj), copied(patch), schema)
 
 
-def unsupported() -> ApiError:
-    """The refusal of a strategic merge patch for a custom resource."""
-    return bad_request("strategic merge patch format is not supported")
-
-
 def _merge_maps(original: Object, patch: Object, schema: Schema | None) -> Object:
     if DIRECTIVE in patch:
         return _directed(patch)

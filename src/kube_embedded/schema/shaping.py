@@ -176,11 +176,6 @@ def prune(obj: Any, schema: Schema) -> list[str]:
     return [path for _, path in unknown]
 
 
-def unknown_fields(obj: Any, schema: Schema) -> list[str]:
-    """The words of the strict decoder for what `prune` drops: `unknown field "spec.foo"`."""
-    return [f'unknown field "{path}"' for path in prune(obj, schema)]
-
-
 def _prune(value: Any, schema: Schema, path: str, rank: int, unknown: list[tuple[int, str]]) -> None:
     if value.__class__ is dict:
         _prune_object(value, schema, path, rank, unknown)

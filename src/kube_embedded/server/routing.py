@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from kube_apimachinery.admission import AdmissionRequest, Object
@@ -74,8 +74,6 @@ def _header(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{escaped}"'
 
-
-Answer = Callable[[Call, bytes], Awaitable[HttpReply]]
 
 _WRITE_OPTIONS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 _OVER_MANY = ("list", "watch", "deletecollection")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from kube_apimachinery import selectors
 from kube_apimachinery.selectors import SelectorError, from_object, parse_fields, parse_labels
 
 LABELS = {"app": "web", "tier": "front", "size": "5"}
@@ -81,30 +78,6 @@ def test_a_label_selector_object_joins_labels_and_expressions() -> None:
 def test_an_unknown_operator_is_refused() -> None:
     with pytest.raises(SelectorError, match="is not a valid label selector operator"):
         from_object({"matchExpressions": [{"key": "a", "operator": "Like"}]})
-
-
-BROKEN: list[tuple[dict[str, Any], str]] = [
-    ({"matchLabels": {"-a": "b"}}, 's.matchLabels: Invalid value: "-a": name part must consist'),
-    ({"matchLabels": {"a": "-b"}}, 's.matchLabels: Invalid value: "-b": a valid label must be'),
-    ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "s.matchExpressions[0].values: Required value: must be"),
-    (
-        {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]},
-        "s.matchExpressions[0].values: Forbidden: may not be specified when",
-    ),
-    (
-        {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]},
-        's.matchExpressions[0].operator: Invalid value: "Gt": not a valid selector operator',
-    ),
-]
-
-
-@pytest.mark.parametrize(("selector", "complaint"), BROKEN)
-def test_a_broken_label_selector_object_is_described(selector: dict[str, Any], complaint: str) -> None:
-    assert str(selectors.validate(selector, "s")[0]).startswith(complaint)
-
-
-def test_a_good_label_selector_object_has_no_errors() -> None:
-    assert selectors.validate({"matchLabels": {"a": ""}, "matchExpressions": []}, "s") == []
 
 
 @pytest.mark.parametrize(

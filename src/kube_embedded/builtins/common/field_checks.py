@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from kube_apimachinery import selectors
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, forbidden, invalid, required
 from kube_apimachinery.quantity import compare
@@ -145,22 +146,7 @@ def _check_expression(path: str, one: Object) -> list[FieldError]:
 
 def selector_matches(selector: Object, labels: dict[str, str]) -> bool:
     """Whether labels satisfy a valid selector; an empty selector matches everything."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_expression_holds(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _expression_holds(one: Object, labels: dict[str, str]) -> bool:
-    key, values = one["key"], one.get("values") or ()
-    match one["operator"]:
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
+    return selectors.from_object(selector).matches(labels)
 
 
 def check_cel(path: str, expression: str, names: tuple[str, ...]) -> list[FieldError]:

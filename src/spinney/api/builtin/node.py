@@ -11,7 +11,6 @@ from spinney.api.meta import ObjectMeta, Slim
 
 GROUP = "topology.node.k8s.io"
 VERSION = "v1alpha2"
-KIND = "NodeResourceTopology"
 PLURAL = "noderesourcetopologies"
 
 Quantity = str | int | float

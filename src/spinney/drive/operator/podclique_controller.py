@@ -32,7 +32,6 @@ from spinney.drive.operator.reconciler import (
 
 _NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
 _NAME_LIMIT = 58
-_GANGS = (PODGANG, BASE_PODGANG)
 
 
 def controller(context: ReconcileContext, workers: int) -> Controller[Key]:

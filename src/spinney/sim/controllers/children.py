@@ -57,12 +57,6 @@ def template_hash(template: Json, collisions: int = 0) -> str:
     return short_hash([template, collisions])
 
 
-def owned(pods: Iterable[Pod], owner: Json) -> list[Pod]:
-    """The pods an owner controls, by uid."""
-    uid = owner["metadata"]["uid"]
-    return [pod for pod in pods if (ref := pod.metadata.controller) is not None and ref.uid == uid]
-
-
 def expendable_first(pods: Iterable[Pod]) -> list[Pod]:
     """The order in which pods are given up: unbound, pending, not ready, youngest; then by name."""
     phases = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -7,7 +7,6 @@ import pytest
 
 from kube_embedded.base.resource import Context, Resource, ScalePaths
 from kube_embedded.customresources import established, resources
-from kube_embedded.customresources.strategy import converter, rename
 
 SCHEMA = {
     "type": "object",
@@ -105,20 +104,6 @@ def test_a_status_update_keeps_who_manages_what() -> None:
         "spec": {"replicas": 1},
         "status": {"replicas": 2},
     }
-
-
-def test_without_a_converter_only_the_version_changes() -> None:
-    obj = {"apiVersion": "t.io/v1", "spec": {"a": 1}}
-    assert converter(_crd(), {})(obj, "t.io/v2") == {"apiVersion": "t.io/v2", "spec": {"a": 1}}
-    assert obj["apiVersion"] == "t.io/v1"
-
-
-def test_the_converter_of_the_kind_is_used() -> None:
-    def convert(obj: dict[str, Any], version: str) -> dict[str, Any]:
-        return rename(obj, version)
-
-    assert converter(_crd(), {("t.io", "Thing"): convert}) is convert
-    assert converter(_crd(), {("other.io", "Thing"): convert}) is rename
 
 
 def test_a_definition_without_conflicts_is_established() -> None:

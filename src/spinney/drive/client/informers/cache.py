@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -96,15 +96,6 @@ class OwnWrites:
 # Never compares versions as text: they are numbers that grow with every write to the store.
 
 T_contra = TypeVar("T_contra", contravariant=True)
-
-
-class Identity(NamedTuple):
-    """Identifies one object and one version of it."""
-
-    namespace: str
-    name: str
-    uid: str
-    version: str
 
 
 class Meta(Protocol):
