@@ -80,42 +80,27 @@ def _merge_items(live: list[Any], applied: list[Any], keys: tuple[str, ...], lay
     theirs = [item_element(item, keys, layout.key_defaults) for item in applied]
     before = {element: _ABSENT if ours.count(element) > 1 else item for element, item in zip(ours, live, strict=True)}
     after = dict(zip(theirs, applied, strict=True))
-    shared = [element for element in theirs if element in before]
-    awaited = shared.pop(0) if shared else None
+    shared = iter([element for element in theirs if element in before])
+    awaited = next(shared, None)
     taken: set[str] = set()
     merged: list[Any] = []
-
-    def take(element: str) -> None:
-        taken.add(element)
-        item = before.get(element, _ABSENT)
-        merged.append(after[element] if item is _ABSENT else merge(item, after[element], layout.item()))
-
-    left, right = 0, 0
+    left = right = 0
     while left < len(ours) or right < len(theirs):
-        if left < len(ours) and right < len(theirs):
-            element = ours[left]
-            if element == theirs[right]:
-                take(element)
-                left, right = left + 1, right + 1
-                awaited = shared.pop(0) if shared else None
-                continue
-            if element in after and awaited is not None and awaited != element:
-                left += 1
-                continue
-        if left < len(ours):
-            element = ours[left]
-            if element not in after:
-                merged.append(live[left])
-                left += 1
-                continue
-            if element in taken:
-                left += 1
-        if right < len(theirs):
-            element = theirs[right]
-            take(element)
-            right += 1
-            if element == awaited:
-                awaited = shared.pop(0) if shared else None
+        element = ours[left] if left < len(ours) else None
+        wanted = theirs[right] if right < len(theirs) else None
+        if element is not None and element not in after:
+            merged.append(live[left])
+            left += 1
+        elif None not in (element, wanted, awaited) and element not in (wanted, awaited):
+            left += 1
+        else:
+            left += element is not None and (element == wanted or element in taken)
+            if wanted is not None:
+                item = before.get(wanted, _ABSENT)
+                merged.append(after[wanted] if item is _ABSENT else merge(item, after[wanted], layout.item()))
+                taken.add(wanted)
+                right += 1
+                awaited = next(shared, None) if wanted == awaited else awaited
     return merged
 
 

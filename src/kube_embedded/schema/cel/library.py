@@ -155,19 +155,9 @@ def _url(text: str) -> Opaque:
     return {_URL: text}
 
 
-def _host_part(value: Opaque, part: str) -> str:
-    split = urlsplit(value[_URL])
-    match part:
-        case "scheme":
-            return split.scheme
-        case "host":
-            return split.netloc.rpartition("@")[2]
-        case "hostname":
-            return split.hostname or ""
-        case "port":
-            return str(split.port) if split.port is not None else ""
-        case _:
-            return split.path
+def _port(value: Opaque) -> str:
+    port = urlsplit(value[_URL]).port
+    return "" if port is None else str(port)
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
@@ -254,10 +244,14 @@ def named_format(name: str) -> list[Opaque]:
 
 def extension(cel: Any) -> Any:
     """All of it as an extension of the CEL library, whose module is given."""
-    return cel.CelExtension("kubernetes", [_function(cel, name, *overloads) for name, overloads in _table().items()])
+    formats: dict[str, list[Overload]] = {
+        f"format.{name}": [("", "any", _constant({_FORMAT: name}))] for name in _FORMATS
+    }
+    table = _QUANTITIES | _VERSIONS | _URLS | _TEXTS_AND_LISTS | _addresses() | formats
+    return cel.CelExtension("kubernetes", [_function(cel, name, *overloads) for name, overloads in table.items()])
 
 
-def _function(cel: Any, name: str, *overloads: tuple[str, str, Callable[..., Any]]) -> Any:
+def _function(cel: Any, name: str, *overloads: Overload) -> Any:
     kinds = cel.Type
     types = {
         "list": kinds.List(kinds.DYN),
@@ -274,37 +268,72 @@ def _function(cel: Any, name: str, *overloads: tuple[str, str, Callable[..., Any
     return cel.FunctionDecl(name, made)
 
 
-def _table() -> dict[str, list[tuple[str, str, Callable[..., Any]]]]:
-    """Name to overloads: parameters (with a leading point where the first is the receiver), result, function."""
-    table: dict[str, list[tuple[str, str, Callable[..., Any]]]] = {
-        "quantity": [("string", "any", make_quantity)],
-        "isQuantity": [("string", "bool", quantity.is_valid)],
-        "isInteger": [(".map", "bool", _is_integer)],
-        "asInteger": [(".map", "int", _as_integer)],
-        "asApproximateFloat": [(".map", "double", lambda value: float(_amount(value)))],
-        "sign": [("map", "int", lambda value: (_amount(value) > 0) - (_amount(value) < 0))],
-        "compareTo": [(".map map", "int", _compare)],
-        "isGreaterThan": [(".map map", "bool", lambda left, right: _compare(left, right) > 0)],
-        "isLessThan": [(".map map", "bool", lambda left, right: _compare(left, right) < 0)],
-        "semver": [("string", "any", _version), ("string bool", "any", _version)],
-        "isSemver": [
-            ("string", "bool", lambda text: _succeeds(_version, text)),
-            ("string bool", "bool", lambda text, loose: _succeeds(lambda one: _version(one, loose), text)),
-        ],
-        "isURL": [("string", "bool", lambda text: _succeeds(_url, text))],
-        "url": [("string", "any", _url)],
-        "getQuery": [(".map", "any", lambda value: parse_qs(urlsplit(value[_URL]).query, keep_blank_values=True))],
+Overload = tuple[str, str, Callable[..., Any]]
+"""Parameters (with a leading point where the first is the receiver), result, function."""
+
+_QUANTITIES: dict[str, list[Overload]] = {
+    "quantity": [("string", "any", make_quantity)],
+    "isQuantity": [("string", "bool", quantity.is_valid)],
+    "isInteger": [(".map", "bool", _is_integer)],
+    "asInteger": [(".map", "int", _as_integer)],
+    "asApproximateFloat": [(".map", "double", lambda value: float(_amount(value)))],
+    "sign": [("map", "int", lambda value: (_amount(value) > 0) - (_amount(value) < 0))],
+    "add": [(f".map {other}", "any", lambda left, right: _sum_of(left, right, 1)) for other in ("map", "int")],
+    "sub": [(f".map {other}", "any", lambda left, right: _sum_of(left, right, -1)) for other in ("map", "int")],
+    "compareTo": [(".map map", "int", _compare)],
+    "isGreaterThan": [(".map map", "bool", lambda left, right: _compare(left, right) > 0)],
+    "isLessThan": [(".map map", "bool", lambda left, right: _compare(left, right) < 0)],
+}
+_VERSIONS: dict[str, list[Overload]] = {
+    "semver": [("string", "any", _version), ("string bool", "any", _version)],
+    "isSemver": [
+        ("string", "bool", lambda text: _succeeds(_version, text)),
+        ("string bool", "bool", lambda text, loose: _succeeds(lambda one: _version(one, loose), text)),
+    ],
+    "major": [(".map", "int", lambda value: int(value[_SEMVER][0]))],
+    "minor": [(".map", "int", lambda value: int(value[_SEMVER][1]))],
+    "patch": [(".map", "int", lambda value: int(value[_SEMVER][2]))],
+}
+_URLS: dict[str, list[Overload]] = {
+    "isURL": [("string", "bool", lambda text: _succeeds(_url, text))],
+    "url": [("string", "any", _url)],
+    "getQuery": [(".map", "any", lambda value: parse_qs(urlsplit(value[_URL]).query, keep_blank_values=True))],
+    "getScheme": [(".map", "string", lambda value: urlsplit(value[_URL]).scheme)],
+    "getHost": [(".map", "string", lambda value: urlsplit(value[_URL]).netloc.rpartition("@")[2])],
+    "getHostname": [(".map", "string", lambda value: urlsplit(value[_URL]).hostname or "")],
+    "getPort": [(".map", "string", _port)],
+    "getEscapedPath": [(".map", "string", lambda value: urlsplit(value[_URL]).path)],
+}
+_TEXTS_AND_LISTS: dict[str, list[Overload]] = {
+    "find": [(".string string", "string", _find)],
+    "findAll": [(".string string", "list", _find_all), (".string string int", "list", _find_all)],
+    "isSorted": [(".list", "bool", _is_sorted)],
+    "sum": [(".list", "any", _sum)],
+    "min": [(".list", "any", lambda values: _extreme(values, -1))],
+    "max": [(".list", "any", lambda values: _extreme(values, 1))],
+    "indexOf": [(".list any", "int", _index_of)],
+    "lastIndexOf": [(".list any", "int", lambda values, item: _index_of(values, item, True))],
+    "validate": [(".map string", "any", format_problems)],
+    "format.named": [("string", "any", named_format)],
+}
+
+
+def _addresses() -> dict[str, list[Overload]]:
+    questions: dict[str, list[Overload]] = {
+        name: [(".map", "bool", _address_question(question))] for name, question in _ADDRESS_QUESTIONS.items()
+    }
+    return questions | {
         "isIP": [("string", "bool", lambda text: _succeeds(_address, text))],
+        "ip": [
+            ("string", "any", lambda text: {_IP: str(_address(text))}),
+            (".map", "any", lambda value: {_IP: str(_network(value[_CIDR]).ip)}),
+        ],
         "ip.isCanonical": [("string", "bool", lambda text: str(_address(text)) == text)],
         "family": [(".map", "int", lambda value: int(_address(value[_IP]).version))],
         "isCIDR": [("string", "bool", lambda text: _succeeds(_network, text))],
         "cidr": [("string", "any", lambda text: {_CIDR: str(_network(text))})],
         "prefixLength": [(".map", "int", lambda value: int(_network(value[_CIDR]).network.prefixlen))],
         "masked": [(".map", "any", lambda value: {_CIDR: str(_network(value[_CIDR]).network)})],
-        "ip": [
-            ("string", "any", lambda text: {_IP: str(_address(text))}),
-            (".map", "any", lambda value: {_IP: str(_network(value[_CIDR]).ip)}),
-        ],
         "containsIP": [
             (".map map", "bool", lambda net, one: _address(one[_IP]) in _network(net[_CIDR]).network),
             (".map string", "bool", lambda net, one: _address(one) in _network(net[_CIDR]).network),
@@ -313,29 +342,7 @@ def _table() -> dict[str, list[tuple[str, str, Callable[..., Any]]]]:
             (".map map", "bool", lambda net, one: _within(net, one[_CIDR])),
             (".map string", "bool", _within),
         ],
-        "find": [(".string string", "string", _find)],
-        "findAll": [(".string string", "list", _find_all), (".string string int", "list", _find_all)],
-        "isSorted": [(".list", "bool", _is_sorted)],
-        "sum": [(".list", "any", _sum)],
-        "min": [(".list", "any", lambda values: _extreme(values, -1))],
-        "max": [(".list", "any", lambda values: _extreme(values, 1))],
-        "indexOf": [(".list any", "int", _index_of)],
-        "lastIndexOf": [(".list any", "int", lambda values, item: _index_of(values, item, True))],
-        "validate": [(".map string", "any", format_problems)],
-        "format.named": [("string", "any", named_format)],
     }
-    for name, sign in (("add", 1), ("sub", -1)):
-        operation = _signed(sign)
-        table[name] = [(".map map", "any", operation), (".map int", "any", operation)]
-    for index, name in enumerate(("major", "minor", "patch")):
-        table[name] = [(".map", "int", _version_part(index))]
-    for part in ("scheme", "host", "hostname", "port", "escapedPath"):
-        table[f"get{part[0].upper()}{part[1:]}"] = [(".map", "string", _url_part(part))]
-    for name, attribute in _ADDRESS_QUESTIONS.items():
-        table[name] = [(".map", "bool", _address_question(attribute))]
-    for name in _FORMATS:
-        table[f"format.{name}"] = [("", "any", _constant({_FORMAT: name}))]
-    return table
 
 
 _ADDRESS_QUESTIONS = {
@@ -352,18 +359,6 @@ _ADDRESS_QUESTIONS = {
 def _within(net: Opaque, text: str) -> bool:
     outer, inner = _network(net[_CIDR]).network, _network(text).network
     return bool(outer.version == inner.version and inner.subnet_of(outer))
-
-
-def _signed(sign: int) -> Callable[[Opaque, Any], Opaque]:
-    return lambda left, right: _sum_of(left, right, sign)
-
-
-def _version_part(index: int) -> Callable[[Opaque], int]:
-    return lambda value: int(value[_SEMVER][index])
-
-
-def _url_part(part: str) -> Callable[[Opaque], str]:
-    return lambda value: _host_part(value, part)
 
 
 def _address_question(question: Callable[[Any], bool]) -> Callable[[Opaque], bool]:

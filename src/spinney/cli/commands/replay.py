@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -92,25 +92,41 @@ def replay(
     nodes: Path,
     topology: Path | None,
     settings: tuple[str, ...],
-    limit: int | None,
-    load: float | None,
-    stretch: float | None,
-    gpus_times: int,
-    gpus_per_pod: int | None,
-    rules: tuple[str, ...],
-    resource: str,
-    max_moves: int,
-    max_loss: float,
-    moves_every: int,
-    move_cost: int,
-    seed: int,
     plots: Path | None,
     output: str,
+    **options: Any,
 ) -> None:
     """Replay a trace of gangs on described nodes and print how they fared: placed, waiting, levels, fragmentation.
 
     Every setting gets the same arrivals. The engine is the scheduler's own; time is simulated.
     """
+    if options["load"] is not None and options["stretch"] is not None:
+        raise click.UsageError("--load and --seconds-per-step exclude each other: each says how long gangs run")
+    if [trace, nodes, topology].count(Path("-")) > 1:
+        raise click.UsageError("only one of TRACE, --nodes and --topology can be standard input")
+    inputs, chosen = _read(trace, nodes, topology, settings, **options)
+    found = _run(inputs, chosen)
+    if plots is not None:
+        _write_plots(plots, inputs, found)
+    _print(inputs, found, (_shown(trace), _shown(nodes)), output)
+
+
+def _read(
+    trace: Path,
+    nodes: Path,
+    topology: Path | None,
+    settings: tuple[str, ...],
+    *,
+    resource: str,
+    limit: int | None,
+    gpus_times: int,
+    max_moves: int,
+    max_loss: float,
+    moves_every: int,
+    move_cost: int,
+    **schedule: Any,
+) -> tuple[ReplayInputs, list[Setting]]:
+    """The files, and what is made of them; `schedule` says how long gangs run and how many GPUs their pods have."""
     from spinney.api.placement.problem import Consolidate
     from spinney.sim.replay.cluster import read_hosts, read_levels
     from spinney.sim.replay.gang_shapes import RuleError
@@ -119,32 +135,15 @@ def replay(
     from spinney.sim.replay.trace import InputError, part_of, read_trace
     from spinney.whatif.inputs.nodes import NodesError
 
-    if load is not None and stretch is not None:
-        raise click.UsageError("--load and --seconds-per-step exclude each other: each says how long gangs run")
-    if [trace, nodes, topology].count(Path("-")) > 1:
-        raise click.UsageError("only one of TRACE, --nodes and --topology can be standard input")
     try:
         chosen = read_settings(settings or DEFAULT_SETTINGS, Consolidate(max_moves, max_loss))
         levels = read_levels(_content(topology), _shown(topology)) if topology is not None else None
         described = read_hosts(_content(nodes), _shown(nodes), resource, levels)
         jobs = part_of(read_trace(_content(trace), _shown(trace)), limit, gpus_times)
-        inputs = replay_inputs(
-            described,
-            jobs,
-            resource=resource,
-            gpus_per_pod=gpus_per_pod,
-            rules=rules,
-            load=load,
-            stretch=stretch,
-            seed=seed,
-            moving=MoveSettings(moves_every, move_cost),
-        )
+        moving = MoveSettings(moves_every, move_cost)
+        return replay_inputs(described, jobs, resource=resource, moving=moving, **schedule), chosen
     except (NodesError, InputError, RuleError, SettingError) as error:
         stop("replay", str(error), UNREADABLE)
-    found = _run(inputs, chosen)
-    if plots is not None:
-        _write_plots(plots, inputs, found)
-    _print(inputs, found, (_shown(trace), _shown(nodes)), output)
 
 
 def _run(inputs: ReplayInputs, settings: Sequence[Setting]) -> list[Figures]:

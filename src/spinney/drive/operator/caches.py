@@ -62,16 +62,7 @@ class OperatorCaches:
         self._revisions: dict[str, tuple[int, Revisions]] = {}
         self.reads = Reads()
         self.sets = self._cache(objects.PODCLIQUESETS, PodCliqueSet, {"topology": by_topology})
-        self.cliques = self._cache(
-            objects.PODCLIQUES,
-            PodClique,
-            {
-                "owner": _owner,
-                "set": lambda clique: _labelled(clique.metadata, APP_PART_OF),
-                "gang": lambda clique: _labelled(clique.metadata, PODGANG),
-                "base": lambda clique: _labelled(clique.metadata, BASE_PODGANG),
-            },
-        )
+        self.cliques = self._cache(objects.PODCLIQUES, PodClique, _CLIQUE_INDEXES)
         self.groups = self._cache(objects.SCALING_GROUPS, PodCliqueScalingGroup, _BY_OWNER)
         self.gangs = self._cache(objects.PODGANGS, PodGang, _BY_OWNER)
         self.services = self._ours(objects.SERVICES, Service)
@@ -79,22 +70,14 @@ class OperatorCaches:
         self.accounts = self._ours(objects.SERVICE_ACCOUNTS, PartialObject)
         self.roles = self._ours(objects.ROLES, Role)
         self.bindings = self._ours(objects.ROLE_BINDINGS, PartialObject)
-        self.accessories: list[RecordedCache[Any]] = [
-            self.services,
-            self.autoscalers,
-            self.accounts,
-            self.roles,
-            self.bindings,
-        ]
         self.pods = self._ours(objects.PODS, Pod)
         self.claims = self._ours(objects.CLAIMS, PartialObject) if has_claims else None
-        self.claim_templates: RecordedCache[Json] | None = None
-        if has_claims:
-            self.claim_templates = self._cache(objects.CLAIM_TEMPLATES, dict)
-        self.compute_domains: RecordedCache[PartialObject] | None = None
-        if has_compute_domains:
-            by_set = {"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
-            self.compute_domains = self._cache(objects.COMPUTE_DOMAINS, PartialObject, by_set, _OURS)
+        self.claim_templates: RecordedCache[Json] | None = (
+            self._cache(objects.CLAIM_TEMPLATES, dict) if has_claims else None
+        )
+        self.compute_domains = (
+            self._cache(objects.COMPUTE_DOMAINS, PartialObject, _BY_SET, _OURS) if has_compute_domains else None
+        )
         self.topologies = self._optional(objects.CLUSTERTOPOLOGIES, ClusterTopology)
         self.topology_bindings = self._optional(objects.TOPOLOGY_BINDINGS, ClusterTopologyBinding)
         self.nodes = self._cache(objects.NODES, PartialObject)
@@ -103,6 +86,11 @@ class OperatorCaches:
             resource: self._cache(resource, dict) for resource in sorted(watched, key=str)
         }
         self.sets.cache.subscribe(self._forget)
+
+    @property
+    def accessories(self) -> list[RecordedCache[Any]]:
+        """What a set has beside cliques, groups and gangs."""
+        return [self.services, self.autoscalers, self.accounts, self.roles, self.bindings]
 
     async def wait_synced(self) -> None:
         own: list[RecordedCache[Any]] = [self.sets, self.cliques, self.groups, self.gangs, self.pods, *self.accessories]
@@ -230,3 +218,10 @@ def _labelled(metadata: ObjectMeta, label: str) -> tuple[str, ...]:
 
 
 _BY_OWNER: Mapping[str, IndexKeys[Any]] = {"owner": _owner}
+_BY_SET: Mapping[str, IndexKeys[Any]] = {"set": lambda domain: _labelled(domain.metadata, APP_PART_OF)}
+_CLIQUE_INDEXES: Mapping[str, IndexKeys[PodClique]] = {
+    "owner": _owner,
+    "set": lambda clique: _labelled(clique.metadata, APP_PART_OF),
+    "gang": lambda clique: _labelled(clique.metadata, PODGANG),
+    "base": lambda clique: _labelled(clique.metadata, BASE_PODGANG),
+}
