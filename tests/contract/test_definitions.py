@@ -156,10 +156,6 @@ def versions(*changes: dict[str, Any]) -> Any:
     return apply
 
 
-SCHEMA = "spec.validation.openAPIV3Schema"
-V0 = "spec.versions[0].schema.openAPIV3Schema"
-X = f"{SCHEMA}.properties[spec].properties[x]"
-
 REFUSED: dict[str, tuple[Any, str]] = {
     "name that is not plural and group": (lambda d: d["metadata"].update(name="other.example.com"), "metadata.name"),
     "no group": (spec(group=""), "spec.group"),
