@@ -89,9 +89,11 @@ def _merge_items(live: list[Any], applied: list[Any], keys: tuple[str, ...], lay
         element = ours[left] if left < len(ours) else None
         wanted = theirs[right] if right < len(theirs) else None
         if element is not None and element not in after:
+            # Nobody applies it: it stays behind what it stood behind.
             merged.append(live[left])
             left += 1
         elif None not in (element, wanted, awaited) and element not in (wanted, awaited):
+            # Applied as well, but another one is due: its turn comes in the order of the configuration.
             left += 1
         else:
             left += element is not None and (element == wanted or element in taken)

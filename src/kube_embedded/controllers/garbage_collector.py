@@ -142,6 +142,7 @@ class GarbageCollector:
         if solid and (absent or waiting):
             await self._writer.change(resource, record.key, lambda obj: _without_owners(obj, absent | waiting))
         elif not solid and (absent or waiting):
+            # In the foreground like its owner: otherwise dependents of its own would outlive both.
             policy = "Foreground" if waiting and self._kernel.store.dependents.get(record.uid) else "Background"
             await self._writer.remove(resource, record, policy)
 

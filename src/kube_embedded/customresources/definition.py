@@ -221,6 +221,7 @@ def _version_errors(version: Object, path: str) -> Iterator[FieldError]:
     name, warning = version.get("name", ""), version.get("deprecationWarning") or ""
     if complaints := name_validation.dns_1035_label(name):
         yield invalid(f"{path}.name", name, ",".join(complaints))
+    # It is sent as a header.
     if not warning.isprintable():
         yield invalid(f"{path}.deprecationWarning", warning, "must only contain printable UTF-8 characters")
     raw: Raw | None = (version.get("schema") or {}).get("openAPIV3Schema")

@@ -103,6 +103,7 @@ def bind_fast(kernel: Kernel, namespace: str, name: str, body: bytes, passes: Ca
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     given, node = binding.metadata, binding.target.name
+    # As many keys as were read: another one was unknown, empty or there twice, and the usual way says what of it.
     if not node or binding.keys() != body.count(b'":') or given.name != name:
         return False
     if (given.namespace or namespace) != namespace or (given.uid or record.uid) != record.uid:

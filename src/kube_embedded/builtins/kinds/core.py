@@ -16,7 +16,7 @@ from kube_embedded.builtins.common.printing import AGE, CREATED, NAME, cell, con
 from kube_embedded.builtins.common.rules import Rules, spec_changed
 from kube_embedded.builtins.pod.defaults import default_template
 
-# ResourceQuotas, LimitRanges, PodTemplates and ReplicationControllers: kept for clients, enforced by nobody.
+# ResourceQuotas, PodTemplates and ReplicationControllers are kept for clients; LimitRanges are enforced by admission.
 
 _API = "io.k8s.api.core.v1."
 

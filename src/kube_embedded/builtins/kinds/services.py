@@ -151,6 +151,7 @@ def assign_cluster_ip(service: Object, is_taken: Callable[[str], bool]) -> None:
         _take_cluster_ip(meta.get("name", ""), wanted, is_taken)
         return
     size = CLUSTER_RANGE.num_addresses - 2
+    # From the name: the same manifests get the same addresses again, also after a restart without state.
     start = zlib.crc32(f"{meta.get('namespace', '')}/{meta.get('name', '')}".encode()) % size
     for step in range(size):
         address = str(CLUSTER_RANGE[1 + (start + step) % size])

@@ -66,6 +66,7 @@ def compile(expression: str, names: Sequence[str] = ("object", "oldObject", "req
 def compile_typed(expression: str, variables: Mapping[str, Type]) -> Program:
     """A program over variables of declared types; raises `CelError` also where a field does not exist."""
     env = _environment(tuple((name, _engine_type(kind)) for name, kind in variables.items()))
+    # Unchecked first: the engine knows no fields, and would not say which one is not declared.
     tree = ast.read(_attempt(env, expression, parse_only=True).serialize())
     try:
         reading = read(tree.root, variables)
@@ -135,6 +136,7 @@ def _rewritten(tree: Tree, reading: Reading, optional: set[str]) -> Node:
         if node.kind == "call" and node.names[0] in ("_==_", "_!=_") and node.args[0].id in reading.sets:
             same = ast.call(next(fresh), "sets.equivalent", *args)
             return same if node.names[0] == "_==_" else ast.call(next(fresh), "!_", same)
+        # The function here gives a list of complaints, in CEL it is an optional list: none where there are none.
         if node.kind == "call" and node.names[0] == "validate":
             return ast.call(next(fresh), "optional.ofNonZeroValue", result)
         if (node.kind == "ident" and node.names[0] in optional) or (node.kind == "call" and node.names[0] == "named"):

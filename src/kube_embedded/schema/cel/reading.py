@@ -84,6 +84,7 @@ def _consumed(parts: Parts) -> Parts:
 
 def _read(found: Reading, node: Node, scope: Scope) -> Parts:
     parts = _READERS.get(node.kind, _literal)(found, node, scope)
+    # Noted for every node, also inside of lists: whether it is compared with something is for the rewriting.
     if any(part.kind.unordered for part in parts):
         found.sets.add(node.id)
     for index, part in enumerate(parts):
@@ -173,6 +174,7 @@ def _comprehension(found: Reading, node: Node, scope: Scope) -> Parts:
         inner[second] = elements
     inner[accumulator] = _read(found, start, scope)
     _consumed(_read(found, condition, inner))
+    # The step sees what the start gave; what earlier steps gave is of the same parts.
     inner[accumulator] = [*inner[accumulator], *_read(found, step, inner)]
     return _read(found, result, {**scope, accumulator: inner[accumulator]})
 

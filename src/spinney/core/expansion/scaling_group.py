@@ -103,6 +103,7 @@ class Replica:
 def expand(group: PodCliqueScalingGroup, observed: Observed) -> ChangeSet:
     if group.metadata.deletion_timestamp is not None:
         return ChangeSet(finalize(group, observed.cliques))
+    # First and alone: whoever deletes the group from now on finds the finalizer, which ends its PodCliques in order.
     if unfinished := with_finalizer(SCALING_GROUPS, group.metadata, FINALIZER_SCALING_GROUP):
         return ChangeSet(unfinished)
     if excess := _size(observed).excess:
@@ -315,6 +316,7 @@ def _progress(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequen
         if chosen is not None:
             progress["readyReplicaIndicesSelectedToUpdate"] = to_builtins(chosen)
         return {"updateProgress": progress}, True
+    # With OnDelete nothing is rolled out: an update is over when it begins, and users delete pods as they like.
     progress["updateEndedAt"] = progress["updateStartedAt"] if by_hand else format_time(observed.now_s)
     return {"currentPodCliqueSetGenerationHash": whole, "updateProgress": progress}, False
 

@@ -90,6 +90,7 @@ def _wanted(
     source = _source(deciding, shape)
     source = replace(source, annotations={**source.annotations, **shape.annotations})
     constraint, segments = _topology(deciding, shape, source, lookups)
+    # Read for its errors only: a segment on the pod that cannot be meant is told, though the owner's counts.
     segments_of(deciding.pod.metadata.annotations, chain.pod.title, lookups, source.annotations)
     rank = queue_and_priority_of(deciding, shape, lookups, settings)
     taken = {**_inherited(source.annotations), **_tie(chain, shape), **segments}

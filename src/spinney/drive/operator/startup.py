@@ -119,6 +119,7 @@ async def _write(client: ApiClient, change_applier: ChangeApplier, settings: Set
     served = CLUSTERTOPOLOGIES if await _is_served(client, CLUSTERTOPOLOGIES) else TOPOLOGY_BINDINGS
     resource = resource_of(type(live)) if live is not None else served
     await change_applier.carry_out(default_topology(resource, settings, live))
+    # Read again: the twins below are owned by uid, which only the server knows.
     live = await _topology(client, settings.default_topology)
     if live is None:
         raise StartupFailed(f'ClusterTopology "{settings.default_topology}" vanished while it was written', FAILED)

@@ -224,6 +224,7 @@ def _put_right(gang: PodGang, metadata: ObjectMeta, live: PodGroupSpec, find: Fi
     )
     annotations = _annotations(gang)
     gone = {key: None for key in (TOPOLOGY_NAME, *_TIES) if key in metadata.annotations and key not in annotations}
+    # Queue and node pool are chosen when the PodGroup is made; later they belong to whoever moves the gang.
     of_others = {KAI_QUEUE} | ({KAI_NODE_POOL} if metadata.labels.get(KAI_NODE_POOL) else set())
     labels = {key: value for key, value in gang.metadata.labels.items() if key not in of_others}
     changed = {

@@ -69,6 +69,8 @@ def pods_to_replace(
     if turn:
         remove = _due(old, ready >= member.min_available and fresh >= awaited)
     serving = next((each.metadata.name for each in old if each.metadata.name in remove and is_ready(each)), "")
+    # One write per reconcile: first the status names the pod, and only what is named is deleted, so that a restart in
+    # between never takes a second one.
     if serving and serving != _chosen(clique, target):
         remove = frozenset()
     done = by_hand or (not old and fresh >= awaited)
@@ -80,6 +82,7 @@ def pods_to_replace(
 
 def _due(old: Sequence[Pod], may_spare: bool) -> frozenset[str]:
     """All outdated pods that are not ready; else the oldest ready one, if a ready pod can be spared."""
+    # Pods that do not serve cost nothing, so they go at once and need nobody in their place.
     idle = [each.metadata.name for each in old if not is_ready(each)]
     if idle:
         return frozenset(idle)

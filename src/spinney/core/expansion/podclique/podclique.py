@@ -87,6 +87,7 @@ def expand(clique: PodClique, observed: Observed) -> ChangeSet:
         return ChangeSet(finalize(clique, observed.pods))
     keys = observed.resolved_topology.node_keys(observed.podcliqueset, observed.member)
     here = [each for each in observed.pods if not is_gone(each)]
+    # A pod that has no node and was made for other levels is made again; one that has a node keeps it.
     fit = [each for each in here if is_scheduled(each) or _keys_of(each) == ",".join(keys)]
     update = pod_replacement.pods_to_replace(
         clique, fit, observed.podcliqueset, observed.member, observed.revisions, observed.now_s
@@ -164,6 +165,7 @@ def _ungate(clique: PodClique, pods: Sequence[Pod], observed: Observed) -> list[
     if gang is None or (observed.member.base_gang and not observed.base_scheduled):
         return []
     listed = {ref.name for group in gang.spec.podgroups if group.name == name for ref in group.pod_references}
+    # Errors stand for pods that the API server refused: the gang is not held up for those that will never be there.
     begun = any(not each.spec.scheduling_gates for each in pods) or bool(clique.status.last_errors)
     if not begun and len(listed) < clique.spec.replicas:
         return []

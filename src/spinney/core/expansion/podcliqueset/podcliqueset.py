@@ -109,6 +109,7 @@ def expand(podcliqueset: PodCliqueSet, observed: Observed) -> ChangeSet:
         return ChangeSet(_leave(podcliqueset, observed))
     scheduled = has_scheduled(observed.cliques, observed.pods.values())
     effective = effective_topology(podcliqueset, observed.settings.default_topology, scheduled)
+    # Nothing else in this round: the write comes back as an event, with the defaults and labels of the webhook.
     if own := _own_metadata(podcliqueset, observed.settings, effective):
         return ChangeSet(own)
     if excess := size_now(podcliqueset, observed.groups).excess:
@@ -309,6 +310,7 @@ def _terminate(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[list[Cha
     for replica in range(podcliqueset.spec.replicas):
         groups, within = groups_of_replica.get(replica, []), cliques_of_replica.get(replica, [])
         alone = [each for each in within if is_owned_by(each.metadata, podcliqueset.metadata)]
+        # While cliques are missing, because they are made or made again, a replica is not judged.
         whole = len(alone) >= len(standalone_members(podcliqueset, replica))
         due = gang_termination.earliest(
             [
