@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_apimachinery.admission import Object
+from kube_apimachinery.times import seconds
 from kube_embedded.base.resource import Column, Context
-from kube_embedded.builtins.common.printing import human_duration, seconds
+from kube_embedded.builtins.common.printing import human_duration
 
 Step = Callable[[list[Any]], list[Any]]
 

@@ -12,8 +12,8 @@ from typing import Any
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import ErrorType, FieldError, not_supported
 from kube_apimachinery.field_errors import invalid as invalid_value
+from kube_apimachinery.times import format_time
 from kube_embedded.base.errors import bad_request, conflict, invalid, stale
-from kube_embedded.base.generated_metadata import rfc3339
 from kube_embedded.base.store import Record
 from kube_embedded.customresources.definition import terminate
 from kube_embedded.requests.kernel import Call, Kernel, admit_deletion
@@ -163,11 +163,11 @@ def _mark(kernel: Kernel, obj: Object, grace_s: int) -> None:
     meta = obj["metadata"]
     first = "deletionTimestamp" not in meta
     if obj["kind"] == "CustomResourceDefinition":
-        meta.setdefault("deletionTimestamp", rfc3339(kernel.clock.now()))
+        meta.setdefault("deletionTimestamp", format_time(kernel.clock.now()))
     elif first or grace_s < (meta.get("deletionGracePeriodSeconds") or 0):
         if first and "generation" in meta:
             meta["generation"] += 1
-        meta["deletionTimestamp"] = rfc3339(kernel.clock.now() + grace_s)
+        meta["deletionTimestamp"] = format_time(kernel.clock.now() + grace_s)
         meta["deletionGracePeriodSeconds"] = grace_s
     if obj["kind"] == "Namespace" and obj["apiVersion"] == "v1":
         meta.pop("deletionGracePeriodSeconds", None)

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from kube_apimachinery.admission import AdmissionRequest, Object
 from kube_apimachinery.clock import Clock, Dice
+from kube_apimachinery.times import format_time
 from kube_embedded.admission.chain import AdmissionChain
 from kube_embedded.base.errors import ApiError, not_found
-from kube_embedded.base.generated_metadata import rfc3339
 from kube_embedded.base.http import Target, decode_json, encode_json
 from kube_embedded.base.identity import Identity
 from kube_embedded.base.resource import Context, Registry, Resource
@@ -87,7 +87,7 @@ class Kernel:
         return Context(self.clock.now())
 
     def timestamp(self) -> str:
-        return rfc3339(self.clock.now())
+        return format_time(self.clock.now())
 
     def record(self, resource: Resource, namespace: str, name: str) -> Record | None:
         return self.store.get(resource.collection, namespace, name)

@@ -16,10 +16,11 @@ import msgspec
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, required
 from kube_apimachinery.field_errors import invalid as invalid_value
+from kube_apimachinery.generated_names import generated_name
 from kube_embedded.apply import Scope, keep_times, scope_of, track_update
 from kube_embedded.apply.ownership import Owned
 from kube_embedded.base.errors import ApiError, already_exists, bad_request, conflict, forbidden, invalid, stale
-from kube_embedded.base.generated_metadata import generated_name, new_uid
+from kube_embedded.base.generated_metadata import new_uid
 from kube_embedded.base.http import decode_json, encode_json
 from kube_embedded.base.resource import Resource
 from kube_embedded.base.store import Record

@@ -12,12 +12,13 @@ from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError
 from kube_apimachinery.field_errors import invalid as invalid_field
 from kube_apimachinery.field_errors import invalid as invalid_value
+from kube_apimachinery.times import format_time
 from kube_embedded.access.attributes import Attributes
 from kube_embedded.access.rbac import Authorizer, Rule, quoted
 from kube_embedded.access.tokens import Authentication, ServiceAccountTokens
 from kube_embedded.base import errors
 from kube_embedded.base.errors import bad_request, invalid, no_such_path
-from kube_embedded.base.generated_metadata import new_uid, rfc3339
+from kube_embedded.base.generated_metadata import new_uid
 from kube_embedded.base.identity import Authenticator, Identity
 from kube_embedded.base.resource import Resource
 from kube_embedded.requests.kernel import Call, Kernel
@@ -246,7 +247,7 @@ class ReviewEndpoints:
             seconds=seconds,
             audiences=tuple(spec.get("audiences") or ()),
         )
-        status = {"token": issued.token, "expirationTimestamp": rfc3339(issued.expires_s)}
+        status = {"token": issued.token, "expirationTimestamp": format_time(issued.expires_s)}
         meta = {
             "name": account.name,
             "namespace": account.namespace,

@@ -6,29 +6,21 @@ view has to be asked for before the caches run.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from kube_embedded.base.generated_metadata import rfc3339
+from kube_apimachinery.times import seconds
 from spinney.api.labels import PODCLIQUE
 from spinney.drive.client.api import Selection
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import ResourcePath
 
-__all__ = ["micro_time", "parse_time", "rfc3339"]
-
 
 def parse_time(text: str | None) -> float | None:
     """Seconds since the epoch of an RFC 3339 time."""
-    return datetime.fromisoformat(text).timestamp() if text else None
-
-
-def micro_time(seconds: float) -> str:
-    """A time with microseconds, as Leases have it."""
-    return f"{rfc3339(seconds)[:-1]}.{int(seconds % 1 * 1_000_000):06d}Z"
+    return seconds(text) if text else None
 
 
 PODS = ResourcePath("", "v1", "pods")

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from kube_apimachinery.times import format_time
 from spinney.api.builtin.claims import PersistentVolumeClaim, ResourceClaim
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Create, Json, Patch
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import GATE_PODGANG_PENDING, POD_GROUP_NAME
-from spinney.core.expansion.objects import format_time
 from spinney.core.expansion.settings import Settings
 from spinney.core.grouping.group_shape import Lookups
 from spinney.core.grouping.owner_chain import UserError

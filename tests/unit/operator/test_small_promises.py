@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kube_apimachinery.times import format_time
 from spinney.api.meta import Condition
 from spinney.core.expansion.gang_termination import FIRST_AVAILABLE, due_s
-from spinney.core.expansion.objects import format_time
 from spinney.drive.apply.outcome import written
 from spinney.drive.apply.write import ANY
 from spinney.sim.world import World

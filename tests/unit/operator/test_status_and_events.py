@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from kube_apimachinery.times import format_time
 from spinney.api.changes import Create, Delete
 from spinney.api.kinds.podclique import LastError
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion.objects import PODCLIQUES, PODCLIQUESETS, PODGANGS, PODS, format_time
+from spinney.core.expansion.objects import PODCLIQUES, PODCLIQUESETS, PODGANGS, PODS
 from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, forgotten, remembered, successes
 from spinney.drive.client.errors import Conflict, Forbidden, Status
 from spinney.sim.world import World

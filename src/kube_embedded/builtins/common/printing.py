@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from kube_apimachinery.admission import Object
+from kube_apimachinery.times import seconds
 from kube_embedded.base.resource import Column, Context
 
 UNKNOWN = "<unknown>"
@@ -45,11 +45,6 @@ _SPANS = (
     (2 * _YEAR, _DAY, "d", 0, ""),
     (8 * _YEAR, _YEAR, "y", _DAY, "d"),
 )
-
-
-def seconds(stamp: str) -> float:
-    """A Kubernetes time as seconds since the epoch."""
-    return datetime.fromisoformat(stamp).timestamp()
 
 
 def since(stamp: str | None, context: Context) -> str:

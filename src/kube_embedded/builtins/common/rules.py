@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -120,11 +119,6 @@ def _status_node(component: str) -> decode.Node:
 def empty_status(component: str) -> Any:
     """The status that Go writes for an object nobody has reported on yet."""
     return _status_node(component).zero()
-
-
-def stamp(context: Context) -> str:
-    """The time of the request as Kubernetes writes it."""
-    return datetime.fromtimestamp(int(context.now_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def spec_changed(obj: Object, old: Object) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, invalid, required
+from kube_apimachinery.times import seconds
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import (
     MAX_INT32,
@@ -24,7 +25,6 @@ from kube_embedded.builtins.common.printing import (
     Cell,
     cell,
     human_duration,
-    seconds,
     since,
     table,
     workload_cells,

@@ -8,10 +8,11 @@ from dataclasses import replace
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
 from kube_apimachinery.quantity import compare
+from kube_apimachinery.times import format_time
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import check_selector, check_subdomain, immutable, unsupported
 from kube_embedded.builtins.common.printing import AGE, NAME, NONE, UNSET, Cell, cell, field_at, flag, table, wide
-from kube_embedded.builtins.common.rules import Rules, spec_changed, stamp
+from kube_embedded.builtins.common.rules import Rules, spec_changed
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -137,7 +138,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def _stamp_volume(volume: Object, context: Context) -> None:
-    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": stamp(context)}
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": format_time(context.now_s)}
 
 
 def _stamp_phase(volume: Object, old: Object, context: Context) -> None:
@@ -147,7 +148,7 @@ def _stamp_phase(volume: Object, old: Object, context: Context) -> None:
         if before:
             status.setdefault("lastPhaseTransitionTime", before)
     elif status.get("lastPhaseTransitionTime") in (None, before):
-        status["lastPhaseTransitionTime"] = stamp(context)
+        status["lastPhaseTransitionTime"] = format_time(context.now_s)
 
 
 def _check_volume(volume: Object) -> list[FieldError]:

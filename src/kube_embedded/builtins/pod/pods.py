@@ -12,11 +12,12 @@ from typing import Any
 from kube_apimachinery.admission import Object
 from kube_apimachinery.field_errors import FieldError, forbidden, invalid, required
 from kube_apimachinery.quantity import milli
+from kube_apimachinery.times import format_time, seconds
 from kube_embedded.base.resource import Column, Context
 from kube_embedded.builtins.common.field_checks import MAX_INT32, check_subdomain, immutable
 from kube_embedded.builtins.common.metadata import GoInternal
-from kube_embedded.builtins.common.printing import NONE, Table, age, seconds, since, text
-from kube_embedded.builtins.common.rules import Rules, keep_metadata, spec_changed, stamp
+from kube_embedded.builtins.common.printing import NONE, Table, age, since, text
+from kube_embedded.builtins.common.rules import Rules, keep_metadata, spec_changed
 from kube_embedded.builtins.pod.defaults import default_pod
 from kube_embedded.builtins.pod.placement import check_tolerations
 from kube_embedded.builtins.pod.spec import check_images, check_pod_spec
@@ -348,7 +349,7 @@ def _on_create(pod: Object, context: Context) -> None:
                 "type": "PodScheduled",
                 "status": "False",
                 "lastProbeTime": None,
-                "lastTransitionTime": stamp(context),
+                "lastTransitionTime": format_time(context.now_s),
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }

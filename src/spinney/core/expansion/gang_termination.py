@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kube_apimachinery import duration
+from kube_apimachinery.times import seconds
 from spinney.api.changes import EmitEvent, Target
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.meta import Condition, condition
-from spinney.core.expansion.objects import TRUE, seconds
+from spinney.core.expansion.objects import TRUE
 from spinney.core.expansion.podclique.podclique import BREACHED, FIRST_SCHEDULED
 
 TERMINATING = "GangTerminationInProgress"

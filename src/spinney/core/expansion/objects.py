@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from kube_apimachinery.generated_names import spelled
+from kube_apimachinery.times import format_time as format_time
+from kube_apimachinery.times import seconds as seconds
 from spinney.api.changes import Create, Delete, Json, Patch, Resource, SetStatus, Target, resource_of
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podclique import PodClique
@@ -48,9 +49,6 @@ AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "Horizon
 CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 COMPUTE_DOMAINS = Resource("resource.nvidia.com", "v1beta1", "computedomains", "ComputeDomain")
-
-
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def managed_labels(part_of: str, name: str, component: str) -> dict[str, str]:
@@ -193,30 +191,11 @@ def with_finalizer(resource: Resource, metadata: ObjectMeta, finalizer: str) -> 
     return patch_object(resource, metadata, {"metadata": {"finalizers": [*metadata.finalizers, finalizer]}})
 
 
-def format_time(seconds: float) -> str:
-    """A time in the format of the API."""
-    return _stamped(int(seconds))
-
-
-@lru_cache(maxsize=256)
-def _stamped(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def seconds(text: str | None) -> float:
-    """An API time as seconds since the epoch; 0 if it is missing."""
-    return datetime.fromisoformat(text).timestamp() if text else 0.0
-
-
 def short_hash(value: Any) -> str:
     """A short hash of a value that is stable across processes and versions."""
     encoded = msgspec.json.encode(value, order="deterministic")
     number = int.from_bytes(hashlib.sha256(encoded).digest()[:8], "big")
-    letters = []
-    for _ in range(10):
-        number, index = divmod(number, len(_SAFE))
-        letters.append(_SAFE[index])
-    return "".join(letters)
+    return spelled(number, 10)
 
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.times import format_time, seconds
 from spinney.api.changes import Change, ChangeSet, EmitEvent, Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import (
@@ -33,10 +34,8 @@ from spinney.core.expansion.objects import (
     ConditionChange,
     conditions,
     delete,
-    format_time,
     holds,
     owner_reference,
-    seconds,
     status_update,
     to_builtins,
     with_finalizer,

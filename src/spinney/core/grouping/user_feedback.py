@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_apimachinery.times import format_time
 from spinney.api.changes import EmitEvent, Json, Resource, SetStatus
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.core.expansion.objects import PODGROUPS, PODS, format_time, to_builtins
+from spinney.core.expansion.objects import PODGROUPS, PODS, to_builtins
 from spinney.core.grouping.owner_chain import Owner, Pod
 
 WARNING = "PodGrouperWarning"

@@ -17,8 +17,9 @@ from typing import Any, assert_never
 import structlog
 
 from kube_apimachinery.clock import Clock
+from kube_apimachinery.times import format_time
 from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Patch, Resource, Scale, SetStatus, Target
-from spinney.core.expansion.objects import EVENTS, format_time, short_hash
+from spinney.core.expansion.objects import EVENTS, short_hash
 from spinney.drive.apply.change_events import InvolvedObject, Refusal, Success, failure, is_remembered, successes
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Exists, Gone, Outcome, Refused, written

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kube_apimachinery.times import format_time, seconds
 from spinney.api.changes import Change, Create, Delete, EmitEvent, Json, Patch, Resource, SetStatus, Target
 from spinney.api.kinds.podclique import LastError
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion.objects import format_time, seconds
 from spinney.drive.client.errors import ClientError, Policy, Status
 
 _GANG = "PodGang"

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import structlog
 
 from kube_apimachinery.clock import Clock, Dice
+from kube_apimachinery.times import format_micro_time
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome, Refused, Written
 from spinney.drive.apply.write import Precondition
@@ -323,7 +323,7 @@ class Election:
 
     async def _take(self, lease: _Lease | None) -> Outcome:
         epoch = self._highest_epoch + 1 if self._highest_epoch < LAST_EPOCH else 1
-        spec = self._spec(epoch) | {"acquireTime": self._stamp()}
+        spec = self._spec(epoch) | {"acquireTime": format_micro_time(self._clock.now())}
         if lease is None:
             body = {"apiVersion": LEASES.api_version, "kind": "Lease", "spec": spec}
             return await self._door.create(self._ref, body)
@@ -469,7 +469,7 @@ class Election:
                     await self._let_go(lease)
 
     async def _let_go(self, lease: _Lease) -> bool:
-        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._stamp()}
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": format_micro_time(self._clock.now())}
         return self._took(await self._door.merge_patch(self._ref, {"spec": spec}, _as_seen(lease)))
 
     def _took(self, outcome: Outcome) -> bool:
@@ -486,12 +486,8 @@ class Election:
             "holderIdentity": self._identity,
             "leaseDurationSeconds": self._lease_settings.duration_s,
             "leaseTransitions": epoch,
-            "renewTime": self._stamp(),
+            "renewTime": format_micro_time(self._clock.now()),
         }
-
-    def _stamp(self) -> str:
-        moment = datetime.fromtimestamp(self._clock.now(), UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _as_seen(lease: _Lease) -> Precondition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kube_apimachinery.clock import Dice
+from kube_apimachinery.generated_names import generated_name
 from spinney.api.changes import ChangeSet
 from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.podclique import PodClique
@@ -29,9 +29,6 @@ from spinney.drive.operator.reconciler import (
     same_wish,
     subject_of,
 )
-
-_NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
-_NAME_LIMIT = 58
 
 
 def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
@@ -77,7 +74,7 @@ def _observed(context: ReconcileContext, found: PodClique, above: PodCliqueSet, 
         context.views.revisions(above),
         context.settings,
         context.clock.now(),
-        lambda prefix: _new_name(prefix, context.dice),
+        lambda prefix: generated_name(prefix, context.dice),
         context.views.claims_of(found.metadata),
     )
 
@@ -93,15 +90,6 @@ def _has_nodes(context: ReconcileContext, gang: PodGang) -> bool:
     """Whether every group of the gang has its minimum (`min_replicas`) of scheduled pods."""
     scheduled = {each.metadata.name: each.status.scheduled_replicas for each in context.members_of(gang)}
     return all(scheduled.get(group.name, 0) >= group.min_replicas for group in gang.spec.podgroups)
-
-
-def _new_name(prefix: str, dice: Dice) -> str:
-    """The prefix, truncated if needed, and five random characters that cannot form words."""
-    bits, suffix = dice.getrandbits(40), ""
-    for _ in range(5):
-        bits, index = divmod(bits, len(_NAME_CHARACTERS))
-        suffix += _NAME_CHARACTERS[index]
-    return prefix[:_NAME_LIMIT] + suffix
 
 
 def _of_set(context: ReconcileContext, change: Change[PodCliqueSet]) -> Iterable[Key]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.times import format_time
 from spinney.sim.controllers.children import count_of, owner_reference, template_hash
 from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, Patch, ref_of, report, state_of
-from spinney.sim.objects import DEPLOYMENTS, REPLICASETS, Json, rfc3339
+from spinney.sim.objects import DEPLOYMENTS, REPLICASETS, Json
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -187,7 +188,7 @@ def _condition(deployment: Json, kind: str, met: bool, good: str, bad: str, mess
     before: Json = next((each for each in known if each["type"] == kind), {})
     if (before.get("status"), before.get("reason"), before.get("message")) == (status, reason, text):
         return before
-    stamp = rfc3339(now_s)
+    stamp = format_time(now_s)
     since = before.get("lastTransitionTime") if before.get("status") == status else None
     times = {"lastTransitionTime": since or stamp, "lastUpdateTime": stamp}
     return {"type": kind, "status": status, "reason": reason, "message": text, **times}

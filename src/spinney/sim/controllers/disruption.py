@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kube_apimachinery.selectors import from_object
+from kube_apimachinery.times import format_time
 from spinney.sim.controllers.children import count_of
 from spinney.sim.controllers.effects import Decision, report
-from spinney.sim.objects import BUDGETS, Json, OwnerReference, Pod, parse_time, rfc3339
+from spinney.sim.objects import BUDGETS, Json, OwnerReference, Pod, parse_time
 
 _FORGOTTEN_S = 120.0
 
@@ -84,5 +85,5 @@ def _condition(budget: Json, allowed: int, now_s: float) -> Json:
         "reason": reason,
         "message": "",
         "observedGeneration": generation,
-        "lastTransitionTime": since or rfc3339(now_s),
+        "lastTransitionTime": since or format_time(now_s),
     }

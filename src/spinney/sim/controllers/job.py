@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.times import format_time
 from spinney.api.labels import JOB_COMPLETION_INDEX, JOB_NAME
 from spinney.sim.controllers.children import expendable_first, pod_for
 from spinney.sim.controllers.effects import Create, Decision, Delete, Effect, ref_of, report
 from spinney.sim.controllers.replicaset import NewName
-from spinney.sim.objects import JOBS, PODS, Json, Pod, parse_time, rfc3339
+from spinney.sim.objects import JOBS, PODS, Json, Pod, parse_time
 
 _CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 
@@ -131,7 +132,7 @@ def _drop(job: Json, pods: Iterable[Pod]) -> list[Effect]:
 def _finish(job: Json, tally: Tally, now_s: float, kind: str, reason: str, message: str) -> Decision:
     """Active pods go first; the end is reported when they are on their way out."""
     criterion = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-    stamp = rfc3339(now_s)
+    stamp = format_time(now_s)
     ends = [
         {
             "type": each,
@@ -158,7 +159,7 @@ def _report(job: Json, tally: Tally, now_s: float, suspended: bool) -> tuple[Eff
     if suspended:
         status |= {"active": 0, "ready": 0}
     elif "startTime" not in before:
-        status["startTime"] = rfc3339(now_s)
+        status["startTime"] = format_time(now_s)
     conditions = before.get("conditions") or []
     was = any(each["type"] == "Suspended" and each["status"] == "True" for each in conditions)
     if was != suspended:
@@ -169,8 +170,8 @@ def _report(job: Json, tally: Tally, now_s: float, suspended: bool) -> tuple[Eff
                 "status": "True" if suspended else "False",
                 "reason": "JobSuspended" if suspended else "JobResumed",
                 "message": "Job suspended" if suspended else "Job resumed",
-                "lastProbeTime": rfc3339(now_s),
-                "lastTransitionTime": rfc3339(now_s),
+                "lastProbeTime": format_time(now_s),
+                "lastTransitionTime": format_time(now_s),
             },
         ]
     return report(JOBS, job, status)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kube_apimachinery.clock import Clock, Dice
-from kube_embedded.base.generated_metadata import generated_name
+from kube_apimachinery.generated_names import generated_name
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
+from kube_apimachinery.times import format_time
 from spinney.sim.objects import (
     NOT_READY,
     STATE,
@@ -21,7 +22,6 @@ from spinney.sim.objects import (
     condition,
     merged,
     parse_time,
-    rfc3339,
 )
 from spinney.whatif.inputs.nodes import DEFAULT_CAPACITY
 
@@ -88,7 +88,7 @@ def declare_unknown(node: Node, now_s: float) -> Json | None:
             "status": "Unknown",
             "reason": "NodeStatusUnknown",
             "message": message,
-            "lastTransitionTime": rfc3339(now_s),
+            "lastTransitionTime": format_time(now_s),
         }
         for each in node.status.conditions
         if each["type"] == "Ready" or each["type"] in _PRESSURES
@@ -106,7 +106,7 @@ def wanted_taints(node: Node, now_s: float) -> list[Json] | None:
             keys += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
     present = {(each["key"], each["effect"]): each for each in node.spec.taints}
     others = [each for each in node.spec.taints if each["key"] not in _LIFECYCLE_TAINTS]
-    ours = [present.get(key, {"key": key[0], "effect": key[1], "timeAdded": rfc3339(now_s)}) for key in keys]
+    ours = [present.get(key, {"key": key[0], "effect": key[1], "timeAdded": format_time(now_s)}) for key in keys]
     if {(each["key"], each["effect"]) for each in [*others, *ours]} == set(present):
         return None
     return [*others, *ours]
@@ -154,7 +154,7 @@ def _reported(known: Mapping[str, Json], health: Health, now_s: float) -> list[J
         if health is Health.READY
         else ("False", "KubeletNotReady", "container runtime is down")
     )
-    stamp = rfc3339(now_s)
+    stamp = format_time(now_s)
     return [
         {
             "type": kind,

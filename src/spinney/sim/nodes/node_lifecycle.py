@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kube_apimachinery.clock import Clock, Dice
+from kube_apimachinery.times import format_time
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Deleted, Gone, Outcome, written
 from spinney.drive.apply.write import Precondition
@@ -18,7 +19,7 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
 from spinney.sim.nodes.health import Health, declare_unknown, eviction_s, health_of, wanted_taints
-from spinney.sim.objects import NODES, PODS, Node, Pod, Views, condition, merged, rfc3339
+from spinney.sim.objects import NODES, PODS, Node, Pod, Views, condition, merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Lifecycle:
     async def _unready_pods(self, node: Node) -> None:
         if _is_ready(node) or not node.status.conditions:
             return
-        now = rfc3339(self._clock.now())
+        now = format_time(self._clock.now())
         for pod in self._pods.by("node", node.metadata.name):
             if not pod.ready:
                 continue

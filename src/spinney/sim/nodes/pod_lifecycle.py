@@ -22,6 +22,7 @@ from enum import Enum
 from itertools import pairwise
 
 from kube_apimachinery.quantity import read_number
+from kube_apimachinery.times import format_time
 from spinney.api.labels import INIT_CONTAINER, PODCLIQUE, PODGANG
 from spinney.sim.objects import (
     EXIT_CODE,
@@ -35,7 +36,6 @@ from spinney.sim.objects import (
     condition,
     merged,
     parse_time,
-    rfc3339,
 )
 
 _NAMES = (INIT_CONTAINER, "spinney-initc")
@@ -285,7 +285,7 @@ def status_of(pod: Pod, life: Life, now_s: float, pod_ip: str, host_ip: str) -> 
     """The status to merge in: what a kubelet says, and the conditions of others beside its own."""
     status: Json = {
         "phase": phase_of(life),
-        "startTime": pod.status.start_time or rfc3339(life.began_s),
+        "startTime": pod.status.start_time or format_time(life.began_s),
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
         "podIP": pod_ip,
@@ -325,7 +325,7 @@ def _condition(before: Json, kind: str, met: bool, reason: str, message: str, no
         "type": kind,
         "status": status,
         "lastProbeTime": None,
-        "lastTransitionTime": since or rfc3339(now_s),
+        "lastTransitionTime": since or format_time(now_s),
     }
     return found | ({"reason": reason} if reason else {}) | ({"message": message} if message else {})
 
@@ -360,7 +360,7 @@ def _container(pod: Pod, container: Container, life: Life) -> Json:
             image = pod.metadata.annotations.get(FAIL) == "image"
             return _report(container, _waiting("ImagePullBackOff" if image else "PodInitializing"), life)
         case Stage.RUNNING:
-            state = {"running": {"startedAt": rfc3339(life.since_s)}}
+            state = {"running": {"startedAt": format_time(life.since_s)}}
             return _report(container, state, life, ready=life.ready, started=True)
         case Stage.BACKOFF:
             return _report(container, _waiting("CrashLoopBackOff"), life)
@@ -372,11 +372,13 @@ def _container(pod: Pod, container: Container, life: Life) -> Json:
 
 def _init_container(pod: Pod, container: Container, at: int, life: Life) -> Json:
     sidecar = container.restart_policy == "Always"
-    started = rfc3339(life.began_s)
+    started = format_time(life.began_s)
     if at > life.init or (at == life.init and life.stage is Stage.WAITING):
         return _report(container, _waiting("PodInitializing"), life, own=False)
     if at == life.init and life.stage is Stage.INIT:
-        return _report(container, {"running": {"startedAt": rfc3339(life.since_s)}}, life, started=sidecar, own=False)
+        return _report(
+            container, {"running": {"startedAt": format_time(life.since_s)}}, life, started=sidecar, own=False
+        )
     if at == life.init and life.stage is Stage.STUCK:
         reason = "PodInitializing" if pod.metadata.annotations.get(FAIL) == "image" else "CrashLoopBackOff"
         return _report(container, _waiting(reason), life, own=False)
@@ -392,7 +394,7 @@ def _waiting(reason: str) -> Json:
 
 
 def _terminated(life: Life) -> Json:
-    return _ended(life.exit_code, rfc3339(life.began_s), rfc3339(life.ended_s))
+    return _ended(life.exit_code, format_time(life.began_s), format_time(life.ended_s))
 
 
 def _ended(exit_code: int, started: str, finished: str) -> Json:

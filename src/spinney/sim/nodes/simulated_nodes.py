@@ -15,6 +15,7 @@ from itertools import count
 import structlog
 
 from kube_apimachinery.clock import Clock, Dice
+from kube_apimachinery.times import format_micro_time
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, Gone, Outcome, Refused, RetryLater, Stale, Unknown, written
 from spinney.drive.apply.write import ANY, Precondition
@@ -27,7 +28,7 @@ from spinney.sim.nodes.health import Health, first_status, health_of, kubelet_re
 from spinney.sim.nodes.kubelet import Kubelet
 from spinney.sim.nodes.node_lifecycle import Lifecycle, NodeTimeouts
 from spinney.sim.nodes.pod_lifecycle import Timing
-from spinney.sim.objects import LEASES, NODES, STATE, Json, Node, Views, micro_time
+from spinney.sim.objects import LEASES, NODES, STATE, Json, Node, Views
 
 LEASE_NAMESPACE = "kube-node-lease"
 _LEASE_S = 40
@@ -122,7 +123,7 @@ class Heartbeat:
         """A renewal that fails is made up for by the next one."""
         name = node.metadata.name
         ref = LEASES.ref(name, LEASE_NAMESPACE)
-        stamp = micro_time(self._clock.now())
+        stamp = format_micro_time(self._clock.now())
         outcome: Outcome = await self._door.merge_patch(ref, {"spec": {"renewTime": stamp}}, ANY)
         if isinstance(outcome, Gone):
             outcome = await self._door.create(ref, _lease(node, stamp))

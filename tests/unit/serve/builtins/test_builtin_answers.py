@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kube_apimachinery.admission import Object
+from kube_apimachinery.times import seconds
 from kube_embedded.base import errors
 from kube_embedded.base.errors import ApiError
 from kube_embedded.base.resource import Context, Resource
 from kube_embedded.builtins import builtin_resources, decode
-from kube_embedded.builtins.common.printing import seconds
 from kube_embedded.builtins.kinds.services import assign_cluster_ip
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text().splitlines()]

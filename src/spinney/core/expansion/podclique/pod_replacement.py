@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from kube_apimachinery.times import format_time
 from spinney.api.changes import Json
 from spinney.api.kinds.podclique import PodClique, PodCliqueUpdateProgress
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import POD_INDEX, POD_TEMPLATE_HASH
-from spinney.core.expansion.objects import format_time, to_builtins
+from spinney.core.expansion.objects import to_builtins
 from spinney.core.expansion.podclique.pod_state import Pod, is_ready, is_scheduled, is_terminating
 from spinney.core.expansion.podcliqueset.set_layout import Member, Revisions, index_label
 

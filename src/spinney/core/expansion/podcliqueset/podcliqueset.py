@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kube_apimachinery.times import seconds
 from spinney.api.builtin.surroundings import Service
 from spinney.api.builtin.workloads import HorizontalPodAutoscaler
 from spinney.api.changes import Change, ChangeSet, EmitEvent, Json, SetStatus
@@ -47,7 +48,6 @@ from spinney.core.expansion.objects import (
     new_object,
     owner_reference,
     patch_object,
-    seconds,
     status_update,
     to_builtins,
     with_mirrored_keys,

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from kube_apimachinery.times import format_time
 from spinney.api.changes import Json
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.labels import PODCLIQUESET_REPLICA_INDEX
-from spinney.core.expansion.objects import format_time, holds, to_builtins
+from spinney.core.expansion.objects import holds, to_builtins
 from spinney.core.expansion.podclique.desired_podclique import has_only_updated_pods, is_current, is_updated
 from spinney.core.expansion.podclique.pod_replacement import waits_for_user
 from spinney.core.expansion.podclique.podclique import BREACHED

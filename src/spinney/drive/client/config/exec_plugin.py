@@ -10,12 +10,12 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from kube_apimachinery.clock import Clock
+from kube_apimachinery.times import seconds
 from spinney.api.documents import DocumentError, read_json_as
 from spinney.drive.client.config.credentials import Certificate, Grant, bearer
 from spinney.drive.client.errors import CredentialError
@@ -155,7 +155,7 @@ def _seconds(plugin: Plugin, timestamp: str | None) -> float | None:
     if timestamp is None:
         return None
     try:
-        return datetime.fromisoformat(timestamp).timestamp()
+        return seconds(timestamp)
     except ValueError:
         raise CredentialError(
             f"exec plugin {plugin.command}: status.expirationTimestamp: found {timestamp!r}, expected RFC 3339"
