@@ -338,12 +338,6 @@ ROWS: dict[str, Row] = {
     "scaled gangs that the smallest block has no room for": _scaled_by_groups("larger", 60),
     "one replica of a set that the smallest block has no room for": _disaggregated("hall", 1, 40, apart=False),
 }
-WHOLE_SETS = (
-    "TAS16 disaggregated, two replicas, three levels",
-    "scaled gangs that the smallest block has no room for",
-    "one replica of a set that the smallest block has no room for",
-)
-"""Rows in which a base gang has to leave room for gangs that are tied to it."""
 
 TOO_LARGE = podcliqueset("too-large", [workers("worker", 10, 500)], **packed("rack"))
 """Ten pods for one rack, each larger than a node (TAS13)."""

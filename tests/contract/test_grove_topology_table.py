@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,6 @@ from contract.grove_rows import (
     ROWS,
     TOO_LARGE,
     TOPOLOGY,
-    WHOLE_SETS,
     Group,
     Json,
     Part,
@@ -40,8 +38,6 @@ AWARE = {"enabled": True, "autoPreferred": "Never"}
 """Enabled, and no levels: the topology is made by an administrator, as upstream has it since alpha.10."""
 CONFIGURATION = {**configured(), "topologyAwareScheduling": AWARE}
 UNPROTECTED = {**configured(), "topologyAwareScheduling": {**AWARE, "protectUsed": False}}
-IN_VAIN_S = 8.0
-"""How long rows that are known to fail are waited for."""
 UNAVAILABLE = "TopologyLevelsUnavailable"
 AVAILABLE = ("False", "AllClusterTopologyLevelsAvailable")
 
@@ -156,14 +152,9 @@ def test_c5_tas1_a_binding_that_an_administrator_makes_becomes_a_topology_of_the
     assert all(set(LEVELS.values()) <= set(labels) for labels in labels_of(stage).values())
 
 
-def _marked(name: str) -> Any:
-    waits = pytest.mark.xfail(strict=False, reason="a base gang is not yet placed with its scaled gangs in mind")
-    return pytest.param(name, marks=waits, id=name) if name in WHOLE_SETS else pytest.param(name, id=name)
-
-
-@pytest.mark.parametrize("row", [_marked(name) for name in ROWS], indirect=True)
+@pytest.mark.parametrize("row", ROWS, indirect=True)
 def test_b4_the_pods_of_a_set_are_where_its_constraints_want_them(stage: Stage, row: Row) -> None:
-    pods = ready(stage, row.name, row.pods, IN_VAIN_S if row in map(ROWS.get, WHOLE_SETS) else DEADLINE_S)
+    pods = ready(stage, row.name, row.pods)
     for wanted in row.together:
         chosen = with_labels(pods, wanted.labels)
         assert len(chosen) == wanted.pods, wanted
