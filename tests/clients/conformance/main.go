@@ -28,6 +28,7 @@ import (
 
 const (
 	patience = 60 * time.Second // for what the server does by and by
+	limit    = 5 * time.Minute  // for everything: what comes later fails
 	atOnce   = 8                // so many lives are tried at the same time
 	pageMark = "conformance/page"
 )
@@ -109,17 +110,19 @@ func run(kubeconfig, namespace, objects, only string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	w, err := newWorld(ctx, config, namespace)
 	if err != nil {
 		return err
 	}
 	out := &output{encoder: json.NewEncoder(os.Stdout)}
-	tryKinds(w, out, samples, only)
+	var group sync.WaitGroup
 	if only == "" || only == "tools" {
-		tryTools(w, &report{kind: "tools", out: out})
+		group.Go(func() { tryTools(w, &report{kind: "tools", out: out}) })
 	}
+	tryKinds(w, out, samples, only)
+	group.Wait()
 	return nil
 }
 

@@ -136,7 +136,7 @@ func (t tools) tryInformer() {
 
 func podOf(name string) *core.Pod {
 	return &core.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": "tools"}},
 		Spec:       core.PodSpec{SchedulerName: "nobody", Containers: []core.Container{{Name: "c", Image: "i:1"}}},
 	}
 }
@@ -199,7 +199,7 @@ func (t tools) tryPods() {
 		return pods.EvictV1(t.ctx, eviction)
 	})
 	t.report.step("clientset", "apply a pod", func() error {
-		some := applycore.Pod("applied", t.namespace).WithSpec(applycore.PodSpec().WithSchedulerName("nobody").
+		some := applycore.Pod("applied", t.namespace).WithLabels(map[string]string{"of": "tools"}).WithSpec(applycore.PodSpec().WithSchedulerName("nobody").
 			WithContainers(applycore.Container().WithName("c").WithImage("i:1")))
 		found, err := pods.Apply(t.ctx, some, metav1.ApplyOptions{FieldManager: "tools"})
 		if err != nil {
@@ -212,7 +212,7 @@ func (t tools) tryPods() {
 		return err
 	})
 	t.report.step("clientset", "delete pods and the node", func() error {
-		if err := pods.DeleteCollection(t.ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		if err := pods.DeleteCollection(t.ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "of=tools"}); err != nil {
 			return err
 		}
 		return t.clients.CoreV1().Nodes().Delete(t.ctx, node, metav1.DeleteOptions{})
@@ -316,6 +316,7 @@ func (t tools) lead(identity string) error {
 
 func (t tools) tryEvents() {
 	about := &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kube-root-ca.crt", Namespace: t.namespace, UID: "u"}}
+	// The second is recorded once the first is there: recorders wait ten seconds where one overtakes the other.
 	seen := func(reason string, count int32) error {
 		return eventually("the event", func() (bool, error) {
 			list, err := t.clients.CoreV1().Events(t.namespace).List(t.ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
@@ -332,6 +333,9 @@ func (t tools) tryEvents() {
 		broadcaster.StartRecordingToSink(&clientcore.EventSinkImpl{Interface: t.clients.CoreV1().Events(t.namespace)})
 		recorder := broadcaster.NewRecorder(scheme.Scheme, core.EventSource{Component: "conformance"})
 		recorder.Event(about, core.EventTypeNormal, "CoreTried", "tried")
+		if err := seen("CoreTried", 0); err != nil {
+			return err
+		}
 		recorder.Event(about, core.EventTypeNormal, "CoreTried", "tried")
 		return seen("CoreTried", 2)
 	})
@@ -341,6 +345,9 @@ func (t tools) tryEvents() {
 		broadcaster.StartRecordingToSink(t.ctx.Done())
 		recorder := broadcaster.NewRecorder(scheme.Scheme, "conformance")
 		recorder.Eventf(about, nil, core.EventTypeNormal, "NewTried", "Try", "tried")
+		if err := seen("NewTried", 0); err != nil {
+			return err
+		}
 		recorder.Eventf(about, nil, core.EventTypeNormal, "NewTried", "Try", "tried")
 		return seen("NewTried", 2)
 	})

@@ -34,13 +34,14 @@ RECORDED: dict[str, Json] = {
 GROUP, PART = "pod-group-name", "kai.scheduler/subgroup-name"
 
 FOLLOWED = "keys that follow the owner are recorded, so that they go when the owner no longer has them"
+ONE_TOPOLOGY = "the topology of a gang is that of its set; another name on its PodGroup would be read for segments"
 ALONE = "the group of one pod belongs to that pod and goes with it, not with the Job"
 GANG = "a Job that asks for topology is one gang: topology of pods that are placed one by one would mean nothing (K2)"
 SEGMENTS = "segments are formed by the scheduler, from annotations (K13)"
 CLUSTER = "each RayCluster is a gang of its own: a RayJob that tries again makes another one"
 WORKERS_SAY = ("segment-size", "segment-topology-required-placement", "topology")
 DIFFERENCES: dict[str, dict[str, str]] = {
-    "grove-podgang": {},
+    "grove-podgang": {"metadata.annotations[kai.scheduler/topology]": ONE_TOPOLOGY},
     "job": {"metadata.ownerReferences": ALONE},
     "job-with-topology": {"metadata.name": GANG, "spec.minMember": GANG, f"pod[{GROUP}]": GANG},
     "leaderworkerset": {},
