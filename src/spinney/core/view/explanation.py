@@ -185,14 +185,12 @@ def _state(group: PodGroup, pods: Sequence[Pod], reported: Json, had_any: bool) 
     `had_any`: there are pods, even if all of them are finished.
     """
     if reported:
-        return str(reported.get("state", NOT_REPORTED)), tuple(
-            map(str, reported.get("lines") or [reported.get("reason", "")])
-        )
+        return str(reported.get("state", NOT_REPORTED)), _split(reported.get("lines") or [reported.get("reason", "")])
     said = next(
         (one for one in reversed(group.status.scheduling_conditions) if one.type == UNSCHEDULABLE_ON_NODE_POOL), None
     )
     if said is not None:
-        return State.UNSCHEDULABLE.value, tuple(said.message.split("\n"))
+        return State.UNSCHEDULABLE.value, _split([said.message])
     if pods and all(pod.spec.node_name for pod in pods):
         return State.SCHEDULED.value, ()
     if PLAN in group.metadata.annotations:
@@ -203,6 +201,11 @@ def _state(group: PodGroup, pods: Sequence[Pod], reported: Json, had_any: bool) 
     if pods:
         return NOT_REPORTED, (_NOT_REPORTED_TEXT,)
     return State.NOT_READY.value, ("all its pods are ending" if had_any else "it has no pods yet",)
+
+
+def _split(lines: Sequence[object]) -> tuple[str, ...]:
+    """One line each: messages in KAI's wording hold several."""
+    return tuple(each.strip() for line in lines for each in str(line).split("\n"))
 
 
 def _recorded(pods: Sequence[Pod]) -> str:
@@ -239,7 +242,7 @@ def _member(pod: Pod, nodes: Mapping[str, Node], levels: Levels, reported: Seque
     notes, node = pod.metadata.annotations, nodes.get(pod.spec.node_name)
     domain = levels.path(node.metadata.labels) if node is not None else tuple(notes.get(DOMAIN, "").split("/"))
     said = pod.condition(POD_SCHEDULED)
-    own = "" if said is None or pod.spec.node_name or said.message == "\n".join(reported) else said.message
+    own = "" if said is None or pod.spec.node_name or _split([said.message]) == tuple(reported) else said.message
     return Member(
         name=pod.metadata.name,
         group=pod.metadata.labels.get(KAI_SUBGROUP_NAME, ""),
