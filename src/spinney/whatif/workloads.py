@@ -32,6 +32,7 @@ from spinney.api.meta import Condition, Kind, ObjectMeta, Slim, condition
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED
 from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.core.view.gang_list import GangRow, row_of
+from spinney.core.view.mistakes import by_workload, explain_mistake, is_mistaken, mistake_row
 from spinney.core.view.tree import natural
 from spinney.drive.client.api import ApiClient, Listing, Selection
 from spinney.drive.client.codec import Broken
@@ -251,6 +252,7 @@ async def read_gangs(client: ApiClient, namespace: str = "") -> GangList:
     for group in groups.items:
         own = members.get((group.metadata.namespace, group.metadata.name), [])
         rows.append(row_of(group, explain_gang(group, own, known, levels), own))
+    rows += [mistake_row(each) for each in by_workload(pods.items).values()]
     return GangList(tuple(rows), tuple(notes))
 
 
@@ -305,6 +307,9 @@ def _ungrouped_notes(pods: Sequence[Pod], kind: str, name: str) -> list[str]:
 
 
 def _ungrouped(pods: Sequence[Pod], kind: str, namespace: str, name: str) -> WorkloadExplanation:
+    kept_out = [pod for pod in pods if is_mistaken(pod) and belongs(pod, kind, name)]
+    if kept_out and kind != "Pod":
+        return WorkloadExplanation(kind, namespace, name, (explain_mistake(kept_out),))
     pod = next((pod for pod in pods if pod.metadata.name == name and kind == "Pod"), None)
     if pod is None:
         told = (pod.condition(POD_SCHEDULED) for pod in pods if belongs(pod, kind, name))

@@ -105,6 +105,18 @@ def test_k15_a_gang_that_waits() -> None:
     ]
 
 
+def test_k15_a_lost_or_cordoned_node_is_told_of_a_gang_that_runs_there() -> None:
+    there = [node(name, "b0/r0") for name in ("n0", "n1", "n2")]
+    there[0] |= {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "T"}]}}
+    there[1] |= {"spec": {"unschedulable": True}}
+    there[2] |= {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    told = story(group(), [pod("w-0", "n0"), pod("w-1", "n0"), pod("w-2", "n1"), pod("w-3", "n2")], there)
+    assert told.gangs[0].lines == (
+        "2 of its pods run on node n0, which is not ready since T",
+        "1 of its pods runs on node n1, which is cordoned",
+    )
+
+
 def test_k15_a_gang_that_is_placed() -> None:
     parts = {"subGroups": [{"name": "lead", "minMember": 1}, {"name": "work", "minMember": 2}]}
     parts |= {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": BLOCK}}  # type: ignore[dict-item]

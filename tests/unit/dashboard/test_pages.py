@@ -48,6 +48,31 @@ async def test_b5_the_overview_has_capacity_reach_and_reasons() -> None:
     assert "Pods of 8 GPUs" in text
 
 
+async def test_k2_a_workload_that_is_no_gang_by_mistake_is_on_every_page() -> None:
+    world = hall()
+    world.mistaken("train-0", "train", "Job default/train: found 'rak'")
+    async with site(world) as client:
+        for path in ("/", "/gangs", "/gangs?state=waits", "/gangs/default/train"):
+            text = (await client.get(path)).text
+            assert "Job default/train: found &#39;rak&#39;" in text, path
+        world.pods.put(("default", "train-0"), None)
+        assert "Job default/train" not in (await client.get("/")).text
+        assert (await client.get("/gangs/default/train")).status_code == 404
+
+
+async def test_k15_a_node_that_is_lost_cordoned_or_tainted_says_so_on_its_page_and_on_that_of_its_gangs() -> None:
+    world = hall()
+    async with site(world) as client:
+        assert "not ready" not in (await client.get("/nodes/b0-r0-n0")).text
+        world.node("b0-r0-n0", ready=False, cordoned=True, taints=("nvidia.com/gpu", "present"))
+        page = (await client.get("/nodes/b0-r0-n0")).text
+        assert "not ready" in page and "cordoned" in page and "nvidia.com/gpu=present:NoSchedule" in page
+        told = "1 of its pods runs on node b0-r0-n0, which is not ready"
+        assert told in (await client.get("/gangs/default/placed")).text
+        world.node("b0-r0-n0")
+        assert told not in (await client.get("/gangs/default/placed")).text
+
+
 async def test_b5_every_accelerator_has_its_capacity_and_reach() -> None:
     world = hall()
     world.topology("other", rack="example.com/pool")

@@ -25,6 +25,7 @@ from spinney.api.labels import (
 )
 from spinney.core.scheduling.gang.subgroup_tree import DEEPEST
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED, UNSCHEDULABLE_ON_NODE_POOL, State, decode
+from spinney.core.view.node_state import lines_of
 
 Json = dict[str, Any]
 
@@ -148,7 +149,7 @@ def explain_gang(
         name=f"{group.metadata.namespace}/{group.metadata.name}",
         state=state,
         waits=any(not member.node for member in members) or not (members or ended),
-        lines=(*lines, *_staleness(group), *_broken(places, here)),
+        lines=(*lines, *_staleness(group), *_broken(places, here), *lines_of(live, nodes)),
         queue=group.spec.queue,
         topology=topology,
         score=_score(group),

@@ -12,7 +12,8 @@ from spinney.core.placement.gang.gang_tree import GangTree, Invalid, read_gang_t
 from spinney.core.placement.scoring import score
 from spinney.core.scheduling.gang.parsed_gang import Context, read_gang
 from spinney.core.view.explanation import GangExplanation, Place
-from spinney.core.view.gang_list import DOMAIN_LINE, workload_of
+from spinney.core.view.gang_list import DOMAIN_LINE, row_of
+from spinney.core.view.mistakes import mistake_row
 from spinney.core.view.tree import Tree, View
 from spinney.serve.dashboard.boxes import Box, RenderCache, Unit, pruned, unit_of
 from spinney.serve.dashboard.data_sources import ClusterEvent, Json, Key
@@ -65,9 +66,10 @@ class GangPage:
 def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[ClusterEvent]) -> GangPage | None:
     """None: there is no such gang."""
     group, explained = model.views.groups.get(key), model.explained(key)
-    if group is None or explained is None:
+    if explained is None:
         return None
-    reported, scores = explained.explanation, _scores(model, key, group)
+    reported, scores = explained.explanation, _scores(model, key, group) if group is not None else {}
+    row = row_of(group, explained) if group is not None else mistake_row(model.pods_of(key))
     lacks = _lacks(reported)
     view = model.trees()
     tree = tree_for(view, explained.topology)
@@ -77,8 +79,8 @@ def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[Cluste
         picture = pruned(kept.boxes(view, tree, key))
     return GangPage(
         explained=explained,
-        created=group.metadata.creation_timestamp or "",
-        workload=workload_of(group),
+        created=row.created,
+        workload=row.workload,
         bound=sum(bool(member.node) for member in explained.members),
         lines=tuple(line for line in explained.lines if not (lacks and line.startswith(DOMAIN_LINE))),
         groups=tuple(_group(explained, place, scores) for place in explained.places if place.pods or not place.group),
