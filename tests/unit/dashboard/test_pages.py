@@ -73,6 +73,15 @@ async def test_k15_a_node_that_is_lost_cordoned_or_tainted_says_so_on_its_page_a
         assert told not in (await client.get("/gangs/default/placed")).text
 
 
+async def test_k15_the_score_of_a_gang_stands_beside_the_best_that_empty_nodes_would_give() -> None:
+    world = hall()
+    world.gang("wide", annotations={"spinney.dev/placement-score": "0.5000"})
+    for at, node in enumerate([*(f"b1-r0-n{at}" for at in range(4)), "b1-r1-n0"]):
+        world.pod(f"wide-{at}", "wide", node)
+    async with site(world) as client:
+        assert "0.50 of at most 0.50" in (await client.get("/gangs/default/wide")).text
+
+
 async def test_b5_every_accelerator_has_its_capacity_and_reach() -> None:
     world = hall()
     world.topology("other", rack="example.com/pool")

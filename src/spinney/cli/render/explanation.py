@@ -16,6 +16,7 @@ from kube_apimachinery.quantity import format_bytes, read_number
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, narrowed, plain
 from spinney.core.placement.explain.reasons import enumerated, many
+from spinney.core.view.best_score import score_words
 from spinney.core.view.explanation import FINISHED, GangExplanation, Member, Place, WorkloadExplanation
 
 _MOST_PODS = 16
@@ -84,7 +85,7 @@ def gang_lines(gang: GangExplanation, heading: GangHeading) -> Iterator[str]:
     word = click.style(heading.word, fg=heading.color) if heading.screen.color else heading.word
     bound = any(member.node for member in gang.members)
     facts = [*heading.facts]
-    facts += [f"score {gang.score:.2f}"] if gang.score is not None and bound else []
+    facts += [f"score {score_words(gang.score, gang.best_score)}"] if gang.score is not None and bound else []
     facts += [f"queue {gang.queue}"] if gang.queue else []
     facts += [f"topology {gang.topology}"] if gang.topology else []
     yield f"{plain(gang.name)}  {word}"

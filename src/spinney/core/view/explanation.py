@@ -91,7 +91,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class GangExplanation:
-    """One gang. `explanation`: the figures that the scheduler wrote to the PodGroup, if it is pending."""
+    """One gang. `explanation`: the figures that the scheduler wrote to the PodGroup, if it is pending.
+
+    `best_score`: what its bound pods could have at most on empty nodes, where that was asked and the score is not 1.
+    """
 
     name: str
     state: str
@@ -100,6 +103,7 @@ class GangExplanation:
     queue: str = ""
     topology: str = ""
     score: float | None = None
+    best_score: float | None = None
     explanation: Json = field(default_factory=dict)
     places: tuple[Place, ...] = ()
     members: tuple[Member, ...] = ()
@@ -108,6 +112,7 @@ class GangExplanation:
     def to_json(self) -> Json:
         shown: Json = {"podGroup": self.name, "state": self.state, "waits": self.waits, "lines": list(self.lines)}
         shown |= {"queue": self.queue, "topology": self.topology, "score": self.score, "explanation": self.explanation}
+        shown |= {"bestScore": self.best_score} if self.best_score is not None else {}
         shown["groups"] = [place.to_json() for place in self.places]
         shown["pods"] = [member.to_json() for member in self.members]
         return shown

@@ -40,6 +40,7 @@ class GangRow:
     domain: tuple[str, ...]
     created: str
     waits_since: str = ""
+    best_score: float | None = None
 
     @property
     def title(self) -> str:
@@ -49,6 +50,7 @@ class GangRow:
         shown = {"namespace": self.namespace, "name": self.name, "state": self.state, "waits": self.waits}
         shown |= {"bound": self.bound, "pods": self.pods, "queue": self.queue, "workload": self.workload}
         shown |= {"topology": self.topology, "level": self.level, "domain": list(self.domain), "score": self.score}
+        shown |= {"bestScore": self.best_score} if self.best_score is not None else {}
         return {**shown, "created": self.created, "waitsSince": self.waits_since, "reason": self.reason}
 
 
@@ -75,6 +77,7 @@ def row_of(group: PodGroup, explained: GangExplanation, pods: Sequence[Pod] = ()
         domain=whole.domain if whole is not None else (),
         created=created,
         waits_since=min(made, default=created) if explained.waits else "",
+        best_score=explained.best_score,
     )
 
 

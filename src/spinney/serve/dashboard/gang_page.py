@@ -8,9 +8,9 @@ from typing import Any
 
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.placement.explain.reasons import enumerated, many
-from spinney.core.placement.gang.gang_tree import GangTree, Invalid, read_gang_tree
+from spinney.core.placement.gang.gang_tree import GangTree
 from spinney.core.placement.scoring import score
-from spinney.core.scheduling.gang.parsed_gang import Context, read_gang
+from spinney.core.view.best_score import members_of
 from spinney.core.view.explanation import GangExplanation, Place
 from spinney.core.view.gang_list import DOMAIN_LINE, row_of
 from spinney.core.view.mistakes import mistake_row
@@ -126,21 +126,10 @@ def _short(explained: GangExplanation, key: str) -> str:
 
 def _scores(model: Model, key: Key, group: PodGroup) -> dict[str, float]:
     """The score of each part that has a preference, by the rule that the whole gang is scored by."""
-    inventory = model.cluster.inventory
-    topologies = model.cluster.topologies
-    context = Context(
-        inventory.resources, topologies=topologies, has_node=lambda name: inventory.find(name) is not None
-    )
-    reading = read_gang(group, model.pods_of(key), context)
-    try:
-        parts = read_gang_tree(reading.gang, topologies)
-    except Invalid:
+    found = members_of(group, model.pods_of(key), model.cluster)
+    if found is None:
         return {}
-    leaves = {leaf.path: leaf for leaf in parts.leaves}
-    members = [member for member in reading.gang.running if member.pods in leaves]
-    live = [(leaves[member.pods], inventory.seat(member.node)) for member in members]
-    if not live:
-        return {}
+    parts, inventory, live = found
     alone = {part.path: GangTree(parts.gang, parts.all, parts.leaves, [part]) for part in parts.preferences}
     return {path.rpartition("/")[2]: score(each, inventory, live) for path, each in alone.items()}
 

@@ -19,6 +19,7 @@ from spinney.api.kinds.clustertopology import ClusterTopologyBinding, by_known_n
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.view.best_score import with_best_score
 from spinney.core.view.explanation import GangExplanation, Levels, explain_gang
 from spinney.core.view.gang_list import GangRow, row_of
 from spinney.core.view.mistakes import by_workload, explain_mistake, is_mistaken, mistake_row
@@ -240,6 +241,7 @@ class Model:
         return by_workload(pod for key in self._mistaken if (pod := self.views.pods.get(key)) is not None)
 
     def explained(self, key: Key, levels: dict[str, Levels] | None = None) -> GangExplanation | None:
+        """`levels`: known already, for a list of gangs, which does without the best score."""
         group = self.views.groups.get(key)
         if group is None:
             kept_out = self._kept_out().get(key)
@@ -247,7 +249,8 @@ class Model:
         pods = self.pods_of(key)
         names = {pod.spec.node_name for pod in pods}
         nodes = {name: node for name in names if (node := self.views.nodes.get(("", name))) is not None}
-        return explain_gang(group, pods, nodes, self.levels() if levels is None else levels)
+        explained = explain_gang(group, pods, nodes, self.levels() if levels is None else levels)
+        return explained if levels is not None else with_best_score(explained, group, pods, self.cluster)
 
     def pods_of(self, key: Key) -> list[Pod]:
         """Those of a gang, or of a workload that is none by mistake."""

@@ -7,13 +7,13 @@ proves nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from spinney.api.placement.problem import Amounts, Node
-from spinney.core.inventory.counts import LARGEST_ROOM, Shape
-from spinney.core.placement.explain.context import Flags, Numbers, RefusalContext, shape_of
+from spinney.core.inventory.counts import Shape
+from spinney.core.placement.empty_nodes import EmptyNodes, Numbers
+from spinney.core.placement.explain.context import RefusalContext, shape_of
 from spinney.core.placement.explain.exclusions import excluded
 from spinney.core.placement.gang.gang_tree import Level, Part
 
@@ -63,64 +63,10 @@ def never_fits(context: RefusalContext) -> Never | None:
     """The first proof that the chosen parts would not fit on empty nodes."""
     if not context.inventory.slots():
         return None
-    empty = _EmptyNodes(context)
-    single = (_one_pod(empty, leaf, shape) for shape, leaf in _one_of_each(context.active).items())
-    together = (_together(empty, part) for part in _bound(context))
+    empty = EmptyNodes(context.inventory, context.nodes)
+    single = (_one_pod(context, empty, leaf, shape) for shape, leaf in _one_of_each(context.active).items())
+    together = (_together(context, empty, part) for part in _bound(context))
     return next((found for found in (*single, *together) if found is not None), None)
-
-
-@dataclass(slots=True)
-class _EmptyNodes:
-    """The capacity of empty nodes: distinct rows of amounts, and by slot the number of its row."""
-
-    context: RefusalContext
-    rows: list[Amounts | None] = field(init=False)
-    codes: Numbers = field(init=False)
-
-    def __post_init__(self) -> None:
-        inventory = self.context.inventory
-        self.codes = inventory.capacity.codes().astype(np.int64)
-        known = dict(inventory.capacity.numbers)
-        for slot, divided in inventory.divided.items():
-            if slot != divided.slot:
-                row = _zone_amounts(inventory.node(divided.slot), inventory.zone(slot))
-                self.codes[slot] = known.setdefault(row, len(known))
-        self.rows = list(known)
-
-    def fit(self, shape: Shape) -> Numbers:
-        """By slot: how many pods of a shape fit on the empty node."""
-        most = 1 if shape.single or shape.ports else LARGEST_ROOM
-        fit = [0 if row is None else min(most, _times(row, shape.request)) for row in self.rows]
-        return np.array(fit, np.int64)[self.codes] * self.context.nodes
-
-    def amounts(self, resource: int) -> Numbers | None:
-        """By slot: how much of a resource the empty node has; None: too much to be summed up."""
-        amounts = [0 if row is None else row[resource] for row in self.rows]
-        if max(amounts) > LARGEST_ROOM:
-            return None
-        return np.array(amounts, np.int64)[self.codes] * self.context.nodes
-
-    def largest(self, resource: int) -> int:
-        """The most of a resource that any node has."""
-        used = [self.rows[code] for code in set(self.codes[self.context.nodes].tolist())]
-        return max((row[resource] for row in used if row is not None), default=0)
-
-    def admitted(self, shape: Shape) -> Flags:
-        return self.context.inventory.masks.of(shape.filter).array() & self.context.nodes
-
-
-def _zone_amounts(node: Node, name: str) -> Amounts:
-    """What a zone has; of a resource that zones do not account for, what its node has."""
-    zone = next(zone for zone in node.zones if zone.name == name)
-    counted = [any(amounts) for amounts in zip(*(each.allocatable for each in node.zones), strict=True)]
-    return tuple(
-        min(own, whole) if known else whole
-        for own, whole, known in zip(zone.allocatable, node.allocatable, counted, strict=True)
-    )
-
-
-def _times(row: Amounts, request: Amounts) -> int:
-    return min((have // want for have, want in zip(row, request, strict=True) if want), default=LARGEST_ROOM)
 
 
 def _one_of_each(leaves: list[Part]) -> dict[Shape, Part]:
@@ -130,12 +76,12 @@ def _one_of_each(leaves: list[Part]) -> dict[Shape, Part]:
     return found
 
 
-def _one_pod(empty: _EmptyNodes, leaf: Part, shape: Shape) -> KeptOut | TooLarge | None:
+def _one_pod(context: RefusalContext, empty: EmptyNodes, leaf: Part, shape: Shape) -> KeptOut | TooLarge | None:
     """Why no pod of a pod set fits on any empty node that it may use."""
     fit = empty.fit(shape)
     if (fit[empty.admitted(shape)] > 0).any():
         return None
-    context, home = empty.context, empty.context.inventory.home
+    home = context.inventory.home
     large = {home(slot): slot for slot in np.flatnonzero(fit > 0).tolist()}
     if large:
         return KeptOut(leaf, len(large), excluded(context, shape.filter, np.array(sorted(large.values()), np.int64)))
@@ -164,15 +110,14 @@ def _bound(context: RefusalContext) -> Iterator[Part]:
             yield part
 
 
-def _together(empty: _EmptyNodes, part: Part) -> TooMany | None:
+def _together(context: RefusalContext, empty: EmptyNodes, part: Part) -> TooMany | None:
     """The first sum over a part that is more than every domain of its required level has when it is empty."""
-    context = empty.context
     inside = {leaf.index for leaf in context.parts.below(part)}
     leaves = [leaf for leaf in context.active if leaf.index in inside]
     domains = _domains(context, part)
     if not leaves or (domains is not None and not len(domains)):
         return None
-    return _pods(empty, part, leaves, domains) or _amounts(empty, part, leaves, domains)
+    return _pods(context, empty, part, leaves, domains) or _amounts(context, empty, part, leaves, domains)
 
 
 def _domains(context: RefusalContext, part: Part) -> Numbers | None:
@@ -186,22 +131,25 @@ def _domains(context: RefusalContext, part: Part) -> Numbers | None:
     return found[np.isin(found, list(pinned))] if pinned else found
 
 
-def _pods(empty: _EmptyNodes, part: Part, leaves: list[Part], domains: Numbers | None) -> TooMany | None:
+def _pods(
+    context: RefusalContext, empty: EmptyNodes, part: Part, leaves: list[Part], domains: Numbers | None
+) -> TooMany | None:
     """Pods of one shape."""
     for shape in _one_of_each(leaves):
         alike = [leaf for leaf in leaves if shape_of(leaf) == shape]
-        need = sum(empty.context.needs[leaf.index] for leaf in alike)
+        need = sum(context.needs[leaf.index] for leaf in alike)
         held = empty.fit(shape) * empty.admitted(shape)
         whose = alike[0] if len(alike) == 1 < len(leaves) else part
-        found = _most(empty.context, whose, part.required, need, held, domains)
+        found = _most(context, whose, part.required, need, held, domains)
         if found is not None:
             return found
     return None
 
 
-def _amounts(empty: _EmptyNodes, part: Part, leaves: list[Part], domains: Numbers | None) -> TooMany | None:
+def _amounts(
+    context: RefusalContext, empty: EmptyNodes, part: Part, leaves: list[Part], domains: Numbers | None
+) -> TooMany | None:
     """One resource, summed up over pods of all shapes."""
-    context = empty.context
     usable = np.zeros(len(context.nodes), np.bool_)
     for shape in _one_of_each(leaves):
         usable |= empty.admitted(shape)
