@@ -117,6 +117,12 @@ def test_k15_a_lost_or_cordoned_node_is_told_of_a_gang_that_runs_there() -> None
     )
 
 
+def test_k15_the_time_of_a_reason_is_shown_with_it() -> None:
+    reported = encode({"version": 1, "state": "Unschedulable", "lines": ["no room"], "at": "2026-01-01T12:00:00Z"})
+    old = group(metadata={"annotations": {"spinney.dev/explanation": reported}})
+    assert "topology net, as of\n    2026-01-01T12:00:00Z" in shown(story(old, [pod("w-0")]))
+
+
 def test_k15_a_gang_that_is_placed() -> None:
     parts = {"subGroups": [{"name": "lead", "minMember": 1}, {"name": "work", "minMember": 2}]}
     parts |= {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": BLOCK}}  # type: ignore[dict-item]

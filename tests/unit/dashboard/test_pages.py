@@ -24,6 +24,7 @@ def explained() -> World:
     told = {
         "version": 1,
         "state": "Unschedulable",
+        "at": "2026-01-01T12:00:00Z",
         "lines": ["for programs", "The gang needs 9 pods", "node-group b0/b0-r0: too small"],
         "level": RACK,
         "best": [{"path": ["b0", "b0-r0"], "holds": 2, "of": 4, "short": {"nvidia.com/gpu": 16, "memory": 1073741824}}],
@@ -80,6 +81,12 @@ async def test_k15_the_score_of_a_gang_stands_beside_the_best_that_empty_nodes_w
         world.pod(f"wide-{at}", "wide", node)
     async with site(world) as client:
         assert "0.50 of at most 0.50" in (await client.get("/gangs/default/wide")).text
+
+
+async def test_k15_the_time_of_a_reason_is_on_the_page_of_its_gang() -> None:
+    async with site(explained()) as client:
+        text = (await client.get("/gangs/default/waiting")).text
+    assert 'Reason as of</dt><dd><time datetime="2026-01-01T12:00:00Z"' in text
 
 
 async def test_b5_every_accelerator_has_its_capacity_and_reach() -> None:

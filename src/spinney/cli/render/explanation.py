@@ -16,6 +16,7 @@ from kube_apimachinery.quantity import format_bytes, read_number
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, narrowed, plain
 from spinney.core.placement.explain.reasons import enumerated, many
+from spinney.core.scheduling.reporting.report import AT
 from spinney.core.view.best_score import score_words
 from spinney.core.view.explanation import FINISHED, GangExplanation, Member, Place, WorkloadExplanation
 
@@ -33,6 +34,7 @@ class GangHeading:
     color: str
     facts: Sequence[str]
     screen: Screen
+    decided: str = ""
 
 
 def shown(explained: WorkloadExplanation, screen: Screen | None = None) -> str:
@@ -76,7 +78,8 @@ def _title(explained: WorkloadExplanation) -> str:
 def _heading(gang: GangExplanation, screen: Screen) -> GangHeading:
     bound = sum(bool(member.node) for member in gang.members)
     facts = [f"{bound} of {many(len(gang.members), 'pod')} bound"] if gang.state != FINISHED else []
-    return GangHeading(gang.state, "red" if gang.waits else "green", facts, screen)
+    decided = f"as of {gang.explanation[AT]}" if AT in gang.explanation else ""
+    return GangHeading(gang.state, "red" if gang.waits else "green", facts, screen, decided)
 
 
 def gang_lines(gang: GangExplanation, heading: GangHeading) -> Iterator[str]:
@@ -88,6 +91,7 @@ def gang_lines(gang: GangExplanation, heading: GangHeading) -> Iterator[str]:
     facts += [f"score {score_words(gang.score, gang.best_score)}"] if gang.score is not None and bound else []
     facts += [f"queue {gang.queue}"] if gang.queue else []
     facts += [f"topology {gang.topology}"] if gang.topology else []
+    facts += [heading.decided] if heading.decided else []
     yield f"{plain(gang.name)}  {word}"
     yield from wrapped(", ".join(facts), width)
     best = _best(gang)
