@@ -90,6 +90,11 @@ def is_kind(name: str, kind: str) -> bool:
     return not kind or name.lower() == _singular(kind)
 
 
+def names_kind(word: str) -> bool:
+    """Whether a word names a kind as kubectl takes it: `job`, `jobs.batch`, `pcs`."""
+    return _singular(word) in _KINDS
+
+
 def _singular(kind: str) -> str:
     """Normalise `jobs.batch`, `Job`, `pcs` to the singular kind in lower case, without the group."""
     word = kind.lower().partition(".")[0]
@@ -170,6 +175,8 @@ OWNER_PATHS = {
     "RayJob": ResourcePath("ray.io", "v1", "rayjobs"),
 }
 """Kinds whose objects may exist before they have pods."""
+_OTHER_KINDS = ("Pod", "PodGroup", "PodClique", "PodCliqueScalingGroup", "ReplicaSet", "TrainJob", "Service")
+_KINDS = frozenset(kind.lower() for kind in (*OWNER_PATHS, *_OTHER_KINDS))
 
 
 _FEW_NOTES = 3

@@ -6,7 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from spinney.cli import options
+from spinney.cli.commands import explain as explain_command
+from spinney.cli.main import cli
+from spinney.drive.client.config import kubeconfig
 from unit.cli.canned_cluster import run_on
 
 Json = dict[str, Any]
@@ -42,6 +47,45 @@ def test_k2_explain_says_the_mistake_by_the_name_of_the_workload_and_of_its_pods
     assert found.exit_code == 0, found.output
     [gang] = json.loads(found.stdout)["gangs"]
     assert (gang["waits"], gang["lines"]) == (True, [WHY])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("job/train", "-n", "ns"),
+        ("jobs.batch/train", "-n", "ns"),
+        ("train", "-n", "ns"),
+        ("train", "--kind", "Job", "-n", "ns"),
+        ("job/train",),
+        ("train",),
+    ],
+    ids=" ".join,
+)
+def test_c8_a_workload_is_named_as_kubectl_names_objects(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Without -n the namespace is that of the context."""
+    monkeypatch.setattr(options, "namespace_of_context", lambda *_: "ns")
+    monkeypatch.setattr(explain_command, "namespace_of_context", lambda *_: "ns")
+    found = run_on(monkeypatch, CLUSTER, "explain", *words)
+    assert found.exit_code == 0, found.output
+    assert found.output.startswith("Job ns/train waits")
+
+
+def test_c8_a_name_of_two_kinds_and_a_kind_that_is_not_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_on(monkeypatch, CLUSTER, "explain", "pod/train", "--kind", "Job", "-n", "ns")
+    assert (found.exit_code, "name two kinds" in found.stderr) == (2, True)
+    assert run_on(monkeypatch, CLUSTER, "explain", "deployment/train", "-n", "ns").exit_code == 1
+
+
+@pytest.mark.parametrize("words", [("gangs",), ("explain", "ns/train"), ("topology", "usage"), ("consolidate",)])
+def test_c8_a_context_is_chosen_as_with_kubectl(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    asked: list[object] = []
+    run_on(monkeypatch, CLUSTER, "gangs")
+    monkeypatch.setattr(kubeconfig, "find_connection", lambda *_, **named: asked.append(named.get("context")))
+    CliRunner().invoke(cli, [*words, "--context", "other"])
+    CliRunner().invoke(cli, [*words])
+    assert asked == ["other", None]
 
 
 def test_k2_a_pod_whose_mistake_is_mended_is_no_mistake_any_more(monkeypatch: pytest.MonkeyPatch) -> None:

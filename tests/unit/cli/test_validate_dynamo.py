@@ -80,3 +80,9 @@ def test_the_examples_are_allowed_in_both_versions(tmp_path: Path, recipe: Path)
     for version in ("v1beta1", "v1alpha1"):
         status, said = validated(tmp_path, converted(tmp_path, recipe.read_text(), version))
         assert status == 0, said
+
+
+def test_the_examples_are_valid_without_any_option() -> None:
+    done = CliRunner().invoke(cli, ["validate", "-f", str(EXAMPLES)])
+    assert done.exit_code == 0, done.output
+    assert "refused" not in done.output

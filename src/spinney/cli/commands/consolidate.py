@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spinney.cli.options import UNREADABLE, kubeconfig_option, left_out, output_option, print_structured, stop
+from spinney.cli.options import (
+    UNREADABLE,
+    chosen_context,
+    kubeconfig_option,
+    left_out,
+    output_option,
+    print_structured,
+    stop,
+)
 
 if TYPE_CHECKING:
     from spinney.api.placement.problem import Consolidate
@@ -78,7 +86,7 @@ async def _survey_cluster(kubeconfig: Path | None, gang: str, limits: Consolidat
     from spinney.drive.client.config.kubeconfig import cluster_client
     from spinney.whatif.consolidation import read_objects, request_moves, survey
 
-    async with cluster_client(kubeconfig, left_out("consolidate")) as client:
+    async with cluster_client(kubeconfig, left_out("consolidate"), chosen_context()) as client:
         found = survey(await read_objects(client, gang), limits, gang)
         door = Door(client.transport, system_dice(), field_manager="spinney-consolidate")
         for offer in found.offers if not dry_run else ():
