@@ -87,6 +87,22 @@ def test_a_namespace_restricts_the_list(monkeypatch: pytest.MonkeyPatch) -> None
     assert (found[0]["bound"], found[0]["pods"], found[0]["waitsSince"]) == (0, 1, CREATED)
 
 
+def test_k15_the_list_says_what_would_never_fit_and_not_what_upstream_says_of_the_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [
+        "The gang may use none of the 2 nodes that are large enough for a pod: 2 not ready.",
+        "It would fit with 1 pod.",
+    ]
+    told = {"version": 1, "state": "Unschedulable", "reason": "the gang may" + lines[0][12:-1]}
+    waiting = group("g")
+    upstream = "Resources were not found for pod ns/g-0 due to: 2 nodes. \n3 others"
+    waiting["metadata"]["annotations"] = {"spinney.dev/explanation": json.dumps(told | {"lines": [*lines, upstream]})}
+    there = {"podgroups": [waiting], "pods": [pod("g-0", "g")], "nodes": [], "topologies": [TOPOLOGY]}
+    [found] = json.loads(run_on(monkeypatch, there, "gangs", "-o", "json").stdout)
+    assert found["reason"] == " ".join(lines)
+
+
 def test_k15_a_score_below_one_stands_beside_the_best_that_empty_nodes_would_give(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
