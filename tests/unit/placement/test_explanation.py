@@ -206,7 +206,13 @@ def test_k15_the_part_that_never_fits_is_blamed_before_one_that_does_not_fit_now
 
 def test_k15_a_topology_that_no_node_carries_is_told() -> None:
     said = refusal([node("n0", "", 8)], gang(pods=[pods("w", 1, 1, required=RACK)]))
-    assert said.reason == f"w needs one {RACK}, and no node carries that level of topology net"
+    assert said.reason == (
+        f"w needs one {RACK}, and no node carries the label {BLOCK}, a broader level of topology net"
+    )
+    there = [node("n0", "b0", 8), node("n1", "", 8, labels={RACK: "r0"})]
+    rack = refusal(there, gang(pods=[pods("w", 1, 1, required=RACK)]))
+    assert rack.reason == f"w needs one {RACK}, and no node carries that level of topology net"
+    assert said.never_fits and rack.never_fits
     assert (said.considered, said.best) == (0, ())
     assert said.fits_if == (FitsAtLevel(None),)
 

@@ -91,9 +91,10 @@ def test_k15_running_members_and_ties_name_the_domain_that_is_too_small() -> Non
 
 def test_k15_a_level_that_no_node_carries_is_refused_without_domains() -> None:
     assert lines(told(nodes({"": [8, 8]}), gang(required=RACK, pods=[pods("w", 2, 8)]))) == [
-        "topology net, requirement example.com/rack couldn't be satisfied for job ns/a",
-        "The gang needs one example.com/rack, and no node carries that level of topology net.",
+        "The gang needs one example.com/rack, and no node carries the label example.com/block, a broader level of "
+        "topology net.",
         "It would fit without the requirement.",
+        "topology net, requirement example.com/rack couldn't be satisfied for job ns/a",
     ]
 
 

@@ -180,7 +180,7 @@ def explain(
         best=best,
         blocked=blocked,
         fits_if=tuple(relaxations(context, blamed.part, best[0].holds if best else 0, cheapest_victims)),
-        never_fits=never is not None,
+        never_fits=never is not None or (blamed.level is not None and not len(domains)),
     )
 
 

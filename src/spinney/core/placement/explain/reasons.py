@@ -27,7 +27,7 @@ from spinney.core.placement.explain.best_domains import shortfall
 from spinney.core.placement.explain.blame import BlamedPart
 from spinney.core.placement.explain.capacity import KeptOut, Never, TooLarge, TooMany
 from spinney.core.placement.explain.context import RefusalContext, shape_of
-from spinney.core.placement.gang.gang_tree import UNNAMED, Part
+from spinney.core.placement.gang.gang_tree import UNNAMED, Level, Part
 
 
 def sentence(explanation: Explanation) -> str:
@@ -179,10 +179,22 @@ def _no_domains(blamed: BlamedPart, considered: int) -> str:
             f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} publishes zones "
             f"under the policy {SINGLE_NUMA_NODE}"
         )
+    key = _first_missing(blamed.context, level)
+    which = "that level" if key == level.key else f"the label {key}, a broader level"
     return (
-        f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} carries that level "
+        f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} carries {which} "
         f"of topology {level.topology}"
     )
+
+
+def _first_missing(context: RefusalContext, level: Level) -> str:
+    """The broadest level whose label no node carries that carries those of all broader ones."""
+    nodes = [context.inventory.node(slot).labels for slot in np.flatnonzero(context.nodes).tolist()]
+    for key in context.inventory.trees[level.topology].levels[: level.depth]:
+        nodes = [labels for labels in nodes if key in labels]
+        if not nodes:
+            return key
+    return level.key
 
 
 def _would_never_fit(blamed: BlamedPart, never: Never | None) -> str:
