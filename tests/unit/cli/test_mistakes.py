@@ -88,6 +88,11 @@ def test_c8_a_context_is_chosen_as_with_kubectl(monkeypatch: pytest.MonkeyPatch,
     assert asked == ["other", None]
 
 
+def test_k10_moves_for_a_gang_that_is_not_there_are_refused_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run_on(monkeypatch, {"podgroups": [], "pods": [], "nodes": []}, "consolidate", "ns/nope")
+    assert (found.exit_code, found.stderr) == (1, "spinney consolidate: there is no PodGroup ns/nope\n")
+
+
 def test_k2_a_pod_whose_mistake_is_mended_is_no_mistake_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     bound = mistaken("train-0")
     bound["spec"]["nodeName"] = "n0"

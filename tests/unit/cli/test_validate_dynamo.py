@@ -82,6 +82,14 @@ def test_the_examples_are_allowed_in_both_versions(tmp_path: Path, recipe: Path)
         assert status == 0, said
 
 
+def test_a_file_without_any_deployment_is_not_converted(tmp_path: Path) -> None:
+    found = tmp_path / "job.yaml"
+    found.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n")
+    done = CliRunner().invoke(cli, ["convert", "-f", str(found)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "found no DynamoGraphDeployment" in done.stderr
+
+
 def test_the_examples_are_valid_without_any_option() -> None:
     done = CliRunner().invoke(cli, ["validate", "-f", str(EXAMPLES)])
     assert done.exit_code == 0, done.output

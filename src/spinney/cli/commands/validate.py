@@ -53,7 +53,11 @@ def convert(manifests: tuple[Path, ...], version: str, output: str) -> None:
     from spinney.whatif.inputs.manifests import ManifestError, read_manifests
 
     try:
-        found = [_converted(one.content, f"nvidia.com/{version}", str(one)) for one in read_manifests(manifests)]
+        given = read_manifests(manifests)
+        if not any(one.content.get("kind") == "DynamoGraphDeployment" for one in given):
+            names = ", ".join(str(one) for one in given) or "nothing"
+            raise ConversionError(f"{names}: found no DynamoGraphDeployment, expected one at least")
+        found = [_converted(one.content, f"nvidia.com/{version}", str(one)) for one in given]
     except (ManifestError, ConversionError, OSError) as error:
         stop("convert", str(error), UNREADABLE)
     _print_converted(found, output)
