@@ -16,9 +16,14 @@ $(VENV)/bin/uv:
 
 $(VENV)/.synced: $(VENV)/bin/uv pyproject.toml uv.lock
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(RUN)uv sync --frozen --inexact --quiet
+	@touch $@ $(VENV)/.synced-up
+
+# Running needs none of the tools for development; where they are, they stay.
+$(VENV)/.synced-up: $(VENV)/bin/uv pyproject.toml uv.lock
+	UV_PROJECT_ENVIRONMENT=$(VENV) $(RUN)uv sync --frozen --inexact --no-dev --quiet
 	@touch $@
 
-up: setup
+up: $(VENV)/.synced-up
 	$(RUN)spinney up $(ARGS)
 
 # Types are checked beside the tests.

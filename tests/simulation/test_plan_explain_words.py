@@ -120,8 +120,9 @@ def test_a_job_that_cannot_be_grouped_says_why_it_has_no_gang() -> None:
         planned = await foretold(world, [odd])
         await world.apply([odd])
         await world.settle(quiet_s=20)
-        with pytest.raises(WorkloadNotFound, match="Requested topology x does not exist") as told:
-            await read_explanation(world.client, "default", "wide", "Job")
-        assert planned.workloads[0].refusals[0] in str(told.value)
+        [told] = (await read_explanation(world.client, "default", "wide", "Job")).gangs
+        assert (told.state, told.waits) == ("Mistake", True)
+        assert "Requested topology x does not exist" in told.lines[0]
+        assert planned.workloads[0].refusals[0] in told.lines[0]
 
     in_world(scenario)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import os
+import sys
 from collections.abc import Sequence
 
 import click
 
-from spinney.cli.options import CommandGroup
+from spinney.cli.options import NO, CommandGroup
 from spinney.version import VERSION
 
 _COMMANDS = {
@@ -83,9 +87,46 @@ def cli() -> None:
     """Topology-aware gang scheduling for Kubernetes GPU clusters."""
 
 
+INTERRUPTED = 130
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of `spinney` and `kubectl-spinney`."""
-    cli.main(args=list(arguments) if arguments is not None else None, prog_name="spinney")
+    """Entry point of `spinney` and `kubectl-spinney`. Ends with one line and a status, never with a traceback for what
+    is not our fault: an interrupt, or an output that cannot be written.
+    """
+    try:
+        status = _called(list(arguments) if arguments is not None else None)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OF_THE_OUTPUT:
+            raise
+        _abandon_output()
+        if error.errno != errno.EPIPE:  # whoever closed a pipe has read enough
+            click.echo(f"spinney: standard output: cannot be written: {error.strerror}", err=True)
+        status = NO
+    raise SystemExit(status)
+
+
+_OF_THE_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT)
+
+
+def _called(arguments: list[str] | None) -> str | int | None:
+    try:
+        found = cli.main(args=arguments, prog_name="spinney", standalone_mode=False)
+        return found if isinstance(found, int) else 0
+    except SystemExit as end:
+        return end.code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+
+
+def _abandon_output() -> None:
+    """What is left in the buffer cannot be written at the end of the process either."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -27,12 +27,40 @@ NO, UNREADABLE = 1, 2
 PIPE_WIDTH = 80
 _NARROWEST = 40
 
-kubeconfig_option = click.option(
-    "--kubeconfig",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Cluster to look at. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
+_CONTEXT = "spinney.context"
+
+
+def _keep_context(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    ctx.meta[_CONTEXT] = value
+
+
+context_option = click.option(
+    "--context",
+    metavar="NAME",
+    expose_value=False,
+    callback=_keep_context,
+    help="Context of the kubeconfig. Default: its current one.",
 )
+
+
+def chosen_context() -> str | None:
+    """What `--context` says of the command that runs."""
+    ctx = click.get_current_context(silent=True)
+    found = ctx.meta.get(_CONTEXT) if ctx is not None else None
+    return found if isinstance(found, str) else None
+
+
+def kubeconfig_option(command: F) -> F:
+    """`--kubeconfig`, and `--context` beside it."""
+    kubeconfig = click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Cluster to look at. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
+    )
+    return kubeconfig(context_option(command))
+
+
 output_option = click.option(
     "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
 )
@@ -111,10 +139,22 @@ def query_cluster(command: str, kubeconfig: Path | None, query: Callable[[ApiCli
         stop(command, str(error), UNREADABLE)
 
 
+def namespace_of_context(command: str, kubeconfig: Path | None) -> str:
+    """The namespace of the context, as kubectl uses it."""
+    from kube_apimachinery.system_clock import SystemClock
+    from spinney.drive.client.config import kubeconfig as configured
+    from spinney.drive.client.errors import ClientError
+
+    try:
+        return configured.find_connection(SystemClock(), kubeconfig=kubeconfig, context=chosen_context()).namespace
+    except (ClientError, OSError, ValueError) as error:
+        stop(command, str(error), UNREADABLE)
+
+
 async def _query(command: str, kubeconfig: Path | None, query: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:
     from spinney.drive.client.config.kubeconfig import cluster_client
 
-    async with cluster_client(kubeconfig, left_out(command)) as client:
+    async with cluster_client(kubeconfig, left_out(command), chosen_context()) as client:
         return await query(client)
 
 

@@ -25,6 +25,7 @@ from spinney.core.grouping.owner_chain import UserError
 from spinney.core.grouping.podgroups import DesiredPodGroup, keep, mark
 from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
+from spinney.core.view.best_score import with_best_score
 from spinney.core.view.explanation import Levels, explain_gang
 from spinney.core.view.plan_result import Copies, GangResult, PlanResult, WorkloadResult
 from spinney.drive.client.paths import Key
@@ -397,9 +398,9 @@ class _Simulation:
             if (name := pod.spec.node_name) and (node := simulator.views.nodes.get(("", name)))
         }
         named = {group.spec.topology_constraint.topology, *_below(group)}
-        explained = explain_gang(
-            simulator.reported_group(key), pods, nodes, {name: self._levels_of(name) for name in named}
-        )
+        shown = simulator.reported_group(key)
+        explained = explain_gang(shown, pods, nodes, {name: self._levels_of(name) for name in named})
+        explained = with_best_score(explained, shown, pods, simulator.cluster)
         is_new = key not in self._before
         asked = more + waiting
         placed = asked - sum(not pod.spec.node_name for pod in pods)

@@ -29,9 +29,12 @@ from spinney.api.labels import (
     SCALING_GROUP,
 )
 from spinney.api.meta import Condition, Kind, ObjectMeta, Slim, condition
+from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED
-from spinney.core.view.explanation import Levels, WorkloadExplanation, explain_gang, lone_pod
+from spinney.core.view.best_score import with_best_score
+from spinney.core.view.explanation import GangExplanation, Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.core.view.gang_list import GangRow, row_of
+from spinney.core.view.mistakes import by_workload, explain_mistake, is_mistaken, mistake_row
 from spinney.core.view.tree import natural
 from spinney.drive.client.api import ApiClient, Listing, Selection
 from spinney.drive.client.codec import Broken
@@ -85,6 +88,11 @@ def belongs(pod: Pod, kind: str, name: str) -> bool:
 
 def is_kind(name: str, kind: str) -> bool:
     return not kind or name.lower() == _singular(kind)
+
+
+def names_kind(word: str) -> bool:
+    """Whether a word names a kind as kubectl takes it: `job`, `jobs.batch`, `pcs`."""
+    return _singular(word) in _KINDS
 
 
 def _singular(kind: str) -> str:
@@ -167,6 +175,8 @@ OWNER_PATHS = {
     "RayJob": ResourcePath("ray.io", "v1", "rayjobs"),
 }
 """Kinds whose objects may exist before they have pods."""
+_OTHER_KINDS = ("Pod", "PodGroup", "PodClique", "PodCliqueScalingGroup", "ReplicaSet", "TrainJob", "Service")
+_KINDS = frozenset(kind.lower() for kind in (*OWNER_PATHS, *_OTHER_KINDS))
 
 
 _FEW_NOTES = 3
@@ -223,7 +233,8 @@ async def read_explanation(client: ApiClient, namespace: str, name: str, kind: s
     notes += _left_out(_GROUPS, [each for each in listed.broken if each.key[1] in names])
     notes += _left_out(_PODS, [each for each in listed_pods.broken if each.annotations.get(POD_GROUP_NAME) in names])
     known = {each: node for each, node in nodes.items() if isinstance(node, Node)}
-    gangs = [explain_gang(group, members[group.metadata.name], known, levels) for group in chosen]
+    cases = [(group, members[group.metadata.name]) for group in chosen]
+    gangs = await _with_best_scores(client, cases, [explain_gang(*case, known, levels) for case in cases])
     paused = not any(gang.members for gang in gangs) and await _is_suspended(client, found, namespace, name)
     ordered = sorted(gangs, key=lambda gang: natural(gang.name))
     return WorkloadExplanation(found, namespace, name, tuple(ordered), tuple(notes), suspended=paused)
@@ -247,10 +258,10 @@ async def read_gangs(client: ApiClient, namespace: str = "") -> GangList:
     nodes, notes = await _nodes(client, {pod.spec.node_name for each in members.values() for pod in each})
     levels = {each: await _levels(client, each) for each in sorted(_topologies(groups.items))}
     known = {each: node for each, node in nodes.items() if isinstance(node, Node)}
-    rows = []
-    for group in groups.items:
-        own = members.get((group.metadata.namespace, group.metadata.name), [])
-        rows.append(row_of(group, explain_gang(group, own, known, levels), own))
+    cases = [(group, members.get((group.metadata.namespace, group.metadata.name), [])) for group in groups.items]
+    explained = await _with_best_scores(client, cases, [explain_gang(*case, known, levels) for case in cases])
+    rows = [row_of(group, each, own) for (group, own), each in zip(cases, explained, strict=True)]
+    rows += [mistake_row(each) for each in by_workload(pods.items).values()]
     return GangList(tuple(rows), tuple(notes))
 
 
@@ -305,6 +316,9 @@ def _ungrouped_notes(pods: Sequence[Pod], kind: str, name: str) -> list[str]:
 
 
 def _ungrouped(pods: Sequence[Pod], kind: str, namespace: str, name: str) -> WorkloadExplanation:
+    kept_out = [pod for pod in pods if is_mistaken(pod) and belongs(pod, kind, name)]
+    if kept_out and kind != "Pod":
+        return WorkloadExplanation(kind, namespace, name, (explain_mistake(kept_out),))
     pod = next((pod for pod in pods if pod.metadata.name == name and kind == "Pod"), None)
     if pod is None:
         told = (pod.condition(POD_SCHEDULED) for pod in pods if belongs(pod, kind, name))
@@ -369,12 +383,35 @@ def _topologies(groups: Iterable[PodGroup]) -> set[str]:
 
 async def _levels(client: ApiClient, name: str) -> Levels:
     """The keys of a topology and their short names."""
-    named = await _topology(client, ClusterTopologyBinding, name)
-    cluster = in_force(named, await _topology(client, ClusterTopology, name))
+    cluster = await _grove_topology(client, name)
     short = {level.key: level.domain for level in cluster.spec.levels} if cluster is not None else {}
     own = await _topology(client, Topology, name)
     keys = tuple(level.node_label for level in own.spec.levels) if own is not None else tuple(short)
     return Levels(keys, short)
+
+
+async def _with_best_scores(
+    client: ApiClient, cases: Sequence[tuple[PodGroup, list[Pod]]], explained: Sequence[GangExplanation]
+) -> list[GangExplanation]:
+    """All nodes are read only if a gang has less than the best of all scores, and may be read."""
+    if not any(each.score is not None and each.score < 1 for each in explained):
+        return list(explained)
+    cluster = Cluster()
+    try:
+        for node in (await client.list(Selection(_NODES), Node)).items:
+            cluster.put_node(node.metadata.name, node)
+    except Forbidden:
+        return list(explained)
+    for name in sorted(_topologies(group for group, _ in cases)):
+        cluster.put_kai_topology(name, await _topology(client, Topology, name))
+        cluster.put_cluster_topology(name, await _grove_topology(client, name))
+    cluster.settle()
+    return [with_best_score(each, *case, cluster) for case, each in zip(cases, explained, strict=True)]
+
+
+async def _grove_topology(client: ApiClient, name: str) -> ClusterTopology | ClusterTopologyBinding | None:
+    named = await _topology(client, ClusterTopologyBinding, name)
+    return in_force(named, await _topology(client, ClusterTopology, name))
 
 
 async def _topology(client: ApiClient, kind: type[K], name: str) -> K | None:

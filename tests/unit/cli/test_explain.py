@@ -91,8 +91,9 @@ def test_k15_a_gang_that_waits() -> None:
         "  0 of 3 pods bound, queue default-queue, topology net",
         "",
         "  topology net, requirement example.com/rack couldn't be satisfied for job ns/a.",
-        "  The gang needs 3 pods in one example.com/rack; the best of 3, b0/r0, holds 2,",
-        "    short of 8 nvidia.com/gpu.",
+        "  The gang needs 3 pods in one example.com/rack; no more than 2 fit into an",
+        "    empty example.com/rack; the best of 3, b0/r0, holds 2, short of 8",
+        "    nvidia.com/gpu.",
         "  It would fit in one example.com/block or with 2 pods.",
         "",
         "  RACK    HOLDS    SHORT OF",
@@ -102,6 +103,24 @@ def test_k15_a_gang_that_waits() -> None:
         "",
         "  blocked: 1 node insufficient nvidia.com/gpu",
     ]
+
+
+def test_k15_a_lost_or_cordoned_node_is_told_of_a_gang_that_runs_there() -> None:
+    there = [node(name, "b0/r0") for name in ("n0", "n1", "n2")]
+    there[0] |= {"status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "T"}]}}
+    there[1] |= {"spec": {"unschedulable": True}}
+    there[2] |= {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    told = story(group(), [pod("w-0", "n0"), pod("w-1", "n0"), pod("w-2", "n1"), pod("w-3", "n2")], there)
+    assert told.gangs[0].lines == (
+        "2 of its pods run on node n0, which is not ready since T",
+        "1 of its pods runs on node n1, which is cordoned",
+    )
+
+
+def test_k15_the_time_of_a_reason_is_shown_with_it() -> None:
+    reported = encode({"version": 1, "state": "Unschedulable", "lines": ["no room"], "at": "2026-01-01T12:00:00Z"})
+    old = group(metadata={"annotations": {"spinney.dev/explanation": reported}})
+    assert "topology net, as of\n    2026-01-01T12:00:00Z" in shown(story(old, [pod("w-0")]))
 
 
 def test_k15_a_gang_that_is_placed() -> None:
@@ -447,7 +466,7 @@ def test_a_cluster_that_cannot_be_read_is_one_line_and_status_2() -> None:
     assert len(done.output.splitlines()) == 1
 
 
-@pytest.mark.parametrize("workload", ["a", "/a", "ns/", "ns/a/b"])
+@pytest.mark.parametrize("workload", ["/a", "ns/", "ns/a/b"])
 def test_a_name_without_its_namespace_is_a_usage_error(workload: str) -> None:
     done = CliRunner().invoke(cli, ["explain", workload])
     assert done.exit_code == 2
@@ -456,4 +475,4 @@ def test_a_name_without_its_namespace_is_a_usage_error(workload: str) -> None:
 
 def test_the_example_of_a_usage_error_is_one_that_could_be_typed() -> None:
     result = CliRunner().invoke(cli, ["explain", "a/b/c"])
-    assert "'a/b/c' is not NAMESPACE/NAME, for example default/c\n" in result.stderr
+    assert "'a/b/c' is not NAMESPACE/NAME, for example default/c, nor [KIND/]NAME\n" in result.stderr

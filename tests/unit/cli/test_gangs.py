@@ -87,6 +87,54 @@ def test_a_namespace_restricts_the_list(monkeypatch: pytest.MonkeyPatch) -> None
     assert (found[0]["bound"], found[0]["pods"], found[0]["waitsSince"]) == (0, 1, CREATED)
 
 
+def test_k15_the_list_says_what_would_never_fit_and_not_what_upstream_says_of_the_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [
+        "The gang may use none of the 2 nodes that are large enough for a pod: 2 not ready.",
+        "It would fit with 1 pod.",
+    ]
+    told = {"version": 1, "state": "Unschedulable", "reason": "the gang may" + lines[0][12:-1]}
+    waiting = group("g")
+    upstream = "Resources were not found for pod ns/g-0 due to: 2 nodes. \n3 others"
+    waiting["metadata"]["annotations"] = {"spinney.dev/explanation": json.dumps(told | {"lines": [*lines, upstream]})}
+    there = {"podgroups": [waiting], "pods": [pod("g-0", "g")], "nodes": [], "topologies": [TOPOLOGY]}
+    [found] = json.loads(run_on(monkeypatch, there, "gangs", "-o", "json").stdout)
+    assert found["reason"] == " ".join(lines)
+
+
+def test_k15_a_score_below_one_stands_beside_the_best_that_empty_nodes_would_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three pods of which a rack holds two, and two pods in two racks that one rack would hold."""
+    racks = {"n0": "r0", "n1": "r0", "n2": "r1"}
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"example.com/rack": rack}},
+            "status": {"allocatable": {"pods": "1"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+        for name, rack in racks.items()
+    ]
+    groups = [group("three"), group("two")]
+    for each in groups:
+        each["metadata"]["annotations"] = {"spinney.dev/placement-score": "0.2500"}
+        each["spec"]["topologyConstraint"] = {"topology": "net", "preferredTopologyLevel": "example.com/rack"}
+    pods = [
+        *(pod(f"three-{at}", "three", f"n{at}") for at in range(3)),
+        pod("two-0", "two", "n0"),
+        pod("two-1", "two", "n2"),
+    ]
+    there = {"podgroups": groups, "pods": pods, "nodes": nodes, "topologies": [TOPOLOGY]}
+    rows = run_on(monkeypatch, there, "gangs", "--sort-by", "name").output.splitlines()[1:]
+    assert [row.split()[6] for row in rows] == ["0.25/0.25", "0.25"]
+    assert "score 0.25 of at most 0.25" in run_on(monkeypatch, there, "explain", "ns/three").output
+    assert "at most" not in run_on(monkeypatch, there, "explain", "ns/two").output
+    told = json.loads(run_on(monkeypatch, there, "gangs", "-o", "json").stdout)
+    assert {one["name"]: one.get("bestScore") for one in told} == {"three": 0.25, "two": 1.0}
+
+
 def test_an_empty_cluster_has_no_gangs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_on(monkeypatch, {"podgroups": [], "pods": []}, "gangs").output == "no gangs\n"
 

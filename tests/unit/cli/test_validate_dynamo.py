@@ -80,3 +80,17 @@ def test_the_examples_are_allowed_in_both_versions(tmp_path: Path, recipe: Path)
     for version in ("v1beta1", "v1alpha1"):
         status, said = validated(tmp_path, converted(tmp_path, recipe.read_text(), version))
         assert status == 0, said
+
+
+def test_a_file_without_any_deployment_is_not_converted(tmp_path: Path) -> None:
+    found = tmp_path / "job.yaml"
+    found.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n")
+    done = CliRunner().invoke(cli, ["convert", "-f", str(found)])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "found no DynamoGraphDeployment" in done.stderr
+
+
+def test_the_examples_are_valid_without_any_option() -> None:
+    done = CliRunner().invoke(cli, ["validate", "-f", str(EXAMPLES)])
+    assert done.exit_code == 0, done.output
+    assert "refused" not in done.output

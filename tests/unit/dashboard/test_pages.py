@@ -24,6 +24,7 @@ def explained() -> World:
     told = {
         "version": 1,
         "state": "Unschedulable",
+        "at": "2026-01-01T12:00:00Z",
         "lines": ["for programs", "The gang needs 9 pods", "node-group b0/b0-r0: too small"],
         "level": RACK,
         "best": [{"path": ["b0", "b0-r0"], "holds": 2, "of": 4, "short": {"nvidia.com/gpu": 16, "memory": 1073741824}}],
@@ -46,6 +47,46 @@ async def test_b5_the_overview_has_capacity_reach_and_reasons() -> None:
     assert "of 128 used" in text
     assert "The gang needs 9 pods" in text
     assert "Pods of 8 GPUs" in text
+
+
+async def test_k2_a_workload_that_is_no_gang_by_mistake_is_on_every_page() -> None:
+    world = hall()
+    world.mistaken("train-0", "train", "Job default/train: found 'rak'")
+    async with site(world) as client:
+        for path in ("/", "/gangs", "/gangs?state=waits", "/gangs/default/train"):
+            text = (await client.get(path)).text
+            assert "Job default/train: found &#39;rak&#39;" in text, path
+        world.pods.put(("default", "train-0"), None)
+        assert "Job default/train" not in (await client.get("/")).text
+        assert (await client.get("/gangs/default/train")).status_code == 404
+
+
+async def test_k15_a_node_that_is_lost_cordoned_or_tainted_says_so_on_its_page_and_on_that_of_its_gangs() -> None:
+    world = hall()
+    async with site(world) as client:
+        assert "not ready" not in (await client.get("/nodes/b0-r0-n0")).text
+        world.node("b0-r0-n0", ready=False, cordoned=True, taints=("nvidia.com/gpu", "present"))
+        page = (await client.get("/nodes/b0-r0-n0")).text
+        assert "not ready" in page and "cordoned" in page and "nvidia.com/gpu=present:NoSchedule" in page
+        told = "1 of its pods runs on node b0-r0-n0, which is not ready"
+        assert told in (await client.get("/gangs/default/placed")).text
+        world.node("b0-r0-n0")
+        assert told not in (await client.get("/gangs/default/placed")).text
+
+
+async def test_k15_the_score_of_a_gang_stands_beside_the_best_that_empty_nodes_would_give() -> None:
+    world = hall()
+    world.gang("wide", annotations={"spinney.dev/placement-score": "0.5000"})
+    for at, node in enumerate([*(f"b1-r0-n{at}" for at in range(4)), "b1-r1-n0"]):
+        world.pod(f"wide-{at}", "wide", node)
+    async with site(world) as client:
+        assert "0.50 of at most 0.50" in (await client.get("/gangs/default/wide")).text
+
+
+async def test_k15_the_time_of_a_reason_is_on_the_page_of_its_gang() -> None:
+    async with site(explained()) as client:
+        text = (await client.get("/gangs/default/waiting")).text
+    assert 'Reason as of</dt><dd><time datetime="2026-01-01T12:00:00Z"' in text
 
 
 async def test_b5_every_accelerator_has_its_capacity_and_reach() -> None:

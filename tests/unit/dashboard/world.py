@@ -89,10 +89,14 @@ class World:
         ready: bool = True,
         kind: str = GPU_RESOURCE,
         labels: Mapping[str, str] = MappingProxyType({}),
+        taints: tuple[str, str] | None = None,
     ) -> None:
         document = {
             "metadata": {"name": name, "uid": f"node-{name}", "labels": {HOSTNAME: name, **labels}},
-            "spec": {"unschedulable": cordoned},
+            "spec": {
+                "unschedulable": cordoned,
+                "taints": [{"key": taints[0], "value": taints[1], "effect": "NoSchedule"}] if taints else [],
+            },
             "status": {
                 "allocatable": {"cpu": "64", "memory": "512Gi", "pods": "110", kind: str(gpus)},
                 "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
@@ -116,6 +120,14 @@ class World:
         metadata = {"name": name, "namespace": namespace, "uid": f"group-{name}", **more}
         spec = {"queue": queue, "topologyConstraint": {"topology": on, "preferredTopologyLevel": RACK}}
         self.groups.put((namespace, name), msgspec.convert({"metadata": metadata, "spec": spec}, PodGroup))
+
+    def mistaken(self, name: str, job: str, why: str, namespace: str = "default") -> None:
+        """A pod that the pod-grouper keeps out of any gang."""
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": job, "controller": True}
+        metadata = {"name": name, "namespace": namespace, "uid": f"pod-{name}", "ownerReferences": [owner]}
+        said = {"type": "PodScheduled", "status": "False", "reason": "PodGrouperWarning", "message": why}
+        document = {"metadata": metadata, "status": {"phase": "Pending", "conditions": [said]}}
+        self.pods.put((namespace, name), msgspec.convert(document, Pod, strict=False))
 
     def pod(
         self,

@@ -39,6 +39,13 @@ def test_k12_a_divided_node_takes_pods_in_its_zones_only() -> None:
     assert fits(inventory, 0, 5) == {"": 0, "z0": 0, "z1": 0}
 
 
+def test_k15_nodes_are_counted_without_their_zones() -> None:
+    inventory = Inventory.of(RESOURCES, (), [divided("n"), divided("m"), divided("o", policy="")])
+    assert (len(inventory.slots()), inventory.node_count()) == (7, 3)
+    inventory.remove_node("n")
+    assert inventory.node_count() == 2
+
+
 @pytest.mark.parametrize("policy", ["", "none", "best-effort", "restricted"])
 def test_k12_zones_do_not_matter_under_another_policy(policy: str) -> None:
     inventory = Inventory.of(RESOURCES, (), [divided(policy=policy)])

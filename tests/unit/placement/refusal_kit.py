@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from spinney.api.placement.problem import Gang, Problem
+from msgspec.structs import replace
+
+from spinney.api.placement.problem import Gang, Node, Problem
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.result import Explanation, Result
 from spinney.core.inventory.inventory import Inventory
@@ -89,3 +91,15 @@ def changed(asked: Problem, at: int, other: Gang) -> Problem:
     """The problem with another gang in a place, and steps enough."""
     gangs = (*asked.gangs[:at], other, *asked.gangs[at + 1 :])
     return Problem(asked.resources, asked.topologies, asked.nodes, gangs, asked.options)
+
+
+def emptied(asked: Problem, at: int) -> Problem:
+    """One gang alone on nodes that hold nothing."""
+    nodes = tuple([_emptied(node) for node in asked.nodes])
+    return Problem(asked.resources, asked.topologies, nodes, (asked.gangs[at],), asked.options)
+
+
+def _emptied(node: Node) -> Node:
+    none = (0,) * len(node.allocatable)
+    zones = tuple([replace(zone, used=none, releasing=none) for zone in node.zones])
+    return replace(node, used=none, releasing=none, host_ports=frozenset(), zones=zones)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,7 +28,9 @@ from unit.placement.refusal_kit import (
     BLOCK,
     GPU,
     RACK,
+    Document,
     changed,
+    emptied,
     engine_of,
     gang,
     node,
@@ -45,7 +48,7 @@ CASES: list[tuple[Profile, int]] = [
 
 
 def test_k15_the_best_rack_and_what_it_is_short_of_are_named() -> None:
-    there = nodes({"b0/r0": [8, 8, 0], "b0/r1": [8, 8, 8], "b1/r0": [8, 0, 0]})
+    there = nodes({"b0/r0": [8, 8, 0], "b0/r1": [8, 8, 8, 0, 0], "b1/r0": [8, 0, 0]})
     said = refusal(there, gang(groups=[{"name": "g", "pods": [pods("worker", 5, 8, required=RACK)]}]))
     assert said.reason == f"g/worker needs 5 pods in one {RACK}; the best of 3, b0/r1, holds 3, short of 16 {GPU}"
     assert (said.group, said.level, said.considered) == ("g/worker", RACK, 3)
@@ -74,7 +77,7 @@ def test_k15_the_first_part_that_fails_alone_is_named_not_its_siblings() -> None
 
 
 def test_k15_the_group_that_carries_the_level_is_named_when_each_of_its_pods_would_fit_elsewhere() -> None:
-    there = nodes({"b0/r0": [8, 4], "b0/r1": [8, 4]})
+    there = nodes({"b0/r0": [8, 4, 0], "b0/r1": [8, 4]})
     both = {"name": "g", "required": RACK, "pods": [pods("leader", 1, 4), pods("worker", 2, 8)]}
     said = refusal(there, gang(groups=[both]))
     assert (said.group, said.level) == ("g", RACK)
@@ -83,7 +86,7 @@ def test_k15_the_group_that_carries_the_level_is_named_when_each_of_its_pods_wou
 
 
 def test_k15_parts_that_fit_alone_but_not_together_are_told_so() -> None:
-    there = nodes({"b0/r0": [8, 8], "b0/r1": [8]})
+    there = nodes({"b0/r0": [8, 8], "b0/r1": [8, 0]})
     said = refusal(there, gang(groups=[{"name": f"g{i}", "required": RACK, "pods": [pods("w", 2, 8)]} for i in (0, 1)]))
     assert said.reason == (
         "the gang needs 4 pods; each of its 2 parts fits alone, but not together; "
@@ -109,7 +112,7 @@ def test_k15_parts_that_get_in_each_other_s_way_are_short_of_what_the_last_one_l
 
 
 def test_k15_a_shortage_of_the_whole_cluster_is_told_as_such() -> None:
-    said = refusal(nodes({"b0/r0": [8], "b0/r1": [8]}), gang(pods=[pods("w", 4, 8, required=RACK)]))
+    said = refusal(nodes({"b0/r0": [8, 0], "b0/r1": [8, 0, 0, 0]}), gang(pods=[pods("w", 4, 8, required=RACK)]))
     assert said.reason == (
         f"w needs 4 pods in one {RACK}, but the whole cluster holds 2, short of 16 {GPU}; "
         f"the best {RACK}, b0/r0, holds 1"
@@ -118,11 +121,11 @@ def test_k15_a_shortage_of_the_whole_cluster_is_told_as_such() -> None:
 
 
 def test_k15_a_pod_set_that_nobody_named_is_the_gang() -> None:
-    there = nodes({"b0/r0": [8, 8]})
+    there = nodes({"b0/r0": [8, 8, 0]})
     alone = refusal(there, gang(pods=[pods("default", 3, 8)]))
     assert alone.reason == f"the gang needs 3 pods; the cluster holds 2, short of 8 {GPU}"
     kept_out = refusal(there, gang(pods=[pods("default", 3, 8, nodeSelector={"a": "b"})]))
-    assert kept_out.reason.startswith("the gang may use none of the 2 nodes")
+    assert kept_out.reason.startswith("the gang may use none of the 3 nodes")
     beside_another = refusal(there, gang(pods=[pods("default", 3, 8), pods("other", 1, 1)]))
     assert beside_another.reason.startswith("default needs 3 pods")
 
@@ -149,15 +152,82 @@ def test_k15_a_filter_that_admits_no_node_is_told_with_the_reasons() -> None:
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     said = refusal(there, gang(pods=[pods("w", 1, 1, nodeSelector={"disk": "ssd"}, affinity=affinity)]))
     assert said.reason == (
-        "w may use none of the 5 nodes: 1 node affinity, 1 node selector, 1 not ready, 1 unschedulable, "
-        "1 untolerated taint team=x:NoSchedule"
+        "w may use none of the 5 nodes: 1 node affinity arch In (arm), 1 node selector disk=ssd, 1 not ready, "
+        "1 unschedulable, 1 untolerated taint team=x:NoSchedule"
     )
     assert said.best == (Shortfall((), 0, 1, {}),)
 
 
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+def without_gpus(name: str, **more: Any) -> Document:
+    return node(name, "b0/r0", 8, **({"allocatable": {"cpu": "64", "pods": "110"}, "used": {}} | more))
+
+
+def test_k15_a_taint_on_all_nodes_that_are_large_enough_is_the_reason_and_not_the_small_ones() -> None:
+    there = [node("n0", "b0/r0", 8, taints=[TAINT]), node("n1", "b0/r1", 8, taints=[TAINT]), without_gpus("n2")]
+    said = refusal(there, gang(pods=[pods("w", 1, 1)]))
+    assert said.reason == (
+        "w may use none of the 2 nodes that are large enough for a pod: "
+        "2 untolerated taint nvidia.com/gpu=present:NoSchedule"
+    )
+    assert said.never_fits
+
+
+def test_k15_a_label_that_keeps_pods_off_the_large_nodes_is_named() -> None:
+    there = [node("n0", "b0/r0", 8), without_gpus("n1", labels={"disk": "ssd"})]
+    said = refusal(there, gang(pods=[pods("w", 1, 1, nodeSelector={"disk": "ssd"})]))
+    assert said.reason == "w may use none of the 1 node that is large enough for a pod: 1 node selector disk=ssd"
+
+
+def test_k15_a_pod_larger_than_any_node_is_told_even_if_all_nodes_are_busy() -> None:
+    said = refusal(nodes({"b0/r0": [0, 4]}), gang(pods=[pods("w", 1, 9)]))
+    assert said.reason == f"a pod of w needs 9 {GPU}, and no node has more than 8 {GPU}"
+    none = refusal([without_gpus("n0")], gang(pods=[pods("w", 1, 9)]))
+    assert none.reason == f"a pod of w needs 9 {GPU}, and no node has any"
+    apart = [without_gpus("n0", allocatable={"cpu": "64", "pods": "9"}), node("n1", "b0/r0", 8, allocatable={GPU: "8"})]
+    apart[1]["allocatable"] |= {"pods": "9"}
+    both = refusal(apart, gang(pods=[pods("w", 1, 8)]))
+    assert both.reason == f"a pod of w needs 8 {GPU}, 1 cpu and 1 pod slot, and no node has that much of all of them"
+
+
+def test_k15_a_part_larger_than_any_domain_is_told_with_the_largest_one() -> None:
+    there = nodes({"b0/r0": [8, 8, 8, 8], "b0/r1": [0, 0, 0, 0, 0]})
+    said = refusal(there, gang(pods=[pods("w", 6, 8, required=RACK)]))
+    assert said.reason == (
+        f"w needs 6 pods in one {RACK}; no more than 5 fit into an empty {RACK}; the best of 2, b0/r0, holds 4, "
+        f"short of 16 {GPU}"
+    )
+    assert said.never_fits
+    assert not refusal(there, gang(pods=[pods("w", 5, 8, required=RACK)])).never_fits
+
+
+def test_k15_pods_of_several_sizes_that_no_domain_has_amounts_for_are_told_so() -> None:
+    mixed = gang(required=RACK, pods=[pods("a", 2, 4), pods("b", 2, 8)])
+    said = refusal(nodes({"b0/r0": [8, 0], "b0/r1": [8]}), mixed)
+    assert said.reason == (
+        f"the gang needs 4 pods in one {RACK}; that is 24 {GPU} in all, and an empty {RACK} has no more than 16 {GPU}; "
+        f"the best of 2, b0/r0, holds 2, short of 16 {GPU}"
+    )
+
+
+def test_k15_the_part_that_never_fits_is_blamed_before_one_that_does_not_fit_now() -> None:
+    there = nodes({"b0/r0": [0, 0, 8]})
+    said = refusal(there, gang(pods=[pods("busy", 2, 8, required=RACK), pods("huge", 1, 16)]))
+    assert said.group == "huge"
+    assert said.reason == f"a pod of huge needs 16 {GPU}, and no node has more than 8 {GPU}"
+
+
 def test_k15_a_topology_that_no_node_carries_is_told() -> None:
     said = refusal([node("n0", "", 8)], gang(pods=[pods("w", 1, 1, required=RACK)]))
-    assert said.reason == f"w needs one {RACK}, and no node carries that level of topology net"
+    assert said.reason == (
+        f"w needs one {RACK}, and no node carries the label {BLOCK}, a broader level of topology net"
+    )
+    there = [node("n0", "b0", 8), node("n1", "", 8, labels={RACK: "r0"})]
+    rack = refusal(there, gang(pods=[pods("w", 1, 1, required=RACK)]))
+    assert rack.reason == f"w needs one {RACK}, and no node carries that level of topology net"
+    assert said.never_fits and rack.never_fits
     assert (said.considered, said.best) == (0, ())
     assert said.fits_if == (FitsAtLevel(None),)
 
@@ -234,7 +304,7 @@ def test_k15_equal_rack_names_and_dotted_values_stay_apart() -> None:
 
 
 def test_k15_pods_that_must_keep_apart_are_not_said_to_lack_an_amount() -> None:
-    there = nodes({"b0/r0": [8, 8]})
+    there = nodes({"b0/r0": [8, 8, 0]})
     said = refusal(there, gang(pods=[pods("w", 3, 1, required=RACK, hostPorts=[80])]))
     assert said.reason == (
         f"w needs 3 pods in one {RACK}, but the whole cluster holds 2, "
@@ -287,7 +357,7 @@ def test_k15_groups_on_many_racks_are_poured_into_racks_of_their_own() -> None:
 
 
 def test_k15_children_that_may_be_left_out_are_not_blamed_while_others_would_do() -> None:
-    there = [*nodes({"b0/r0": [8]}), node("m0", "b0/r1", 8)]
+    there = [*nodes({"b0/r0": [8, 0]}), node("m0", "b0/r1", 8)]
     group = {
         "name": "g",
         "minGroups": 1,
@@ -312,6 +382,8 @@ def test_k15_what_would_fit_does_fit_and_who_is_blamed_is_to_blame(profile: Prof
         if decision.outcome != "infeasible" or said is None or not said.best:
             continue
         assert said.reason
+        if said.never_fits and not (asked.gangs[at].tied_to or asked.gangs[at].running):
+            assert place(emptied(asked, at)).gangs[0].outcome != "placed"
         parts = read_gang_tree(asked.gangs[at], topologies)
         variants = GangVariants(parts)
         part = next(part for part in parts.all if part.path == said.group)

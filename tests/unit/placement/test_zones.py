@@ -54,7 +54,9 @@ def reason(found: Document) -> str:
 def test_k12_a_pod_goes_only_where_one_zone_holds_it() -> None:
     nodes = [node("a", 4, 4), node("b", 2, 6)]
     assert places(answer(nodes, gang(pods("w", 1, 5)))) == {"b/z1": 1}
-    assert "needs 1 pod" in reason(answer(nodes, gang(pods("w", 1, 7))))
+    assert reason(answer(nodes, gang(pods("w", 1, 7)))) == (
+        f"a pod of w needs 7 {GPU}, and no NUMA zone has more than 6 {GPU}"
+    )
 
 
 def test_k12_two_gpus_of_eight_are_of_one_zone() -> None:
@@ -200,6 +202,20 @@ def test_k12_a_gang_waits_where_zones_together_need_what_a_node_releases() -> No
 def test_k12_what_zones_share_is_named_when_it_is_short() -> None:
     found = answer([node("a", 4, 4, allocatable={"pods": "3"})], gang(pods("w", 4, 1)))
     assert reason(found) == "w needs 4 pods; the cluster holds 3, short of 1 pod slot"
+
+
+def test_k15_a_pod_that_only_the_whole_node_has_room_for_hears_of_zones() -> None:
+    nodes = [node("a", 8, 8), node("b", 8, 8)]
+    never = answer([node("a", 4, 4), node("b", 4, 4)], gang(pods("w", 1, 6)))
+    assert reason(never) == f"a pod of w needs 6 {GPU}, and no NUMA zone has more than 4 {GPU}"
+    for each in nodes:
+        for zone in each["zones"]:
+            zone["used"] = {GPU: "4"}
+        each["used"] = {GPU: "8"}
+    assert reason(answer(nodes, gang(pods("w", 1, 6)))) == (
+        f"w needs 1 pod; the cluster holds 0, short of 2 {GPU} in one NUMA zone, which has to hold all of a pod under "
+        "the policy single-numa-node"
+    )
 
 
 def test_k12_a_blocked_node_is_counted_once() -> None:

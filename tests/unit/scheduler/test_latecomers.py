@@ -58,6 +58,19 @@ def test_live4_a_cluster_topology_whose_kind_comes_late_is_used() -> None:
     without_kinds(scenario, "ClusterTopology")
 
 
+def test_live4_a_kind_that_comes_late_is_noticed_within_two_seconds() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([podgroup("a", 2, required=RACK), *pods("a", 2)])
+        await asyncio.sleep(33)
+        levels = [{"domain": "block", "key": BLOCK}, {"domain": "rack", "key": RACK}]
+        topology = {"apiVersion": "grove.io/v1alpha1", "kind": "ClusterTopology", "metadata": {"name": "tree"}}
+        await world.apply([definition("ClusterTopology"), {**topology, "spec": {"levels": levels}}])
+        await asyncio.sleep(2)
+        assert len(await bound(world)) == 2
+
+    without_kinds(scenario, "ClusterTopology")
+
+
 def test_live4_topologies_and_queues_whose_kinds_come_late_are_used() -> None:
     async def scenario(world: World) -> None:
         assert not world.stack.roles.scheduling.is_set()

@@ -94,7 +94,7 @@ def test_a_seat_on_a_node_that_the_node_selector_excludes_is_not_taken() -> None
 
     placed, said = taken_over(scene)
     assert placed["mine-0"].endswith("r0-h0")
-    assert said == ["node z0-b0-r1-h1: node selector"]
+    assert said == ["node z0-b0-r1-h1: node selector kubernetes.io/hostname=z0-b0-r0-h0"]
 
 
 def test_a_seat_behind_a_taint_that_is_not_tolerated_is_not_taken() -> None:

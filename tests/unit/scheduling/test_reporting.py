@@ -16,7 +16,7 @@ from spinney.core.scheduling.reporting.report import State
 from unit.placement.refusal_kit import BLOCK, RACK, gang, node, nodes, pods, problem
 from unit.scheduling.reporting_kit import Held, NoRoomInQueue, Read, decided, sub_groups, told, waiting_of
 
-RACKS = {"b0/r0": [8, 8], "b0/r1": [8], "b1/r2": [4]}
+RACKS = {"b0/r0": [8, 8, 0], "b0/r1": [8], "b1/r2": [4]}
 NOWHERE = ClusterSummary({})
 POD = ("ns", "w-0")
 
@@ -45,7 +45,7 @@ def test_k15_a_required_level_is_refused_with_a_line_for_each_of_the_best_domain
 
 
 def test_k15_a_single_domain_stands_on_the_first_line() -> None:
-    there = nodes({"b0/r0": [8, 8], "b0": [8]})
+    there = nodes({"b0/r0": [8, 8, 0], "b0": [8]})
     assert lines(told(there, gang(required=RACK, pods=[pods("w", 3, 8)])))[0] == (
         "topology net, requirement example.com/rack couldn't be satisfied for job ns/a: "
         "node-group b0/r0 can allocate only 2 of 3 required pods."
@@ -68,7 +68,7 @@ def test_k15_what_a_sub_group_is_cut_into_is_told_by_the_name_of_the_sub_group()
 @pytest.mark.parametrize("sets", [[("w", 5)], [("v", 2), ("w", 3)]], ids=["one pod set", "two that fit alone"])
 def test_k15_a_cluster_that_is_too_small_is_said_to_be(sets: list[tuple[str, int]]) -> None:
     asked = gang(required=RACK, pods=[pods(name, count, 8) for name, count in sets])
-    found = told(nodes({"b0/r0": [8, 8, 8], "b0/r1": [8]}), asked)
+    found = told(nodes({"b0/r0": [8, 8, 8, 0, 0], "b0/r1": [8]}), asked)
     assert lines(found)[0] == (
         "topology net, requirement example.com/rack couldn't be satisfied for job ns/a: "
         "not enough resources in the cluster to allocate the job"
@@ -91,27 +91,28 @@ def test_k15_running_members_and_ties_name_the_domain_that_is_too_small() -> Non
 
 def test_k15_a_level_that_no_node_carries_is_refused_without_domains() -> None:
     assert lines(told(nodes({"": [8, 8]}), gang(required=RACK, pods=[pods("w", 2, 8)]))) == [
-        "topology net, requirement example.com/rack couldn't be satisfied for job ns/a",
-        "The gang needs one example.com/rack, and no node carries that level of topology net.",
+        "The gang needs one example.com/rack, and no node carries the label example.com/block, a broader level of "
+        "topology net.",
         "It would fit without the requirement.",
+        "topology net, requirement example.com/rack couldn't be satisfied for job ns/a",
     ]
 
 
 def test_k15_a_gang_without_topology() -> None:
-    assert lines(told(nodes({"b0/r0": [8, 4]}), gang(pods=[pods("w", 3, 8)]))) == [
+    assert lines(told(nodes({"b0/r0": [8, 4, 4]}), gang(pods=[pods("w", 3, 8)]))) == [
         "Resources were found for 1 pods while 3 are required for gang scheduling. Additional pods cannot be scheduled "
-        "due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.",
-        "w needs 3 pods; the cluster holds 1, short of 12 nvidia.com/gpu.",
+        "due to: no nodes with enough resources were found: 3 node(s) didn't have enough resources: GPUs.",
+        "w needs 3 pods; the cluster holds 1, short of 8 nvidia.com/gpu.",
         "It would fit with 1 pod.",
     ]
 
 
 def test_k15_a_gang_with_sub_groups_and_no_topology() -> None:
-    found = told(nodes({"b0/r0": [8, 4]}), gang(pods=[pods("a", 1, 8), pods("b", 3, 8)]), spec=sub_groups("a", "b"))
+    found = told(nodes({"b0/r0": [8, 4, 4]}), gang(pods=[pods("a", 1, 8), pods("b", 3, 8)]), spec=sub_groups("a", "b"))
     assert lines(found)[0] == (
         "Resources were found for 1 pods from all sub-groups while sub-group b requires 3 pods for gang scheduling. "
         "Additional pods cannot be scheduled in this sub-group due to: no nodes with enough resources were found: "
-        "2 node(s) didn't have enough resources: GPUs."
+        "3 node(s) didn't have enough resources: GPUs."
     )
 
 
@@ -146,6 +147,19 @@ def test_k15_resources_have_the_names_that_users_know(request_: dict[str, str], 
         ClusterSummary({}, len(asked_problem.nodes)),
     )
     assert f"1 node(s) didn't have enough resources: {word}." in found.message
+
+
+def test_k15_what_would_never_fit_is_told_before_what_does_not_fit_now() -> None:
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    there = [node("n0", "b0/r0", 8, taints=[taint]), node("n1", "b0/r0", 0, allocatable={"cpu": "64", "pods": "110"})]
+    there[1].pop("used")
+    assert lines(told(there, gang(pods=[pods("w", 1, 1)]))) == [
+        "w may use none of the 1 node that is large enough for a pod: "
+        "1 untolerated taint nvidia.com/gpu=present:NoSchedule.",
+        "Resources were not found for pod ns/w-0 due to: no nodes with enough resources were found: "
+        "1 node(s) didn't have enough resources: GPUs. ",
+        "1 node(s) kept out by untolerated taint nvidia.com/gpu=present:NoSchedule.",
+    ]
 
 
 # Mistakes

@@ -81,7 +81,10 @@ Relaxation = FitsAtLevel | FitsWithCount | FitsWithVictims
 
 
 class Explanation(msgspec.Struct, frozen=True, gc=False):
-    """Why a gang is not placed, as data. `reason` is a sentence and always there."""
+    """Why a gang is not placed, as data. `reason` is a sentence and always there.
+
+    `never_fits`: it is proved that empty nodes would not help; decides the order of messages, and is not written.
+    """
 
     reason: str
     group: str | None = None
@@ -90,6 +93,7 @@ class Explanation(msgspec.Struct, frozen=True, gc=False):
     best: tuple[Shortfall, ...] = ()
     blocked: Blocked | None = None
     fits_if: tuple[Relaxation, ...] = ()
+    never_fits: bool = False
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

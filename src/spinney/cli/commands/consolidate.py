@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from spinney.cli.options import UNREADABLE, kubeconfig_option, left_out, output_option, print_structured, stop
+from spinney.cli.options import (
+    NO,
+    UNREADABLE,
+    chosen_context,
+    kubeconfig_option,
+    left_out,
+    output_option,
+    print_structured,
+    stop,
+)
 
 if TYPE_CHECKING:
     from spinney.api.placement.problem import Consolidate
@@ -30,7 +39,8 @@ Examples:
 Moved are pods of preemptible gangs that are not more important than the gang
 that waits, that their owners make anew, and that no PodDisruptionBudget
 protects. Each keeps its required topology and has its new place reserved.
-Exit status: 0, or 2 when the cluster cannot be read or a request is refused.
+Exit status: 0; 1 when there is no such gang; 2 when the cluster cannot be read
+or a request is refused.
 Needed: to list nodes, pods, podgroups.scheduling.run.ai, topologies,
 priorityclasses and poddisruptionbudgets; with --apply to patch podgroups.
 """,
@@ -74,12 +84,16 @@ def consolidate(
 
 async def _survey_cluster(kubeconfig: Path | None, gang: str, limits: Consolidate, dry_run: bool) -> Survey:
     from kube_apimachinery.system_clock import system_dice
+    from spinney.core.scheduling.gang.parsed_gang import gang_name
     from spinney.drive.apply.door import Door
     from spinney.drive.client.config.kubeconfig import cluster_client
     from spinney.whatif.consolidation import read_objects, request_moves, survey
 
-    async with cluster_client(kubeconfig, left_out("consolidate")) as client:
-        found = survey(await read_objects(client, gang), limits, gang)
+    async with cluster_client(kubeconfig, left_out("consolidate"), chosen_context()) as client:
+        objects = await read_objects(client, gang)
+        if gang and not any(gang_name(group) == gang for group in objects.groups):
+            stop("consolidate", f"there is no PodGroup {gang}", NO)
+        found = survey(objects, limits, gang)
         door = Door(client.transport, system_dice(), field_manager="spinney-consolidate")
         for offer in found.offers if not dry_run else ():
             await request_moves(door, offer, limits)

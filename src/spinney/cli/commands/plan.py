@@ -16,6 +16,7 @@ import click
 from spinney.cli.options import (
     NO,
     UNREADABLE,
+    chosen_context,
     config_option,
     kubeconfig_option,
     left_out,
@@ -190,7 +191,7 @@ async def _live(question: Callable[[], PlanRequest], kubeconfig: Path | None) ->
     from spinney.whatif.inputs.snapshot import read_snapshot
 
     try:
-        async with cluster_client(kubeconfig, left_out("plan")) as client:
+        async with cluster_client(kubeconfig, left_out("plan"), chosen_context()) as client:
             async with asyncio.TaskGroup() as group:
                 reading = group.create_task(read_snapshot(client))
                 loading = group.create_task(asyncio.to_thread(question))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from spinney.cli.options import chosen_context, kubeconfig_option
+
 if TYPE_CHECKING:
     from spinney.drive.apply.door import Door
     from spinney.drive.client.api import ApiClient
@@ -42,7 +44,7 @@ Exit status: 0 done, 1 a failure: it can be run again.
 """
 )
 @click.option("-n", "--namespace", default="spinney-system", show_default=True, help="Where the roles run.")
-@click.option("--kubeconfig", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Which cluster.")
+@kubeconfig_option
 def uninstall(namespace: str, kubeconfig: Path | None) -> None:
     """End the roles and release what they keep, so that everything can be deleted. Workloads keep running."""
     from spinney.drive.client.errors import ClientError
@@ -59,7 +61,7 @@ async def _uninstall(namespace: str, kubeconfig: Path | None) -> None:
     from spinney.drive.apply.door import Door
     from spinney.drive.client.config.kubeconfig import cluster_client
 
-    async with cluster_client(kubeconfig) as client:
+    async with cluster_client(kubeconfig, context=chosen_context()) as client:
         door = Door(client.transport, system_dice(), field_manager="spinney-uninstall")
         await end_roles(client, door, namespace, click.echo)
         await release_finalizers(client, door, click.echo)

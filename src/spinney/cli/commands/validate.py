@@ -14,7 +14,9 @@ import click
 from spinney.cli.options import (
     NO,
     UNREADABLE,
+    chosen_context,
     config_option,
+    context_option,
     left_out,
     manifests_option,
     output_option,
@@ -51,7 +53,11 @@ def convert(manifests: tuple[Path, ...], version: str, output: str) -> None:
     from spinney.whatif.inputs.manifests import ManifestError, read_manifests
 
     try:
-        found = [_converted(one.content, f"nvidia.com/{version}", str(one)) for one in read_manifests(manifests)]
+        given = read_manifests(manifests)
+        if not any(one.content.get("kind") == "DynamoGraphDeployment" for one in given):
+            names = ", ".join(str(one) for one in given) or "nothing"
+            raise ConversionError(f"{names}: found no DynamoGraphDeployment, expected one at least")
+        found = [_converted(one.content, f"nvidia.com/{version}", str(one)) for one in given]
     except (ManifestError, ConversionError, OSError) as error:
         stop("convert", str(error), UNREADABLE)
     _print_converted(found, output)
@@ -106,6 +112,7 @@ Exit status: 0 all admitted, 1 some refused, 2 usage, files or configuration.
     metavar="F",
     help="Look at this cluster: its topologies, and the objects that the manifests would change.",
 )
+@context_option
 @config_option
 @output_option
 def validate(
@@ -115,7 +122,11 @@ def validate(
     config: Path | None,
     output: str,
 ) -> None:
-    """Say whether manifests of our kinds would be admitted, and everything that is wrong with them."""
+    """Say whether manifests of our kinds would be admitted, and everything that is wrong with them.
+
+    The topologies are those of the files, of --topology, or of the cluster; else the one of the operator's
+    configuration, as for `spinney plan --nodes`.
+    """
     if topologies and kubeconfig:
         raise click.UsageError("--topology and --kubeconfig exclude each other: a cluster has its own topologies")
     import asyncio
@@ -126,7 +137,7 @@ def validate(
     from spinney.whatif.inputs.operator_settings import ConfigurationError
 
     try:
-        configuration = _configuration(config)
+        configuration = _configuration(config, is_bare=not topologies and kubeconfig is None)
         judgements = asyncio.run(_judged(manifests, topologies, kubeconfig, configuration))
     except (ManifestError, ConfigurationError, ClientError, StartupFailed, OSError) as error:
         stop("validate", str(error), UNREADABLE)
@@ -135,10 +146,11 @@ def validate(
         raise SystemExit(NO)
 
 
-def _configuration(path: Path | None) -> OperatorConfiguration | None:
+def _configuration(path: Path | None, *, is_bare: bool) -> OperatorConfiguration | None:
+    """Where nothing says which topologies there are (`is_bare`), there is that of the default configuration."""
     from spinney.whatif.inputs.operator_settings import read_configuration
 
-    return read_configuration(path) if path is not None else None
+    return read_configuration(path) if path is not None or is_bare else None
 
 
 async def _judged(
@@ -162,7 +174,9 @@ async def _judged(
     async with AsyncExitStack() as held:
         reader = None
         if kubeconfig is not None:
-            reader = ClusterReader(await held.enter_async_context(cluster_client(kubeconfig, left_out("validate"))))
+            reader = ClusterReader(
+                await held.enter_async_context(cluster_client(kubeconfig, left_out("validate"), chosen_context()))
+            )
         validator = Validator(settings, reader)
         if configuration is not None and reader is None:
             validator.know_default(configuration)

@@ -16,6 +16,8 @@ from kube_apimachinery.quantity import format_bytes, read_number
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, narrowed, plain
 from spinney.core.placement.explain.reasons import enumerated, many
+from spinney.core.scheduling.reporting.report import AT
+from spinney.core.view.best_score import score_words
 from spinney.core.view.explanation import FINISHED, GangExplanation, Member, Place, WorkloadExplanation
 
 _MOST_PODS = 16
@@ -32,6 +34,7 @@ class GangHeading:
     color: str
     facts: Sequence[str]
     screen: Screen
+    decided: str = ""
 
 
 def shown(explained: WorkloadExplanation, screen: Screen | None = None) -> str:
@@ -75,7 +78,8 @@ def _title(explained: WorkloadExplanation) -> str:
 def _heading(gang: GangExplanation, screen: Screen) -> GangHeading:
     bound = sum(bool(member.node) for member in gang.members)
     facts = [f"{bound} of {many(len(gang.members), 'pod')} bound"] if gang.state != FINISHED else []
-    return GangHeading(gang.state, "red" if gang.waits else "green", facts, screen)
+    decided = f"as of {gang.explanation[AT]}" if AT in gang.explanation else ""
+    return GangHeading(gang.state, "red" if gang.waits else "green", facts, screen, decided)
 
 
 def gang_lines(gang: GangExplanation, heading: GangHeading) -> Iterator[str]:
@@ -84,9 +88,10 @@ def gang_lines(gang: GangExplanation, heading: GangHeading) -> Iterator[str]:
     word = click.style(heading.word, fg=heading.color) if heading.screen.color else heading.word
     bound = any(member.node for member in gang.members)
     facts = [*heading.facts]
-    facts += [f"score {gang.score:.2f}"] if gang.score is not None and bound else []
+    facts += [f"score {score_words(gang.score, gang.best_score)}"] if gang.score is not None and bound else []
     facts += [f"queue {gang.queue}"] if gang.queue else []
     facts += [f"topology {gang.topology}"] if gang.topology else []
+    facts += [heading.decided] if heading.decided else []
     yield f"{plain(gang.name)}  {word}"
     yield from wrapped(", ".join(facts), width)
     best = _best(gang)

@@ -13,6 +13,7 @@ from typing import Any
 
 from spinney.cli.options import screen
 from spinney.cli.render.columns import columns, plain
+from spinney.core.view.best_score import score_words
 from spinney.core.view.gang_list import GangRow, urgency
 
 _HEAD = ("NAMESPACE", "NAME", "STATE", "PODS", "QUEUE", "DOMAIN", "SCORE", "WAITING", "REASON")
@@ -62,7 +63,7 @@ def _cells(row: GangRow, now_s: float) -> tuple[str, ...]:
         f"{row.bound}/{row.pods}",
         row.queue or "-",
         "/".join(row.domain) or "-",
-        "-" if row.score is None else f"{row.score:.2f}",
+        "-" if row.score is None else score_words(row.score, row.best_score).replace(" of at most ", "/"),
         age(row.waits_since, now_s),
         row.reason or "-",
     )

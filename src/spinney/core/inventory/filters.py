@@ -7,11 +7,13 @@ by what is free there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Taint, Term, Toleration
 
 NAME_FIELD = "metadata.name"
+MOST_WORDS = 3
+"""So many keys or values of an affinity are named."""
 EXCLUDING = ("NoSchedule", "NoExecute")
 
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
@@ -44,10 +46,32 @@ def not_selected(wanted: NodeFilter, node: Node) -> str | None:
     labels = node.labels
     for key, value in wanted.selector:
         if labels.get(key) != value:
-            return "node selector"
+            return selector_words(key, value)
     if wanted.required is not None and not any(_matches(term, node) for term in wanted.required):
-        return "node affinity"
+        return affinity_words(wanted, node)
     return None
+
+
+def selector_words(key: str, value: str) -> str:
+    return f"node selector {key}={value}"
+
+
+def affinity_words(wanted: NodeFilter, node: Node) -> str:
+    """Required node affinity that the node does not meet: the expression, or where there are several terms the keys."""
+    terms = wanted.required or ()
+    if len(terms) != 1:
+        keys = sorted({term.key for each in terms for term in (*each.expressions, *each.fields)})
+        return f"node affinity on {_few(keys)}" if keys else "node affinity"
+    each = next((one for one in terms[0].expressions if not _labelled((one,), node.labels)), None)
+    each = each or next((one for one in terms[0].fields if not named(one, node.name)), None)
+    if each is None:
+        return "node affinity"
+    values = f" ({_few(each.values)})" if each.values else ""
+    return f"node affinity {each.key} {each.operator}{values}"
+
+
+def _few(words: Sequence[str]) -> str:
+    return ", ".join(words[:MOST_WORDS]) + (", ..." if len(words) > MOST_WORDS else "")
 
 
 def out_of_company(wanted: NodeFilter, node: Node) -> str | None:

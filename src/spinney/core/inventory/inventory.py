@@ -15,7 +15,7 @@ from spinney.api.placement.problem import Amounts, Node, NodeFilter, Topology
 from spinney.core.inventory.change_log import FROM_NOWHERE, Changes, SlotDomains
 from spinney.core.inventory.counts import Counts, FreeArrays, FreeByDomain, Shape
 from spinney.core.inventory.filters import seen_by_filters
-from spinney.core.inventory.masks import LRUCache, Masks
+from spinney.core.inventory.masks import Column, LRUCache, Masks, read_allocatable
 from spinney.core.inventory.numa_zones import (
     DividedNode,
     DividedNodes,
@@ -112,6 +112,7 @@ class Inventory:
         self.home = self._divisions.home
         self.family = self._divisions.family
         self.masks = Masks(self._nodes, self.changes)
+        self.capacity = Column(self._nodes, self.changes, read_allocatable)
         self.free_arrays = FreeArrays(len(self.resources), self.idle, self.releasing, self.changes)
         self._counts: LRUCache[tuple[Shape, bool], Counts] = LRUCache(MOST_COUNTS, lambda key: Counts(*key, self))
         self._rooms: LRUCache[tuple[frozenset[NodeFilter], tuple[int, ...], bool], FreeByDomain] = LRUCache(
@@ -160,6 +161,10 @@ class Inventory:
     def slots(self) -> Collection[int]:
         """Slots with a node or a zone, in no particular order."""
         return self._slots.values()
+
+    def node_count(self) -> int:
+        """The number of nodes; zones are no nodes."""
+        return len(self._slots) - len(self._zones)
 
     def tree(self, topology: str) -> Tree | None:
         return self.trees.get(topology)

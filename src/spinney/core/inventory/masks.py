@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from spinney.api.placement.problem import Node, NodeFilter, NodeTerm, Taint, Term, Toleration
+from spinney.api.placement.problem import Amounts, Node, NodeFilter, NodeTerm, Taint, Term, Toleration
 from spinney.core.inventory.change_log import Changes
 from spinney.core.inventory.filters import admits, condition, holds, named, well_formed
 
@@ -112,6 +112,11 @@ def read_conditions(nodes: Iterable[Node | None]) -> Iterable[Condition | None]:
         None if node is None or (node.zones and node.is_divided) else (node.taints, node.unschedulable, node.ready)
         for node in nodes
     )
+
+
+def read_allocatable(nodes: Iterable[Node | None]) -> Iterable[Amounts | None]:
+    """What empty nodes have; few nodes differ in it."""
+    return [None if node is None else node.allocatable for node in nodes]
 
 
 def read_label(key: str) -> Reader:

@@ -25,6 +25,7 @@ from spinney.api.labels import (
 )
 from spinney.core.scheduling.gang.subgroup_tree import DEEPEST
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED, UNSCHEDULABLE_ON_NODE_POOL, State, decode
+from spinney.core.view.node_state import lines_of
 
 Json = dict[str, Any]
 
@@ -90,7 +91,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class GangExplanation:
-    """One gang. `explanation`: the figures that the scheduler wrote to the PodGroup, if it is pending."""
+    """One gang. `explanation`: the figures that the scheduler wrote to the PodGroup, if it is pending.
+
+    `best_score`: what its bound pods could have at most on empty nodes, where that was asked and the score is not 1.
+    """
 
     name: str
     state: str
@@ -99,6 +103,7 @@ class GangExplanation:
     queue: str = ""
     topology: str = ""
     score: float | None = None
+    best_score: float | None = None
     explanation: Json = field(default_factory=dict)
     places: tuple[Place, ...] = ()
     members: tuple[Member, ...] = ()
@@ -107,6 +112,7 @@ class GangExplanation:
     def to_json(self) -> Json:
         shown: Json = {"podGroup": self.name, "state": self.state, "waits": self.waits, "lines": list(self.lines)}
         shown |= {"queue": self.queue, "topology": self.topology, "score": self.score, "explanation": self.explanation}
+        shown |= {"bestScore": self.best_score} if self.best_score is not None else {}
         shown["groups"] = [place.to_json() for place in self.places]
         shown["pods"] = [member.to_json() for member in self.members]
         return shown
@@ -148,7 +154,7 @@ def explain_gang(
         name=f"{group.metadata.namespace}/{group.metadata.name}",
         state=state,
         waits=any(not member.node for member in members) or not (members or ended),
-        lines=(*lines, *_staleness(group), *_broken(places, here)),
+        lines=(*lines, *_staleness(group), *_broken(places, here), *lines_of(live, nodes)),
         queue=group.spec.queue,
         topology=topology,
         score=_score(group),
@@ -185,14 +191,12 @@ def _state(group: PodGroup, pods: Sequence[Pod], reported: Json, had_any: bool) 
     `had_any`: there are pods, even if all of them are finished.
     """
     if reported:
-        return str(reported.get("state", NOT_REPORTED)), tuple(
-            map(str, reported.get("lines") or [reported.get("reason", "")])
-        )
+        return str(reported.get("state", NOT_REPORTED)), _split(reported.get("lines") or [reported.get("reason", "")])
     said = next(
         (one for one in reversed(group.status.scheduling_conditions) if one.type == UNSCHEDULABLE_ON_NODE_POOL), None
     )
     if said is not None:
-        return State.UNSCHEDULABLE.value, tuple(said.message.split("\n"))
+        return State.UNSCHEDULABLE.value, _split([said.message])
     if pods and all(pod.spec.node_name for pod in pods):
         return State.SCHEDULED.value, ()
     if PLAN in group.metadata.annotations:
@@ -203,6 +207,11 @@ def _state(group: PodGroup, pods: Sequence[Pod], reported: Json, had_any: bool) 
     if pods:
         return NOT_REPORTED, (_NOT_REPORTED_TEXT,)
     return State.NOT_READY.value, ("all its pods are ending" if had_any else "it has no pods yet",)
+
+
+def _split(lines: Sequence[object]) -> tuple[str, ...]:
+    """One line each: messages in KAI's wording hold several."""
+    return tuple(each.strip() for line in lines for each in str(line).split("\n"))
 
 
 def _recorded(pods: Sequence[Pod]) -> str:
@@ -239,7 +248,7 @@ def _member(pod: Pod, nodes: Mapping[str, Node], levels: Levels, reported: Seque
     notes, node = pod.metadata.annotations, nodes.get(pod.spec.node_name)
     domain = levels.path(node.metadata.labels) if node is not None else tuple(notes.get(DOMAIN, "").split("/"))
     said = pod.condition(POD_SCHEDULED)
-    own = "" if said is None or pod.spec.node_name or said.message == "\n".join(reported) else said.message
+    own = "" if said is None or pod.spec.node_name or _split([said.message]) == tuple(reported) else said.message
     return Member(
         name=pod.metadata.name,
         group=pod.metadata.labels.get(KAI_SUBGROUP_NAME, ""),

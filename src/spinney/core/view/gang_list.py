@@ -11,8 +11,10 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import APP_PART_OF
+from spinney.core.scheduling.reporting.messages import known
 from spinney.core.view.explanation import GangExplanation
 
+WAY_OUT = "It would fit "
 DOMAIN_LINE = "node-group "
 """How a line about a single domain begins; such lines are shown as a table."""
 
@@ -40,6 +42,7 @@ class GangRow:
     domain: tuple[str, ...]
     created: str
     waits_since: str = ""
+    best_score: float | None = None
 
     @property
     def title(self) -> str:
@@ -49,6 +52,7 @@ class GangRow:
         shown = {"namespace": self.namespace, "name": self.name, "state": self.state, "waits": self.waits}
         shown |= {"bound": self.bound, "pods": self.pods, "queue": self.queue, "workload": self.workload}
         shown |= {"topology": self.topology, "level": self.level, "domain": list(self.domain), "score": self.score}
+        shown |= {"bestScore": self.best_score} if self.best_score is not None else {}
         return {**shown, "created": self.created, "waitsSince": self.waits_since, "reason": self.reason}
 
 
@@ -75,12 +79,16 @@ def row_of(group: PodGroup, explained: GangExplanation, pods: Sequence[Pod] = ()
         domain=whole.domain if whole is not None else (),
         created=created,
         waits_since=min(made, default=created) if explained.waits else "",
+        best_score=explained.best_score,
     )
 
 
 def reason_of(explained: GangExplanation) -> str:
-    """The first line is for programs where there are others."""
+    """Our own words of a report: what upstream would say is for programs, and comes first but for what never fits."""
     lines = [line for line in explained.lines if not line.startswith(DOMAIN_LINE)]
+    ours = known(str(explained.explanation.get("reason", ""))).casefold()
+    if len(lines) > 1 and lines[0].rstrip(".").casefold() == ours:
+        return " ".join(line for line in lines[:2] if line is lines[0] or line.startswith(WAY_OUT))
     return " ".join(lines[1:] or lines)
 
 

@@ -34,6 +34,7 @@ from spinney.drive.scheduler.execution.api_writer import ApiWriter, WriteConfirm
 from spinney.drive.scheduler.execution.fencing import fence
 from spinney.drive.scheduler.metrics import Metrics
 from spinney.drive.scheduler.queue_status_controller import PodGroupStatusController, QueueStatusController
+from spinney.drive.scheduler.reason_refresh import ReasonRefresh
 
 FIELD_MANAGER = "spinney-scheduler"
 FindKeys = Callable[[], Awaitable[Sequence[bytes]]]
@@ -116,6 +117,8 @@ class Scheduler:
             group.create_task(restart_on_error(queues.run, "queues"), name="scheduler-queues")
             group.create_task(restart_on_error(groups.run, "groups"), name="scheduler-groups")
             group.create_task(complaints.run(), name="scheduler-complaints")
+            refresh = ReasonRefresh(self.session, self._wake.set)
+            group.create_task(restart_on_error(refresh.run, "reasons"), name="scheduler-reasons")
             self.ready.set()
             self._wake.set()
             await self._run_cycles(cycle, views, work, group)

@@ -26,6 +26,7 @@ from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, SCHEDULER_KAI
 from spinney.api.meta import ObjectMeta
 from spinney.core.expansion.objects import format_time, short_hash
 from spinney.core.scheduling.reporting.report import (
+    AT,
     DEFAULT_NODE_POOL,
     POD_SCHEDULED,
     Event,
@@ -127,7 +128,7 @@ class RateLimits:
     """
 
     min_duration_s: float = 0.1
-    refresh_s: float = 30.0
+    refresh_s: float = 10.0
     rate_per_s: float = 200.0
     burst: int = 50
     retry_s: float = 0.5
@@ -184,6 +185,7 @@ class StatusWriter:
         self._rate_limits = rate_limits or RateLimits()
         self._bucket = _TokenBucket(clock, self._rate_limits)
         self._waiting: dict[Key, tuple[int, Report | None]] = {}
+        self._decided_s: dict[Key, float] = {}
         self._due: list[tuple[float, int, Key]] = []
         self._numbers = count()
         self._told: dict[Key, _ReportedState] = {}
@@ -199,6 +201,7 @@ class StatusWriter:
 
     def put(self, key: Key, report: Report) -> None:
         """Submit a report on a PodGroup. That it is scheduled is reported once its plan has been carried out."""
+        self._decided_s[key] = self._clock.now()
         told = self._told.get(key)
         due_s = self._clock.monotonic() + self._rate_limits.min_duration_s
         if told is not None and _is_same(told.report, report) and _pods(report) <= told.reported_pods:
@@ -218,7 +221,7 @@ class StatusWriter:
 
     def forget(self, key: Key) -> None:
         """Drop pending reports on a PodGroup; what was reported is read from the object when there is a new report."""
-        for known in (self._waiting, self._told, self._failures):
+        for known in (self._waiting, self._told, self._failures, self._decided_s):
             known.pop(key, None)
 
     def note(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> None:
@@ -316,7 +319,8 @@ class StatusWriter:
         Without `refresh` nothing is written where they differ in numbers only: another process has reported it.
         """
         metadata, version = group.metadata, group.metadata.resource_version
-        changed = _annotations(group, report)
+        key = (metadata.namespace, metadata.name)
+        changed = _annotations(group, report, self._decided_s.get(key, self._clock.now()))
         if not refresh:
             changed.pop(EXPLANATION, None)
         if changed:
@@ -390,9 +394,19 @@ def _is_news(group: PodGroup, report: Report) -> bool:
     return said.get("state") != report.state.value or not alike(mine, theirs)
 
 
-def _annotations(group: PodGroup, report: Report) -> dict[str, str | None]:
-    wanted: dict[str, str | None] = {EXPLANATION: encode(report.explanation) if report.explanation else None}
+def _annotations(group: PodGroup, report: Report, decided_s: float) -> dict[str, str | None]:
+    """The annotations that differ. An explanation is told with the time of its decision, which alone is no change."""
+    wanted: dict[str, str | None] = {}
+    there, told = group.metadata.annotations, report.explanation
+    if not _says(there.get(EXPLANATION), told):
+        wanted[EXPLANATION] = encode(told | {AT: format_time(decided_s)}) if told else None
     if report.score is not None:
         wanted[PLACEMENT_SCORE] = f"{report.score:.4f}"
-    there = group.metadata.annotations
     return {name: value for name, value in wanted.items() if there.get(name) != value}
+
+
+def _says(text: str | None, told: Json | None) -> bool:
+    """Whether an annotation says the same, at whatever time it was decided."""
+    if text is None or told is None:
+        return text is None and told is None
+    return (decode(text) or {}) | {AT: ""} == told | {AT: ""}

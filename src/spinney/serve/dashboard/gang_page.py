@@ -8,11 +8,12 @@ from typing import Any
 
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.core.placement.explain.reasons import enumerated, many
-from spinney.core.placement.gang.gang_tree import GangTree, Invalid, read_gang_tree
+from spinney.core.placement.gang.gang_tree import GangTree
 from spinney.core.placement.scoring import score
-from spinney.core.scheduling.gang.parsed_gang import Context, read_gang
+from spinney.core.view.best_score import members_of
 from spinney.core.view.explanation import GangExplanation, Place
-from spinney.core.view.gang_list import DOMAIN_LINE, workload_of
+from spinney.core.view.gang_list import DOMAIN_LINE, row_of
+from spinney.core.view.mistakes import mistake_row
 from spinney.core.view.tree import Tree, View
 from spinney.serve.dashboard.boxes import Box, RenderCache, Unit, pruned, unit_of
 from spinney.serve.dashboard.data_sources import ClusterEvent, Json, Key
@@ -65,9 +66,10 @@ class GangPage:
 def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[ClusterEvent]) -> GangPage | None:
     """None: there is no such gang."""
     group, explained = model.views.groups.get(key), model.explained(key)
-    if group is None or explained is None:
+    if explained is None:
         return None
-    reported, scores = explained.explanation, _scores(model, key, group)
+    reported, scores = explained.explanation, _scores(model, key, group) if group is not None else {}
+    row = row_of(group, explained) if group is not None else mistake_row(model.pods_of(key))
     lacks = _lacks(reported)
     view = model.trees()
     tree = tree_for(view, explained.topology)
@@ -77,8 +79,8 @@ def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[Cluste
         picture = pruned(kept.boxes(view, tree, key))
     return GangPage(
         explained=explained,
-        created=group.metadata.creation_timestamp or "",
-        workload=workload_of(group),
+        created=row.created,
+        workload=row.workload,
         bound=sum(bool(member.node) for member in explained.members),
         lines=tuple(line for line in explained.lines if not (lacks and line.startswith(DOMAIN_LINE))),
         groups=tuple(_group(explained, place, scores) for place in explained.places if place.pods or not place.group),
@@ -124,21 +126,10 @@ def _short(explained: GangExplanation, key: str) -> str:
 
 def _scores(model: Model, key: Key, group: PodGroup) -> dict[str, float]:
     """The score of each part that has a preference, by the rule that the whole gang is scored by."""
-    inventory = model.cluster.inventory
-    topologies = model.cluster.topologies
-    context = Context(
-        inventory.resources, topologies=topologies, has_node=lambda name: inventory.find(name) is not None
-    )
-    reading = read_gang(group, model.pods_of(key), context)
-    try:
-        parts = read_gang_tree(reading.gang, topologies)
-    except Invalid:
+    found = members_of(group, model.pods_of(key), model.cluster)
+    if found is None:
         return {}
-    leaves = {leaf.path: leaf for leaf in parts.leaves}
-    members = [member for member in reading.gang.running if member.pods in leaves]
-    live = [(leaves[member.pods], inventory.seat(member.node)) for member in members]
-    if not live:
-        return {}
+    parts, inventory, live = found
     alone = {part.path: GangTree(parts.gang, parts.all, parts.leaves, [part]) for part in parts.preferences}
     return {path.rpartition("/")[2]: score(each, inventory, live) for path, each in alone.items()}
 

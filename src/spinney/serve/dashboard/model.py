@@ -19,8 +19,11 @@ from spinney.api.kinds.clustertopology import ClusterTopologyBinding, by_known_n
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.core.scheduling.cluster import Cluster
+from spinney.core.view.best_score import with_best_score
 from spinney.core.view.explanation import GangExplanation, Levels, explain_gang
 from spinney.core.view.gang_list import GangRow, row_of
+from spinney.core.view.mistakes import by_workload, explain_mistake, is_mistaken, mistake_row
+from spinney.core.view.node_state import node_trouble
 from spinney.core.view.topology_index import TopologyIndex
 from spinney.core.view.tree import View
 from spinney.serve.dashboard.data_sources import Change, Key, Views
@@ -46,13 +49,14 @@ class Model:
         self.structure = 0
         self.changed_event = asyncio.Event()
         self._forest = TopologyIndex()
-        self._labels: dict[str, dict[str, str]] = {}
+        self._labels: dict[str, _Seen] = {}
         self._rows: dict[Key, GangRow] = {}
         self._members: dict[Key, dict[Key, None]] = {}
         self._groups_of: dict[Key, Key] = {}
         self._pods: dict[Key, Pod | None] = {}  # changed since the last look, as they were then
         self._nodes: dict[str, None] = {}
         self._gangs: dict[Key, None] = {}
+        self._mistaken: dict[Key, None] = {}  # pods that a mistake of their workload keeps out of any gang
         self._topologies: dict[str, None] = {}
         self._moved = False
         self._lock = asyncio.Lock()
@@ -178,6 +182,10 @@ class Model:
     def _fold_pod(self, key: Key, old: Pod | None) -> None:
         new = self.views.pods.get(key)
         self._enlist(key, new)
+        if new is not None and is_mistaken(new):
+            self._mistaken[key] = None
+        else:
+            self._mistaken.pop(key, None)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self.cluster.put_pod(old, None)
             self._forest.put_pod(old, None)
@@ -225,19 +233,29 @@ class Model:
         return self._forest.view()
 
     def rows(self) -> Sequence[GangRow]:
-        """One for each gang, in the order of their names."""
-        return [self._rows[key] for key in sorted(self._rows)]
+        """One for each gang, and for each workload that a mistake keeps from being one, in the order of their names."""
+        found = {key: mistake_row(pods) for key, pods in self._kept_out().items()} | self._rows
+        return [found[key] for key in sorted(found)]
+
+    def _kept_out(self) -> dict[Key, list[Pod]]:
+        return by_workload(pod for key in self._mistaken if (pod := self.views.pods.get(key)) is not None)
 
     def explained(self, key: Key, levels: dict[str, Levels] | None = None) -> GangExplanation | None:
+        """`levels`: known already, for a list of gangs, which does without the best score."""
         group = self.views.groups.get(key)
         if group is None:
-            return None
+            kept_out = self._kept_out().get(key)
+            return explain_mistake(kept_out) if kept_out else None
         pods = self.pods_of(key)
         names = {pod.spec.node_name for pod in pods}
         nodes = {name: node for name in names if (node := self.views.nodes.get(("", name))) is not None}
-        return explain_gang(group, pods, nodes, self.levels() if levels is None else levels)
+        explained = explain_gang(group, pods, nodes, self.levels() if levels is None else levels)
+        return explained if levels is not None else with_best_score(explained, group, pods, self.cluster)
 
     def pods_of(self, key: Key) -> list[Pod]:
+        """Those of a gang, or of a workload that is none by mistake."""
+        if key not in self._members:
+            return self._kept_out().get(key, [])
         found = (self.views.pods.get(member) for member in sorted(self._members.get(key, ())))
         return [pod for pod in found if pod is not None]
 
@@ -253,13 +271,17 @@ class Model:
         }
 
 
-def _note(labels: dict[str, dict[str, str]], name: str, node: Node | None) -> dict[str, str] | None:
-    """The labels of a node from now on; None: it is gone."""
+_Seen = tuple[dict[str, str], str]
+"""Labels and trouble of a node: what pages of gangs say of it."""
+
+
+def _note(labels: dict[str, _Seen], name: str, node: Node | None) -> _Seen | None:
+    """What is said of a node from now on; None: it is gone."""
     if node is None:
         labels.pop(name, None)
         return None
-    labels[name] = node.metadata.labels
-    return node.metadata.labels
+    labels[name] = (node.metadata.labels, node_trouble(node))
+    return labels[name]
 
 
 def _of_no_pool(node: Node | None) -> Node | None:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 
 from spinney.api.labels import POD_GROUP_NAME
+from spinney.core.view.node_state import node_trouble, taint_words
 from spinney.core.view.plan_result import PlanResult
 from spinney.serve.dashboard.boxes import Box, Cell, RenderCache, cells, filling, unit_of
 from spinney.serve.dashboard.data_sources import Key, PlanRefused, Questions
@@ -57,7 +58,7 @@ async def gangs(context: PageContext, asked: Asked) -> PageContent:
 async def gang(context: PageContext, asked: Asked) -> PageContent:
     key = (asked["namespace"], asked["name"])
     title = "/".join(key)
-    if context.model.views.groups.get(key) is None:
+    if context.model.explained(key) is None:
         return missing("gang", title)
     events = await context.questions.events(key, [pod.metadata.name for pod in context.model.pods_of(key)])
 
@@ -78,7 +79,12 @@ async def node(context: PageContext, asked: Asked) -> PageContent:
         pods = [pod for pod in context.model.views.pods if pod.spec.node_name == name]
         pods.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
         rows = [(pod, pod.metadata.annotations.get(POD_GROUP_NAME, "")) for pod in pods]
-        return {"node": found, "pods": rows}
+        return {
+            "node": found,
+            "pods": rows,
+            "trouble": node_trouble(found),
+            "taints": map(taint_words, found.spec.taints),
+        }
 
     return PageContent(name, "node.html", build)
 

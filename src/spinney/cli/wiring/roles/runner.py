@@ -17,13 +17,15 @@ from pathlib import Path
 import click
 import structlog
 
-from kube_apimachinery.system_clock import SystemClock
+from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.operator_configuration import ConfigurationError
 from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
 from spinney.cli.wiring.roles.registry import DashboardOptions, HasMetrics, Role, RoleConfig, WebhookOptions, create
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
+from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.kubeconfig import find_connection
-from spinney.drive.client.errors import ClientError, ConfigError, CredentialError
+from spinney.drive.client.errors import ApiStatusError, ClientError, ConfigError, CredentialError, TransportError
+from spinney.drive.client.http.transport import Transport
 from spinney.drive.election.lease_thread import Heartbeat, LoopThread, loop_thread
 from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
@@ -176,11 +178,45 @@ async def _work(names: Sequence[str], role_config: RoleConfig) -> None:
         await _measured(held, role_config, roles)
         if role_config.heartbeat is not None:
             held.callback(asyncio.create_task(role_config.heartbeat.run(), name="heartbeat").cancel)
+        await until_reachable(role_config.connect, names[0] if len(names) == 1 else "all")
         group = await held.enter_async_context(asyncio.TaskGroup())
         for name, role in roles.items():
             group.create_task(role.run(), name=name)
             while len(roles) > 1 and role.trouble():  # noqa: ASYNC110 - whoever comes next may need this one
                 await asyncio.sleep(_LOOK_S)
+
+
+_ANSWER_S = 4.0
+_AGAIN_S = 2.0
+
+
+async def until_reachable(connect: Callable[[], Transport], shown: str) -> None:
+    """Wait until the API server answers anything at all; while it does not, that is told within five seconds."""
+    log, told, transport = structlog.get_logger("run"), "", connect()
+    try:
+        while trouble := await _no_answer(ApiClient(transport, system_dice())):
+            if trouble != told:
+                log.warning("the API server cannot be reached, it is tried again", role=shown, error=trouble)
+                told = trouble
+            await asyncio.sleep(_AGAIN_S)
+    finally:
+        await transport.close()
+    if told:
+        log.warning("the API server answers", role=shown)
+
+
+async def _no_answer(client: ApiClient) -> str:
+    """Why there is none; whatever a server says is an answer."""
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            await client.read("/version")
+    except TimeoutError:
+        return f"no answer within {_ANSWER_S:g} s"
+    except TransportError as error:
+        return str(error)
+    except ApiStatusError:
+        return ""
+    return ""
 
 
 def _trouble(roles: dict[str, Role]) -> str:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spinney.core.placement.budget import Exhausted, StepBudget
+from spinney.core.placement.explain.capacity import never_fits
 from spinney.core.placement.explain.context import Numbers, RefusalContext
 from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree, Level, Part, choices
 from spinney.core.placement.search.exact_search import Search
@@ -168,13 +169,14 @@ class BlamedPart(NamedTuple):
 
 
 def find_blamed_part(context: RefusalContext) -> BlamedPart:
-    """Descend from the root while too few children fit alone, always into the first child that does not."""
+    """Descend from the root while too few children fit alone: into the first that would not fit on empty nodes either,
+    else into the first that does not fit now."""
     part, tried = context.parts.all[0], _Tried(context)
     while part.children:
         failing = _failing(tried, part)
         if len(part.children) - len(failing) >= part.need:
             break
-        part = failing[0]
+        part = next((child for child in failing if tried.never(child)), failing[0])
     found = context if part.index == 0 else context.of(context.variants.alone(part))
     return BlamedPart(part, found, _fitting(tried, part), len(context.parts.leaves) == 1)
 
@@ -186,6 +188,7 @@ class _Tried:
         self.context = context
         self._cases: dict[tuple[int, Level | None], RefusalContext] = {}
         self._fits: dict[tuple[int, Level | None], bool | None] = {}
+        self._never: dict[int, bool] = {}
 
     def alone(self, part: Part, within: Level | None = None) -> RefusalContext:
         key = (part.kind, within)
@@ -198,6 +201,11 @@ class _Tried:
         if key not in self._fits:
             self._fits[key] = fits(self.alone(part, within))
         return self._fits[key]
+
+    def never(self, part: Part) -> bool:
+        if part.kind not in self._never:
+            self._never[part.kind] = never_fits(self.alone(part)) is not None
+        return self._never[part.kind]
 
 
 def _failing(tried: _Tried, part: Part) -> list[Part]:

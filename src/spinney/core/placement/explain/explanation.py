@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from spinney.api.placement.problem import NodeFilter, Toleration
 from spinney.api.placement.result import (
     Blocked,
     Explanation,
@@ -24,11 +23,12 @@ from spinney.api.placement.result import (
     Victim,
 )
 from spinney.core.inventory.counts import Shape
-from spinney.core.inventory.filters import condition, out_of_company
 from spinney.core.placement.attempt import PlacementState
 from spinney.core.placement.explain.best_domains import best_domains, shortfall
 from spinney.core.placement.explain.blame import BlamedPart, find_blamed_part, fits, largest
+from spinney.core.placement.explain.capacity import never_fits
 from spinney.core.placement.explain.context import Flags, Numbers, RefusalContext, TiedDomain
+from spinney.core.placement.explain.exclusions import excluded
 from spinney.core.placement.explain.reasons import reason
 from spinney.core.placement.fit.counting import Profile
 from spinney.core.placement.gang.gang_tree import GangTree, Level, Part
@@ -53,7 +53,7 @@ def _reasons(context: RefusalContext, slots: Numbers) -> Counter[str]:
         found += _insufficient(context, shape, rest[admitted])
         rest = rest[~admitted]
     if shapes and len(rest):
-        found += _excluded(context, shapes[0].filter, rest)
+        found += excluded(context, shapes[0].filter, rest)
     return found
 
 
@@ -82,41 +82,6 @@ def _insufficient(context: RefusalContext, shape: Shape, slots: Numbers) -> Coun
     clashes = sum(context.inventory.port_use.clash(slot, shape.ports, True) for slot in slots.tolist())
     if clashes:
         found["host port"] = clashes
-    return found
-
-
-def _excluded(context: RefusalContext, wanted: NodeFilter, slots: Numbers) -> Counter[str]:
-    """Nodes that the filter excludes: by their condition, by their labels, else by affinity."""
-    masks = context.inventory.masks
-    well = masks.compute(NodeFilter(tolerations=wanted.tolerations))[slots]
-    found = _conditions(context, wanted.tolerations, slots[~well])
-    slots = slots[well]
-    selected = _selected(context, wanted)[slots]
-    found["node selector"] += int((~selected).sum())
-    found += _unaffine(context, wanted, slots[selected])
-    return +found
-
-
-def _unaffine(context: RefusalContext, wanted: NodeFilter, slots: Numbers) -> Counter[str]:
-    if not wanted.company:
-        return Counter({"node affinity": len(slots)})
-    node = context.inventory.node
-    return Counter(out_of_company(wanted, node(slot)) or "node affinity" for slot in slots.tolist())
-
-
-def _selected(context: RefusalContext, wanted: NodeFilter) -> Flags:
-    return context.inventory.masks.compute(NodeFilter(selector=wanted.selector, tolerations=wanted.tolerations))
-
-
-def _conditions(context: RefusalContext, tolerations: tuple[Toleration, ...], slots: Numbers) -> Counter[str]:
-    known: dict[object, str] = {}
-    found: Counter[str] = Counter()
-    for slot in slots.tolist():
-        node = context.inventory.node(slot)
-        key = (node.taints, node.unschedulable, node.ready)
-        if key not in known:
-            known[key] = condition(tolerations, *key) or ""
-        found[known[key]] += 1
     return found
 
 
@@ -206,14 +171,16 @@ def explain(
     domains = blamed.domains()
     best = _best(blamed, domains)
     blocked = find_blockers(blamed.context, _slots(context, blamed.level, domains))
+    never = never_fits(blamed.context)
     return Explanation(
-        reason=reason(blamed, len(domains), best, blocked),
+        reason=reason(blamed, len(domains), best, blocked, never),
         group=blamed.part.path,
         level=_level(context, blamed.level),
         considered=_considered(context, blamed.level, domains),
         best=best,
         blocked=blocked,
         fits_if=tuple(relaxations(context, blamed.part, best[0].holds if best else 0, cheapest_victims)),
+        never_fits=never is not None or (blamed.level is not None and not len(domains)),
     )
 
 

@@ -6,6 +6,7 @@ Never guesses: every clause states something that was counted or tried.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import ge
 from typing import assert_never
 
 import numpy as np
@@ -24,8 +25,9 @@ from spinney.api.placement.result import (
 from spinney.core.inventory.trees import NOWHERE
 from spinney.core.placement.explain.best_domains import shortfall
 from spinney.core.placement.explain.blame import BlamedPart
-from spinney.core.placement.explain.context import RefusalContext
-from spinney.core.placement.gang.gang_tree import UNNAMED, Part
+from spinney.core.placement.explain.capacity import KeptOut, Never, TooLarge, TooMany
+from spinney.core.placement.explain.context import RefusalContext, shape_of
+from spinney.core.placement.gang.gang_tree import UNNAMED, Level, Part
 
 
 def sentence(explanation: Explanation) -> str:
@@ -111,15 +113,18 @@ def _way(one: Relaxation) -> str:
             assert_never(one)
 
 
-def reason(blamed: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
-    """The first of these reasons that applies."""
+def reason(
+    blamed: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked, never: Never | None
+) -> str:
+    """The first of these reasons that applies: what would never fit before what does not fit now."""
     return (
         _no_nodes(blamed)
         or _members_apart(blamed)
         or _no_eligible_node(blamed, blocked)
         or _no_domains(blamed, considered)
-        or _exceeds_cluster(blamed, best, blocked)
-        or _exceeds_best_domain(blamed, considered, best, blocked)
+        or _would_never_fit(blamed, never)
+        or _exceeds_cluster(blamed, best, blocked, never)
+        or _exceeds_best_domain(blamed, considered, best, blocked, never)
     )
 
 
@@ -174,29 +179,86 @@ def _no_domains(blamed: BlamedPart, considered: int) -> str:
             f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} publishes zones "
             f"under the policy {SINGLE_NUMA_NODE}"
         )
+    key = _first_missing(blamed.context, level)
+    which = "that level" if key == level.key else f"the label {key}, a broader level"
     return (
-        f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} carries that level "
+        f"{_name(blamed)} needs one {level.key}, and no node{_tie(blamed.context)} carries {which} "
         f"of topology {level.topology}"
     )
 
 
-def _exceeds_cluster(blamed: BlamedPart, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
+def _first_missing(context: RefusalContext, level: Level) -> str:
+    """The broadest level whose label no node carries that carries those of all broader ones."""
+    nodes = [context.inventory.node(slot).labels for slot in np.flatnonzero(context.nodes).tolist()]
+    for key in context.inventory.trees[level.topology].levels[: level.depth]:
+        nodes = [labels for labels in nodes if key in labels]
+        if not nodes:
+            return key
+    return level.key
+
+
+def _would_never_fit(blamed: BlamedPart, never: Never | None) -> str:
+    match never:
+        case None | TooMany():
+            return ""  # part of the sentence on the closest domain
+        case KeptOut(part=part, nodes=nodes, causes=causes):
+            which = f"the {many(nodes, 'node')} that {'is' if nodes == 1 else 'are'} large enough for a pod"
+            return f"{_path(blamed, part)} may use none of {which}{_tie(blamed.context)}: {_counted(causes)}"
+        case TooLarge():
+            return _too_large(blamed, never)
+        case _:
+            assert_never(never)
+
+
+def _too_large(blamed: BlamedPart, never: TooLarge) -> str:
+    has = f"has more than {amounts(never.largest)}" if any(never.largest.values()) else "has any"
+    has = has if never.largest else "has that much of all of them"
+    tie = _tie(blamed.context)
+    return f"a pod of {_path(blamed, never.part)} needs {amounts(never.asked)}, and no {never.unit}{tie} {has}"
+
+
+def _too_many(blamed: BlamedPart, never: Never | None) -> str:
+    """A clause on the most that an empty domain holds; without a level, all empty nodes."""
+    if not isinstance(never, TooMany):
+        return ""
+    level = never.level
+    where = f"into an empty {level.key}" if level else "on empty nodes"
+    holds = f"no more than {never.holds} fit {where}"
+    asked = many(never.asked, "pod")
+    if never.resource:
+        has = f"an empty {level.key} has" if level else "all nodes together have"
+        holds = f"{has} no more than {amounts({never.resource: never.holds})}"
+        asked = amounts({never.resource: never.asked})
+    same = _path(blamed, never.part) == _name(blamed)
+    if same and not never.resource:
+        return f"; {holds}"
+    who = f"that is {asked} in all" if same else f"{_path(blamed, never.part)} needs {asked}"
+    return f"; {who}{f' in one {level.key}' if level and not same else ''}, and {holds}"
+
+
+def _exceeds_cluster(blamed: BlamedPart, best: tuple[Shortfall, ...], blocked: Blocked, never: Never | None) -> str:
     """More pods than all nodes together hold, whatever the level."""
     context, level = blamed.context, blamed.level
     held = sum(min(context.total(shape), need) for shape, need in context.shapes.items())
-    if level is None or context.pinned(blamed.bound) or held == sum(context.shapes.values()):
+    too_many = isinstance(never, TooMany) and never.level is not None
+    if level is None or too_many or context.pinned(blamed.bound) or held == sum(context.shapes.values()):
         return ""
     whole = shortfall(context, (), np.flatnonzero(context.nodes))
     where = "the whole cluster" if context.tied is None else place(context.tied.path) + _tie(context)
     nearest = f"; the best {level.key}, {place(best[0].path)}, holds {best[0].holds}" if best else ""
-    return f"{_asks(blamed, whole)}, but {where} holds {whole.holds}{_lacks(context, whole, blocked)}{nearest}"
+    holds = f"{where} holds {whole.holds}{_lacks(context, whole, blocked)}"
+    return f"{_asks(blamed, whole)}{_too_many(blamed, never)}, but {holds}{nearest}"
 
 
-def _exceeds_best_domain(blamed: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked) -> str:
+def _exceeds_best_domain(
+    blamed: BlamedPart, considered: int, best: tuple[Shortfall, ...], blocked: Blocked, never: Never | None
+) -> str:
     context, first = blamed.context, best[0]
     joint = f"; each of its {blamed.fitting} parts fits alone, but not together" if blamed.fitting else ""
-    holds = f"holds {first.holds}{_lacks(context, first, blocked)}"
-    return f"{_asks(blamed, first)}{joint}; {_which(blamed, considered, place(first.path))} {holds}"
+    asked = f"{_asks(blamed, first)}{joint}{_too_many(blamed, never)}"
+    return (
+        f"{asked}; {_which(blamed, considered, place(first.path))} holds {first.holds}{_lacks(context, first, blocked)}"
+    )
 
 
 def _which(blamed: BlamedPart, considered: int, path: str) -> str:
@@ -222,7 +284,7 @@ def _asks(blamed: BlamedPart, one: Shortfall) -> str:
 def _lacks(context: RefusalContext, one: Shortfall, blocked: Blocked) -> str:
     """What is missing; if no amount is, what else blocks the pods."""
     if one.short:
-        return f", short of {amounts(one.short)}"
+        return f", short of {amounts(one.short)}{_within_zones(context)}"
     if context.parts.affinity:
         return ", and affinity between its pods keeps the others away"
     if any(leaf.pods.host_ports or leaf.pods.anti_affinity for leaf in context.active if leaf.pods is not None):
@@ -232,13 +294,30 @@ def _lacks(context: RefusalContext, one: Shortfall, blocked: Blocked) -> str:
     return ", and what is free there lies apart"
 
 
+def _within_zones(context: RefusalContext) -> str:
+    """For a pod for which a divided node has room, and none of its zones has."""
+    for leaf in context.active:
+        fit, request = context.per_node(shape_of(leaf)), shape_of(leaf).request
+        admitted = context.inventory.masks.of(shape_of(leaf).filter).array() & context.nodes
+        divided = {id(one): one for slot, one in context.inventory.divided.items() if admitted[slot]}
+        for one in divided.values():
+            free = context.inventory.free(one.slot, True)
+            if not fit[list(one.zones)].any() and all(map(ge, free, request)):
+                return f" in one NUMA zone, which has to hold all of a pod under the policy {SINGLE_NUMA_NODE}"
+    return ""
+
+
 def _causes(blocked: Blocked) -> str:
-    return ", ".join(f"{count} {cause}" for cause, count in sorted(blocked.reasons.items()))
+    return _counted(blocked.reasons)
+
+
+def _counted(causes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
 
 
 def _path(blamed: BlamedPart, leaf: Part) -> str:
-    """The path of a pod set of the context within the whole gang."""
-    if blamed.part.pods is not None:
+    """The path of a part of the context within the whole gang."""
+    if blamed.part.pods is not None or not leaf.path:
         return _titled(blamed, blamed.part.path)
     return f"{blamed.part.path}/{leaf.path}" if blamed.part.path else _titled(blamed, leaf.path)
 

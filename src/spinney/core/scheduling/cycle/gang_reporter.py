@@ -64,4 +64,4 @@ class GangReporter:
 
     def _summary(self) -> ClusterSummary:
         cluster = self._session.cluster
-        return ClusterSummary(cluster.topologies, len(cluster.inventory.slots()), self._node_pool)
+        return ClusterSummary(cluster.topologies, cluster.inventory.node_count(), self._node_pool)

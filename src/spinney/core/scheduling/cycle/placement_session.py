@@ -182,6 +182,10 @@ class PlacementSession:
         if _is_template(gang) and decision.outcome == "infeasible":
             self._refusals[gang.root, gang.priority, queue, limits] = decision
 
+    def forget_reasons(self) -> None:
+        """What is in use has changed: refusals still hold, their reasons may not."""
+        self._refusals.clear()
+
     def _drop_outdated(self) -> None:
         if self._improved != self._cluster.improved or len(self._refusals) + len(self._futile) >= MOST_REFUSALS:
             self._refusals.clear()

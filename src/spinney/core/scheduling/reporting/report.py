@@ -31,6 +31,9 @@ from spinney.core.expansion.objects import format_time, to_builtins
 VERSION = 1
 LIMIT = 8192
 """Maximum size of the annotation, in bytes."""
+AT = "at"
+"""When it was decided what the annotation says; added by whoever writes it."""
+_AT_BYTES = 32
 
 _MOST = 8
 _MOST_VICTIMS = 16
@@ -92,7 +95,7 @@ def _cut(text: str) -> str:
 
 def _bounded(told: Json) -> Json:
     for name in _GIVEN_UP:
-        if len(msgspec.json.encode(told)) <= LIMIT:
+        if len(msgspec.json.encode(told)) <= LIMIT - _AT_BYTES:
             return told
         if name in told:
             told = {key: value for key, value in told.items() if key != name}

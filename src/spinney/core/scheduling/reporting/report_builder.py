@@ -108,10 +108,19 @@ def _over_queue(reading: GangView, refusal: QueueRefusal, spec: PodGroupSpec, su
 def _unplaced(reading: GangView, decision: Decision, spec: PodGroupSpec, summary: ClusterSummary) -> Report:
     first = fit_lines(reading, decision, spec, summary)
     found = decision.explanation
-    lines = first + (_ours(found, first[0]) if found is not None else [])
+    lines = _in_order(first, found)
     state = _state(reading, decision)
     reasons = _reasons(_MISTAKE if state is State.MISTAKE else _FIT, "\n".join(first))
     return _refused(reading, state, lines, reasons, record(state.value, lines, found), spec, summary)
+
+
+def _in_order(first: list[str], found: Explanation | None) -> list[str]:
+    """Where not one pod would fit on empty nodes, that comes before what KAI would say of the room."""
+    if found is None:
+        return first
+    ours = _ours(found, "\n".join(first))
+    hopeless = found.never_fits and not any(one.holds for one in found.best)
+    return ours + first if hopeless else first + ours
 
 
 def _state(reading: GangView, decision: Decision) -> State:

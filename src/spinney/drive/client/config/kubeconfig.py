@@ -397,9 +397,11 @@ def connect(connection: Connection, *, connections: int = 48) -> HttpTransport:
 
 
 @asynccontextmanager
-async def cluster_client(kubeconfig: Path | None, unreadable: Unreadable | None = None) -> AsyncIterator[ApiClient]:
+async def cluster_client(
+    kubeconfig: Path | None, unreadable: Unreadable | None = None, context: str | None = None
+) -> AsyncIterator[ApiClient]:
     """A client of the cluster that `find_connection` finds, for one look at it; closed with the block."""
-    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
+    transport = connect(find_connection(SystemClock(), kubeconfig=kubeconfig, context=context))
     try:
         yield ApiClient(transport, system_dice(), unreadable=unreadable)
     finally:

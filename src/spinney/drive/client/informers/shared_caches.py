@@ -158,7 +158,8 @@ def _complaint(caches: Iterable[Cache[Any]], timeout_s: float) -> str:
     return f"after {timeout_s} s: {'; '.join(parts) or 'caught up too late'}"
 
 
-PROBE_INTERVAL_S = 10.0
+PROBE_INTERVAL_S = 1.0
+"""How often a kind that is not served is looked for; such a request reads nothing."""
 PAUSE_S = 1.0
 
 
