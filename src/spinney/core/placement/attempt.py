@@ -12,6 +12,7 @@ from typing import Protocol
 
 from spinney.api.placement.problem import Options, Topology
 from spinney.core.inventory.inventory import Inventory
+from spinney.core.placement.disrupt.victim_rules import VictimRules
 from spinney.core.placement.fit.counting import Profile
 from spinney.core.placement.fit.fast_path import FastPath
 from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree
@@ -39,6 +40,7 @@ class PlacementState(Protocol):
     options: Options
     placed_gangs: dict[str, PlacedGang]
     fast_path: FastPath
+    victim_rules: VictimRules | None
 
     def attempt(self, parts: GangTree, asked: Profile, scope: list[int] | None, waiting: bool) -> SearchResult:
         """The best placement of the minimum on idle capacity, or with `waiting` on idle and releasing capacity."""

@@ -101,7 +101,7 @@ class Cycle:
         self._grace_period = GracePeriod(session)
         self._ungrouped_pods = UngroupedPods(session, reports)
         placement, find = session.placement, self._gang_reader.running_gang
-        preemptor = Preemptor(snapshot.budgets, session.cluster, placement, placement.options, find)
+        preemptor = Preemptor(snapshot.budgets, session.cluster, placement, placement.options, find, session.reclaim)
         self._allocator = Allocator(
             session, self._gang_reader, self._reservations, self._nominated_plans, preemptor, self._reporter
         )

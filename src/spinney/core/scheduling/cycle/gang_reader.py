@@ -73,7 +73,8 @@ class GangReader:
             entry.reading,
             lambda: self._members(self._snapshot.pods_of(entry.key)),
             entry.in_flight,
-            lambda: self._min_runtime.is_protected(entry),
+            lambda parting: self._min_runtime.is_protected(entry, parting),
+            entry.group.metadata.creation_timestamp or "" if entry.group is not None else "",
         )
 
     def has_victims_leaving(self, key: Key) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision, Victim
+from spinney.core.placement.disrupt.victim_rules import VictimRules
 from spinney.core.placement.engine import Engine
 from spinney.core.placement.gang.running_gangs import (
     PlacedGang,
@@ -49,7 +50,7 @@ class PlacementSession:
         self._everything = Options(strategy=strategy, budget=budget, extras="place")
         self._generation = -1
         self._engine = Engine(cluster.inventory, cluster.topologies, self._minimum)
-        self._refusals: dict[tuple[Group, int | None, str, Consolidate | None], Decision] = {}
+        self._refusals: dict[tuple[Group, int | None, str, Consolidate | None, int | None], Decision] = {}
         self._futile: set[tuple[Group, int, str, int]] = set()
         self._improved = -1
         self._gangs: dict[str, Gang] = {}
@@ -117,10 +118,15 @@ class PlacementSession:
         slots = [inventory.seat(node, zone) for node, zone in seats if inventory.find(node) is not None]
         return is_beside(gang, inventory, self._engine.placed_gangs, slots)
 
-    def known_refusal(self, gang: Gang, queue: str, limits: Consolidate | None) -> Decision | None:
-        """The remembered refusal of an equal gang that could disturb the same others within the same limits."""
+    def known_refusal(
+        self, gang: Gang, queue: str, limits: Consolidate | None, version: int | None = None
+    ) -> Decision | None:
+        """The remembered refusal of an equal gang that could disturb the same others within the same limits.
+
+        `version`: of the queues, where it may take from others of them.
+        """
         self._drop_outdated()
-        known = self._refusals.get((gang.root, gang.priority, queue, limits)) if _is_template(gang) else None
+        known = self._refusals.get((gang.root, gang.priority, queue, limits, version)) if _is_template(gang) else None
         return msgspec.structs.replace(known, name=gang.name) if known is not None else None
 
     @contextmanager
@@ -141,16 +147,25 @@ class PlacementSession:
             return running_gangs(self._cluster.inventory, [self._engine.placed_gangs[name] for name in names])
 
     def disturbing(
-        self, gang: Gang, options: Options, fixed: Mapping[str, Places], gone: Sequence[Victim] = ()
+        self,
+        gang: Gang,
+        options: Options,
+        fixed: Mapping[str, Places],
+        gone: Sequence[Victim] = (),
+        rules: VictimRules | None = None,
     ) -> Decision:
         """Place the minimum, with victims or moves if need be; `fixed` members, by gang, stay.
 
-        `gone`: victims that are evicted in any case.
+        `gone`: victims that are evicted in any case. `rules`: who may be one, if it is not for priority.
         """
-        with self.fixed_members(fixed), self._cluster.inventory.trial():
-            for victim in gone:
-                self._evict(victim)
-            decision = self._ask(gang, options)
+        self._engine.victim_rules = rules
+        try:
+            with self.fixed_members(fixed), self._cluster.inventory.trial():
+                for victim in gone:
+                    self._evict(victim)
+                decision = self._ask(gang, options)
+        finally:
+            self._engine.victim_rules = None
         victims = (*gone, *decision.victims)
         for name in {*(each.gang for each in victims), *(each.gang for each in decision.moves)}:
             self.put_gang(self._gangs[name])
@@ -173,10 +188,12 @@ class PlacementSession:
         if _is_template(gang):
             self._futile.add((gang.root, gang.priority, queue, freed_version))
 
-    def refuse(self, gang: Gang, queue: str, limits: Consolidate | None, decision: Decision) -> None:
+    def refuse(
+        self, gang: Gang, queue: str, limits: Consolidate | None, version: int | None, decision: Decision
+    ) -> None:
         """Remember the refusal of a gang that could have disturbed others."""
         if _is_template(gang) and decision.outcome == "infeasible":
-            self._refusals[gang.root, gang.priority, queue, limits] = decision
+            self._refusals[gang.root, gang.priority, queue, limits, version] = decision
 
     def _drop_outdated(self) -> None:
         if self._improved != self._cluster.improved or len(self._refusals) + len(self._futile) >= MOST_REFUSALS:
@@ -188,12 +205,12 @@ class PlacementSession:
         """Place the minimum without disturbing others, or explain why it does not fit."""
         plain = _is_template(gang) and not self._cluster.has_nominated  # whose room is held depends on the priority
         self._drop_outdated()
-        known = self._refusals.get((gang.root, None, "", None)) if plain else None
+        known = self._refusals.get((gang.root, None, "", None, None)) if plain else None
         if known is not None:
             return msgspec.structs.replace(known, name=gang.name)
         decision = self._ask(gang, self._minimum)
         if plain and decision.outcome == "infeasible":
-            self._refusals[gang.root, None, "", None] = decision
+            self._refusals[gang.root, None, "", None, None] = decision
         return decision
 
     def without(self, gang: Gang, seats: Iterable[str]) -> Decision:

@@ -22,6 +22,7 @@ from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import QueuePreemption
+from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import (
     LeafRank,
     QueueOrder,
@@ -92,6 +93,12 @@ class QueueAccounting:
         if not is_over or min(ranks, default=reading.gang.priority) >= reading.gang.priority:
             return None
         return QueuePreemption(self.queues, asked, self.freed_version)
+
+    def reclaim(self, reading: ParsedGang, capacity: Amounts, *, is_charged: bool = False) -> Reclaim:
+        """What the gang may take from other queues for its minimum. `is_charged`: it has its reservations."""
+        queues, asks = self.queues, self.queues.shares_of(self._asked(reading).amounts)
+        shares = queues.fair_shares(capacity)
+        return Reclaim(queues, shares, queues.shares_of(capacity), reading.queue, asks, is_charged)
 
     def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
         """Why the queue does not admit this placement, where it has more pods than the minimum that was checked before.

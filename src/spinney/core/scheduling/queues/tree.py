@@ -169,6 +169,7 @@ class Queues:
         self._quotas: dict[str, Shares] = {}
         self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
+        self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
             self.put(queue)
@@ -238,6 +239,14 @@ class Queues:
         """The usage of the queue and its descendants."""
         return self._total.get(queue, Usage())
 
+    def total(self) -> Shares:
+        """The usage of all queues without a parent."""
+        total = NOTHING
+        for name, queue in self._queues.items():
+            if not queue.spec.parent_queue and name in self._total:
+                total = total.plus(self._total[name].allocated)
+        return total
+
     def verdict(self, queue: str, requested: Amounts, preemptible: bool) -> Refusal | None:
         """Why the queue does not admit the request; None: it does."""
         refused = self._standing(queue)
@@ -292,6 +301,11 @@ class Queues:
         stated = (self._queues[name].spec.preempt_min_runtime for name in self.upwards(queue))
         return next((_seconds(text) for text in stated if text), 0.0)
 
+    def reclaim_min_runtime_s(self, queue: str) -> float:
+        """The minimum runtime before reclaim, of the queue where the paths part: its own, or of the nearest above."""
+        stated = (self._queues[name].spec.reclaim_min_runtime for name in self.upwards(queue))
+        return next((_seconds(text) for text in stated if text), 0.0)
+
     # Internals
 
     def _claims(self, kind: int) -> tuple[QueueClaim, ...]:
@@ -325,12 +339,14 @@ class Queues:
         return claim
 
     def _forget_all_claims(self) -> None:
+        self.version += 1
         for claimed, shares in zip(self._claimed, self._shares, strict=True):
             claimed.clear()
             shares.clear()
 
     def _forget_claims(self, queue: str) -> None:
         """What a queue claims has changed, and with it what those above it claim."""
+        self.version += 1
         for claimed in self._claimed:
             for name in (*self.upwards(queue), ROOT):
                 claimed.pop(name, None)
