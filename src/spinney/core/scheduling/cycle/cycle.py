@@ -124,6 +124,7 @@ class Cycle:
         if self._improved != self._session.cluster.improved:
             self._improved = self._session.cluster.improved
             self._scheduling_queue.retry_refused()
+        self._session.queue_accounting.retry_reclaim(self._scheduling_queue, self._session.cluster.capacity)
         self._requeue_nominated()
         read_s = self._session.clock.monotonic() - began_s
         yield from self._decide(self._in_queue_order())

@@ -114,7 +114,10 @@ class GangReader:
         self._session.scheduling_queue.requeue_tied(entry.name)
         self._session.scheduling_queue.requeue_base(entry)
         gang = entry.reading.gang
-        if gang.preemptible and gang.running and self._session.scheduling_queue.outranks(entry.decided, gang.priority):
+        if not gang.preemptible or not gang.running:
+            return
+        self._session.queue_accounting.queues.touch()  # gangs of other queues may take from it now
+        if self._session.scheduling_queue.outranks(entry.decided, gang.priority):
             self._session.cluster.touch()
 
     def _members(self, pods: Sequence[Pod]) -> Sequence[Pod]:

@@ -17,13 +17,14 @@ from spinney.api.placement.result import Placement
 from spinney.core.placement.fair_share import share_out
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import BASE
-from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedGang, SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedGang, Retry, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import QueuePreemption
 from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import (
+    FairShares,
     LeafRank,
     QueueOrder,
     Queues,
@@ -44,6 +45,7 @@ class QueueAccounting:
         self._preemptible: dict[str, Counter[int]] = {}  # number of charged preemptible gangs, by queue and priority
         self._resources: tuple[str, ...] = BASE
         self._objects: dict[str, Queue] = {}
+        self._looked_at = -1  # version of the queues
 
     def put_queue(self, name: str, queue: Queue | None) -> None:
         """Take over a new or changed queue; None: it was deleted."""
@@ -182,6 +184,28 @@ class QueueAccounting:
             for gang in held.pop(key, ()):
                 order.add(gang)
             yield waiting[key]
+
+    def retry_reclaim(self, scheduling_queue: SchedulingQueue, capacity: Amounts) -> None:
+        """Decide refused gangs again that may take from other queues, once what those hold or ask for has changed."""
+        queues, before = self.queues, self._looked_at
+        self._looked_at = queues.version
+        refused = [entry for key in scheduling_queue.pending if (entry := scheduling_queue.entries[key]).can_be_retried]
+        if before == queues.version or not refused:
+            return
+        shares = queues.fair_shares(capacity)
+        if not queues.lends(shares):
+            return
+        is_under: dict[str, bool] = {}
+        for entry in refused:
+            queue = self._queue(entry)
+            if queue not in is_under:
+                is_under[queue] = queues.is_under(queue, shares)
+            if is_under[queue] and self._reclaim(entry, shares, capacity).is_entitled:
+                scheduling_queue.apply(entry, Retry())
+
+    def _reclaim(self, entry: QueuedGang, shares: FairShares, capacity: Amounts) -> Reclaim:
+        queue, asks = self._queue(entry), self._demanded(entry)
+        return Reclaim(self.queues, shares, self.queues.shares_of(capacity), queue, asks)
 
     def _waiting_gang(self, entry: QueuedGang, base: QueuedGang | None) -> WaitingGang[Key]:
         rank = (self._rank(entry), 0) if base is None else (max(self._rank(entry), self._rank(base)), 1)

@@ -213,6 +213,10 @@ class Queues:
             del self._asked[queue]
         self._forget_claims(queue)
 
+    def touch(self) -> None:
+        """Something else changed that decides who may take from whom."""
+        self.version += 1
+
     # Queries
 
     def shares_of(self, amounts: Amounts) -> Shares:
@@ -234,6 +238,24 @@ class Queues:
             for kind, amount in enumerate(self._scale.shares_of(capacity))
         ]
         return FairShares(shares[0], shares[1], shares[2])
+
+    def lends(self, shares: FairShares) -> bool:
+        """Whether the preemptible gangs of any queue hold something that is above its share or quota."""
+        for name, own in self._own.items():
+            used, quota, share = self.usage(name).allocated, self.quota(name), shares.of(name)
+            if own.allocated != own.non_preemptible and any(
+                used[kind] > share[kind] or UNLIMITED < quota[kind] < used[kind] for kind in range(len(NAMES))
+            ):
+                return True
+        return False
+
+    def is_under(self, queue: str, shares: FairShares) -> bool:
+        """Whether the queue holds less of anything than its share or quota."""
+        used, quota, share = self.usage(queue).allocated, self.quota(queue), shares.of(queue)
+        return any(
+            used[kind] < share[kind] or used[kind] < quota[kind] or quota[kind] == UNLIMITED
+            for kind in range(len(NAMES))
+        )
 
     def usage(self, queue: str) -> Usage:
         """The usage of the queue and its descendants."""
