@@ -14,7 +14,7 @@ from spinney.sim.world import World
 from unit.operator.operator_world import writes_at_rest
 from unit.scheduler.crashing import Crashing
 from unit.scheduler.preemption_world import CLASSES, budget, events, guarded, hold, priority_class, recorded
-from unit.scheduler.scheduler_world import bound, in_world, podgroup, pods
+from unit.scheduler.scheduler_world import bound, in_world, podgroup, pods, said
 from unit.scheduler.test_queue_shares import later, queue
 from unit.scheduler.test_reclaim import FOUR_HOSTS, gangs, of_gangs, one_by_one
 from unit.scheduler.watched_world import patch
@@ -259,5 +259,50 @@ def test_q5_whatever_the_order_of_arrival_everybody_comes_to_rest_after_few_evic
         evicted = [each for each in await events(world, "Evict") if each["involvedObject"]["kind"] == "Pod"]
         assert len(evicted) <= len(asks)
         assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=FOUR_HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("asks", "quota", "line"),
+    [
+        (
+            3,
+            16,
+            "Queue b takes nothing from other queues: it would hold 24 GPUs of a fair share of 16 GPUs "
+            "and a quota of 16 GPUs.",
+        ),
+        (
+            2,
+            16,
+            "Queue b may take from a (32 GPUs of a fair share of 16 GPUs and a quota of 16 GPUs), "
+            "but what may leave there does not make it fit.",
+        ),
+        (2, 32, ""),
+    ],
+    ids=["above its own share", "all are protected", "nobody is above"],
+)
+def test_q8_who_waits_is_told_which_rule_holds_it_with_figures(asks: int, quota: int, line: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([queue("a", quota, reclaimMinRuntime="24h"), queue("b", 48 - 32 if quota == 16 else 0)])
+        await world.apply(gangs(["a1", "a2", "a3", "a4"], "a"))
+        await world.settle()
+        await world.apply(gangs(["b1"], "b", asks))
+        await world.settle()
+        lines = (await said(world, "b1")).splitlines()
+        assert (lines[-1] == line) if line else not any("takes" in each for each in lines)
+
+    in_world(scenario, nodes=FOUR_HOSTS)
+
+
+def test_q8_who_may_take_and_finds_nobody_above_its_share_is_told_so() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([queue("a", 15), queue("b", 17)])
+        await world.apply([*gangs(["a1"], "a", 3, gpus=5), *gangs(["b1"], "b", gpus=5)])
+        await world.settle()
+        await world.apply(gangs(["b2"], "b", gpus=8))
+        await world.settle()
+        told = (await said(world, "b2")).splitlines()[-1]
+        assert told == "No other queue is above its fair share: queue b takes nothing."
 
     in_world(scenario, nodes=FOUR_HOSTS)

@@ -239,6 +239,10 @@ class Queues:
         ]
         return FairShares(shares[0], shares[1], shares[2])
 
+    def holding(self, kinds: Sequence[int]) -> list[str]:
+        """The queues whose own gangs hold something of these resources."""
+        return sorted(name for name, own in self._own.items() if any(own.allocated[kind] for kind in kinds))
+
     def lends(self, shares: FairShares) -> bool:
         """Whether the preemptible gangs of any queue hold something that is above its share or quota."""
         for name, own in self._own.items():
