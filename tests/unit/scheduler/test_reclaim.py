@@ -184,3 +184,23 @@ def test_q6_worked_case_7_the_rack_is_chosen_that_empties_with_the_least() -> No
         assert dog.check_at_rest() == []
 
     in_world(scenario, nodes=three_racks)
+
+
+@pytest.mark.parametrize("elsewhere", [0, 2], ids=["there is room", "others hold the rest"])
+def test_q5_what_a_sibling_borrowed_comes_back_where_the_limit_of_their_parent_is_reached(elsewhere: int) -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([queue("top", 16, limit=16), child("a", "top", 8), child("b", "top", 8), queue("c", 16)])
+        await one_by_one(world, ["a1", "a2"], "a")
+        await world.apply(gangs(["c1"], "c", elsewhere) if elsewhere else [])
+        await later(world)
+        dog = guarded(world, late_s=0.5)
+        await world.apply(gangs(["b1"], "b"))
+        await world.settle()
+        held = await of_gangs(world)
+        assert (held["a1"], held["a2"], held["b1"], held["c1"]) == (1, 0, 1, elsewhere)
+        await world.apply(gangs(["b2"], "b"))
+        await world.settle()
+        assert "quota has reached the allowable limit of GPUs" in await said(world, "b2")
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=FOUR_HOSTS)

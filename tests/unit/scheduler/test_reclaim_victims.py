@@ -13,7 +13,7 @@ from spinney.sim.faults import CrashPoint, When
 from spinney.sim.world import World
 from unit.scheduler.crashing import Crashing
 from unit.scheduler.preemption_world import CLASSES, budget, events, guarded, hold, priority_class, recorded
-from unit.scheduler.scheduler_world import bound, in_world, podgroup, pods, said
+from unit.scheduler.scheduler_world import GPU, bound, in_world, pod, podgroup, pods, said
 from unit.scheduler.test_queue_shares import later, queue
 from unit.scheduler.test_reclaim import FOUR_HOSTS, gangs, of_gangs, one_by_one
 from unit.scheduler.watched_world import patch
@@ -186,6 +186,32 @@ def test_q5_the_event_of_an_eviction_tells_who_takes_and_what_both_queues_have_t
             "queue a keeps 24 GPUs of a fair share of 24 GPUs and a quota of 16 GPUs"
         )
         assert told["metadata"]["annotations"]["evictor-action-type"] == "reclaim"
+
+    in_world(scenario, nodes=FOUR_HOSTS)
+
+
+def whole_host(name: str, queue: str) -> list[Json]:
+    """A gang of one pod that asks for GPUs, cores and memory, as real ones do."""
+    amounts = {GPU: "8", "cpu": "40", "memory": "32Gi"}
+    container = {"name": "main", "image": "serve", "resources": {"limits": amounts, "requests": amounts}}
+    return [podgroup(name, 1, queue=queue), pod(f"{name}-0", name, containers=[container])]
+
+
+def test_q5_cores_and_memory_of_which_nobody_has_a_quota_do_not_keep_gpus_from_coming_back() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([queue("a", 16), queue("b", 16)])
+        for name in ("a1", "a2", "a3", "a4", "a5"):
+            await world.apply(whole_host(name, "a"))
+            await later(world)
+        await hold(world, "a3-0", "a4-0")
+        await world.apply([*whole_host("b1", "b"), *whole_host("b2", "b")])
+        await world.settle()
+        await world.restart()
+        await world.settle()
+        assert [len((await recorded(world, each)).victims) for each in ("b1", "b2")] == [1, 1]  # type: ignore[union-attr]
+        await hold(world, "a3-0", "a4-0", let_go=True)
+        await world.settle()
+        assert await of_gangs(world) == Counter(a1=1, a2=1, b1=1, b2=1)
 
     in_world(scenario, nodes=FOUR_HOSTS)
 

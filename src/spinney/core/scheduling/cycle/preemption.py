@@ -22,7 +22,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.selectors import to_selector
 from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
-from spinney.api.placement.result import Decision
+from spinney.api.placement.result import Decision, Victim
 from spinney.core.placement.disrupt.victim_rules import IsAllowed, VictimRules
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.affinity.terms import has_terms
@@ -210,6 +210,26 @@ class Preemptor:
         found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True), rules=rules)
         return found if _is_placed(found) else None
 
+    def _reclaim_over_limit(self, reading: ParsedGang, queue_preemption: QueuePreemption) -> VictimSelection | None:
+        """Victims in other queues, without which the limit admits the gang, and more if it does not fit even then."""
+        reclaim = queue_preemption.reclaim
+        standing = self._standing(reading, reclaim) if reclaim is not None else []
+        if reclaim is None or not standing:
+            return None
+        queues = {one.reading.gang.name: one.reading.queue for one in standing}
+        rules = VictimRules(_tiers(standing, reclaim), _rule(standing, reclaim, self._session.places))
+        _, fixed = self._staying(rules.tiers, Budgets(self._budgets, self._cluster.pending_victims), set())
+        holders = self._session.running_gangs(rules.tiers, fixed)
+        candidates = [
+            Candidate(holder, queues[rules.named(holder.victims[:1])[0].gang]) for holder in rules.candidates(holders)
+        ]
+        gone = rules.named(queue_preemption.victims(candidates) or ())
+        if not gone or not rules.is_allowed(gone):
+            return None
+        more = VictimRules(rules.tiers, lambda victims: rules.is_allowed([*gone, *victims]))
+        found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True), rules=more, gone=gone)
+        return found if _is_placed(found) else None
+
     def _standing(self, reading: ParsedGang, reclaim: Reclaim) -> list[RunningGang]:
         """The gangs of other queues from which it may take."""
         is_open: dict[str, bool] = {reading.queue: False}
@@ -228,10 +248,14 @@ class Preemptor:
     def decide_over_limit(
         self, reading: ParsedGang, limits: Consolidate | None, queue_preemption: QueuePreemption
     ) -> VictimSelection | None:
-        """Place the minimum once gangs of lower priority have left its queue; None: no victims lift the limit.
+        """Place the minimum once what exceeds the limit has left; None: no victims lift it.
 
-        Gangs elsewhere are disturbed for capacity only if the capacity of those victims is not enough.
+        That is what other queues have of its share, then gangs of lower priority in its queue. Gangs elsewhere are
+        disturbed for capacity only if the capacity of those victims is not enough.
         """
+        reclaimed = self._reclaim_over_limit(reading, queue_preemption)
+        if reclaimed is not None or not queue_preemption.preempts:
+            return reclaimed
         gang, state = reading.gang, (queue_preemption.asked.queue, queue_preemption.freed_version)
         if self._session.is_known_futile(gang, *state):
             return None
@@ -258,6 +282,7 @@ class Preemptor:
         options: Options,
         queue_preemption: QueuePreemption | None = None,
         rules: VictimRules | None = None,
+        gone: Sequence[Victim] = (),
     ) -> VictimSelection | None:
         """Select victims; pods over a budget are excluded from the next try, pods it has affinity to from the first.
 
@@ -273,7 +298,7 @@ class Preemptor:
             else:
                 kept, fixed = self._staying(rules.tiers, budgets, excluded)
             if queue_preemption is None:
-                decision: Decision | None = self._session.disturbing(gang, options, fixed, rules=rules)
+                decision: Decision | None = self._session.disturbing(gang, options, fixed, gone, rules)
             else:
                 decision = self._over_limit_decision(gang, options, fixed, queue_preemption)
             if decision is None:

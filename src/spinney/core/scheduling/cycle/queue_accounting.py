@@ -87,14 +87,22 @@ class QueueAccounting:
         """Why the queue does not admit the minimum."""
         return self.queues.verdict(*self._asked(reading))
 
-    def queue_preemption(self, reading: ParsedGang) -> QueuePreemption | None:
-        """What is asked beyond a limit, of the queue or one above it, that victims in the queue may lift."""
+    def queue_preemption(self, reading: ParsedGang, capacity: Amounts) -> QueuePreemption | None:
+        """What is asked beyond a limit, of the queue or one above it, that victims may lift.
+
+        They are in the queue, or, where the limit is one above it, in others below that from which it may reclaim.
+        """
         asked = self._asked(reading)
         ranks = self._preemptible.get(asked.queue, ())
-        is_over = self.queues.over_limit_queue(asked.queue, asked.amounts)
-        if not is_over or min(ranks, default=reading.gang.priority) >= reading.gang.priority:
+        limited = self.queues.over_limit_queues(asked.queue, asked.amounts)
+        if not limited:
             return None
-        return QueuePreemption(self.queues, asked, self.freed_version)
+        preempts = min(ranks, default=reading.gang.priority) < reading.gang.priority
+        reclaim = self.reclaim(reading, capacity) if asked.queue not in limited else None
+        reclaim = reclaim if reclaim is not None and reclaim.is_entitled else None
+        if not preempts and reclaim is None:
+            return None
+        return QueuePreemption(self.queues, asked, self.freed_version, reclaim, preempts)
 
     def reclaim(self, reading: ParsedGang, capacity: Amounts, *, is_charged: bool = False) -> Reclaim:
         """What the gang may take from other queues for its minimum. `is_charged`: it has its reservations."""

@@ -7,8 +7,9 @@ is broken. A queue may lose gangs as long as it is above its share (its quota in
 them goes: so it never ends below that by more than the size of one gang.
 
 The taker is compared in every resource that it asks for. The queue that loses is compared in those of them that are
-short: of which the cluster has less left than is asked for; where only the layout is in the way, in the fullest one.
-A resource without a quota promises nothing to the queue that loses.
+short: of which the cluster, or a limit above the taker, has less left than is asked for; where only the layout is in
+the way, in the fullest one. A resource without a quota promises nothing to the queue that loses. Once the victims
+begin to leave nothing is short any more: then it is enough that the queue is above in one of them.
 
 A function of what is used and asked for now: it changes nothing.
 """
@@ -119,9 +120,11 @@ class Reclaim:
     @cached_property
     def short(self) -> tuple[int, ...]:
         """The resources in which queues that lose are compared."""
-        used = self.queues.total().plus(NOTHING if self.is_charged else self.asks)
         involved = [kind for kind in _KINDS if self.asks[kind]]
-        lacking = [kind for kind in involved if used[kind] > self.capacity[kind]]
+        if self.is_charged:
+            return tuple(involved)
+        used, limited = self.queues.total().plus(self.asks), self.queues.limited_kinds(self.queue, self.asks)
+        lacking = [kind for kind in involved if kind in limited or used[kind] > self.capacity[kind]]
         fullest = max(involved, key=lambda kind: used[kind] * _MILLIONTHS // max(self.capacity[kind], 1), default=None)
         return tuple(lacking) or (() if fullest is None else (fullest,))
 
@@ -155,7 +158,7 @@ class Reclaim:
         return "; ".join(
             f"{amount_text(kind, used[kind])} of a fair share of {amount_text(kind, share[kind])}"
             + ("" if quota[kind] == UNLIMITED else f" and a quota of {amount_text(kind, quota[kind])}")
-            for kind in self.short
+            for kind in ([0] if self.asks.gpu_m else self.short)
         )
 
     def _standards_against(self, leaf: str) -> tuple[Standard, ...]:
@@ -184,13 +187,15 @@ class Reclaim:
         kinds = [kind for kind in self.short if least[kind] != UNLIMITED]
         if not kinds:
             return not is_top
-        left = self._left(queue, lost, are_charged)
-        return any(all(left[kind] + last[kind] > least[kind] for kind in kinds) for last in set(lost))
+        left, enough = self._left(queue, lost, are_charged), any if self.is_charged else all
+        return any(enough(left[kind] + last[kind] > least[kind] for kind in kinds) for last in set(lost))
 
     def _keeps_order(self, taker: str, loser: str, left: Shares) -> bool:
         """A queue that gets above its fair share stays the lower one of the two: else the other would take it back."""
         used, own, theirs = self._used_by_taker(taker), self.shares.of(taker), self.shares.of(loser)
-        return all(used[kind] <= own[kind] or used[kind] * theirs[kind] < left[kind] * own[kind] for kind in self.short)
+        return self.is_charged or all(
+            used[kind] <= own[kind] or used[kind] * theirs[kind] < left[kind] * own[kind] for kind in self.short
+        )
 
     def _left(self, queue: str, lost: Sequence[Shares], are_charged: bool) -> Shares:
         left = self.queues.usage(queue).allocated

@@ -287,11 +287,19 @@ class Queues:
                 return refused
         return None
 
-    def over_limit_queue(self, queue: str, requested: Amounts) -> str:
-        """The highest queue, from this one up, whose limit is exceeded; empty: none."""
+    def over_limit_queues(self, queue: str, requested: Amounts) -> list[str]:
+        """The queues, from this one up, whose limit is exceeded."""
         asked = self._scale.shares_of(requested)
-        over = [name for name in self.upwards(queue) if self._exceeded(name, asked) is not None]
-        return over[-1] if over else ""
+        return [name for name in self.upwards(queue) if self._exceeded(name, asked) is not None]
+
+    def limited_kinds(self, queue: str, asked: Shares) -> set[int]:
+        """The resources of which a limit, of the queue or one above it, leaves less than is asked for."""
+        return {
+            kind
+            for name in self.upwards(queue)
+            for kind, limit in enumerate(limits(self._queues[name]))
+            if limit != UNLIMITED and asked[kind] and self.usage(name).allocated[kind] + asked[kind] > limit
+        }
 
     def upwards(self, name: str) -> Iterator[str]:
         """The queue and its existing ancestors, each once, even if the parents form a cycle."""
