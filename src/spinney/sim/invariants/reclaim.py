@@ -67,7 +67,7 @@ def _transfer(
 ) -> Transfer:
     used = add_up(queues, _used(cluster))
     if not exact:
-        for name, more in add_up(queues, _left_since(cluster, since_s)).items():
+        for name, more in add_up(queues, _left_since(cluster, plan, since_s)).items():
             used[name] = {kind: used[name][kind] + more[kind] for kind in KINDS}
     asked = add_up(queues, [*_used(cluster, with_leaving=True), *_waiting(cluster)]) if exact else None
     leaves = {name: amounts for name, amounts in (asked or {}).items() if not _has_children(queues, name)}
@@ -130,9 +130,10 @@ def _waiting(cluster: RecordedState) -> Iterator[_Amounts]:
                 yield queue_of(gang), by_kind(pod.asks)
 
 
-def _left_since(cluster: RecordedState, since_s: float) -> Iterator[_Amounts]:
-    """What pods held that ended, began to terminate or were chosen as victims since then."""
-    leaving = {uid for gang in cluster.gangs.values() if gang.plan is not None for uid in gang.plan.leaving}
+def _left_since(cluster: RecordedState, plan: Plan, since_s: float) -> Iterator[_Amounts]:
+    """What pods held that ended or began to terminate since then, or were chosen as victims by other plans."""
+    plans = [gang.plan for gang in cluster.gangs.values() if gang.plan is not None]
+    leaving = {uid for each in plans for uid in each.leaving} - set(plan.leaving)
     for pod, gang in _members(cluster):
         if pod.node and (not pod.is_live or pod.uid in leaving):
             yield queue_of(gang), by_kind(pod.asks)
