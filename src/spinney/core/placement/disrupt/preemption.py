@@ -34,6 +34,9 @@ from spinney.core.placement.gang.running_gangs import RunningGang, forget, pod_s
 GUESSES = 3
 """Number of domains in which a first victim set is looked for before the exact search."""
 
+RULED = 4
+"""A search with rules has so much less of the budget: each step asks them."""
+
 
 @dataclass(frozen=True, slots=True)
 class VictimSet:
@@ -93,6 +96,7 @@ def cheapest_victims(
     is_allowed = anything if rules is None else rules.allows
     with engine.inventory.trial():
         steps = engine.options.budget if budget is None else budget
+        steps = steps if rules is None else max(1, steps // RULED)
         trials = list(eviction_trials(engine.inventory, parts, scope, weaker))
         found = _VictimSelection(trials, weaker, kept, is_allowed, steps).run()
     if found is None or rules is None:

@@ -48,10 +48,20 @@ class VictimRules:
 
     def named(self, victims: Sequence[Victim]) -> tuple[Victim, ...]:
         """The victims by the names of their gangs."""
-        return tuple([Victim(self._names[one.gang], one.pods, one.node, one.zone) for one in victims])
+        known = self._named
+        return tuple([known.get(one) or self._name(one) for one in victims])
 
     def allows(self, victims: Sequence[Victim]) -> bool:
         return self.is_allowed(self.named(victims))
+
+    def _name(self, victim: Victim) -> Victim:
+        found = Victim(self._names[victim.gang], victim.pods, victim.node, victim.zone)
+        self._named[victim] = found
+        return found
+
+    @cached_property
+    def _named(self) -> dict[Victim, Victim]:
+        return {}
 
     @cached_property
     def _names(self) -> dict[str, str]:

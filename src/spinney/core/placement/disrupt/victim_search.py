@@ -122,8 +122,10 @@ class VictimSearch:
                     yield _Choice(at, held, running_gang.victim(held))
 
     def _walk(self, start: int, budget: StepBudget) -> None:
-        if self._chosen.victims and not self.is_allowed(self._chosen.victims):
-            return  # and no superset is
+        if self.is_allowed is not anything and self._chosen.victims:
+            budget.spend(len(self._chosen.victims))
+            if not self.is_allowed(self._chosen.victims):
+                return  # and no superset is
         if self.trial.fits(budget):
             chosen = self._chosen
             self.best.offer(VictimCost(chosen.wholes, len(chosen.victims), tuple(chosen.victims)), self.trial)
@@ -304,6 +306,7 @@ def allowed_guess(
     for loss in (*(one for one in elastic if any(one.counts)), *wholes):
         before = taken.get(id(loss.running_gang))
         taken[id(loss.running_gang)] = loss
+        budget.spend(len(taken))
         if not is_allowed(_victims(trial, taken.values())):
             taken.pop(id(loss.running_gang))
             if before is not None:
