@@ -175,8 +175,7 @@ class Preemptor:
         self._find_reclaim = find_reclaim
 
     def select_victims(self, reading: ParsedGang, limits: Consolidate | None, refused: Decision) -> VictimSelection:
-        """Victims for a gang that does not fit: moves first where they are allowed, then what its queue may reclaim,
-        then gangs of lower priority in its own queue.
+        """Victims for a gang that does not fit: moves where they are allowed, else reclaim, else its own queue.
 
         Where nothing helps, the refusal is returned, with what the last try says of it.
         """
@@ -287,7 +286,7 @@ class Preemptor:
         """Select victims; pods over a budget are excluded from the next try, pods it has affinity to from the first.
 
         None: budgets allow no selection that helps, or the queue has to get below its limit and no victims achieve
-        that.
+        that. `rules`: who may be a victim, if it is not for priority; `gone`: who is one in any case.
         """
         gang, budgets = reading.gang, Budgets(self._budgets, self._cluster.pending_victims)
         excluded = self._affinity_pods(reading)
@@ -307,6 +306,8 @@ class Preemptor:
             over = budgets.protected(selection.leaving)
             if not over:
                 return self._with_remaining_victims(selection)
+            if gone:
+                return None  # what was chosen for the limit can not be spared
             excluded |= over
         return None
 
