@@ -197,12 +197,12 @@ class QueueAccounting:
         """Decide refused gangs again that may take from other queues, once what those hold or ask for has changed."""
         queues, before = self.queues, self._looked_at
         self._looked_at = queues.version
-        refused = [entry for key in scheduling_queue.pending if (entry := scheduling_queue.entries[key]).can_be_retried]
-        if before == queues.version or not refused:
+        if before == queues.version or not scheduling_queue.pending:
             return
         shares = queues.fair_shares(capacity)
-        if not queues.lends(shares):
+        if not queues.lending(shares):
             return
+        refused = [entry for key in scheduling_queue.pending if (entry := scheduling_queue.entries[key]).can_be_retried]
         is_under: dict[str, bool] = {}
         for entry in refused:
             queue = self._queue(entry)

@@ -130,24 +130,17 @@ class Reclaim:
 
     def hindrance(self) -> str:
         """What keeps it from taking more from other queues; empty: they hold nothing that it could."""
-        others = [name for name in self.queues.holding(self.short) if self._losing(name) and self._taking(name)]
-        lending = [name for name in others if self._lends(name)]
+        lending = [name for name in self.queues.lending(self.shares) if name != self.queue]
         if not self.is_entitled:
             held = self._figures(self.queue, self._used_by_taker(self.queue))
             return f"Queue {self.queue} takes nothing from other queues: it would hold {held}" if lending else ""
         open_ = [name for name in lending if self.may_take_from(name)]
         if not open_:
-            return f"No other queue is above its fair share: queue {self.queue} takes nothing" if others else ""
+            is_shared = self.queues.holding(self.short)
+            return f"No other queue is above its fair share: queue {self.queue} takes nothing" if is_shared else ""
         named = "; ".join(f"{name} ({self.figures(name)})" for name in open_[:_MOST_NAMED])
         more = f" and {len(open_) - _MOST_NAMED} more" if len(open_) > _MOST_NAMED else ""
         return f"Queue {self.queue} may take from {named}{more}, but what may leave there does not make it fit"
-
-    def _lends(self, leaf: str) -> bool:
-        losing = self._losing(leaf)
-        return any(
-            all(self._is_above(name, standard, [NOTHING], True, is_top=name == losing[-1]) for name in losing)
-            for standard in Standard
-        )
 
     def figures(self, queue: str) -> str:
         """What a queue holds, and of what share and quota, for messages."""

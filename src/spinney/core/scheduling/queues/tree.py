@@ -169,6 +169,7 @@ class Queues:
         self._quotas: dict[str, Shares] = {}
         self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
+        self._lending: tuple[int, FairShares, list[str]] | None = None
         self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
@@ -239,19 +240,26 @@ class Queues:
         ]
         return FairShares(shares[0], shares[1], shares[2])
 
-    def holding(self, kinds: Sequence[int]) -> list[str]:
-        """The queues whose own gangs hold something of these resources."""
-        return sorted(name for name, own in self._own.items() if any(own.allocated[kind] for kind in kinds))
+    def holding(self, kinds: Sequence[int]) -> bool:
+        """Whether the gangs of several queues hold something of these resources."""
+        return sum(any(own.allocated[kind] for kind in kinds) for own in self._own.values()) > 1
 
-    def lends(self, shares: FairShares) -> bool:
-        """Whether the preemptible gangs of any queue hold something that is above its share or quota."""
-        for name, own in self._own.items():
-            used, quota, share = self.usage(name).allocated, self.quota(name), shares.of(name)
-            if own.allocated != own.non_preemptible and any(
-                used[kind] > share[kind] or UNLIMITED < quota[kind] < used[kind] for kind in range(len(NAMES))
-            ):
-                return True
-        return False
+    def lending(self, shares: FairShares) -> list[str]:
+        """The queues whose preemptible gangs hold something, and which hold more than their share or quota of anything.
+
+        Equal to the last answer while nothing changed: every gang that waits asks for it.
+        """
+        known = self._lending
+        if known is None or known[0] != self.version or any(a is not b for a, b in zip(known[1], shares, strict=True)):
+            names = [name for name in sorted(self._own) if self._lends(name, shares)]
+            known = self._lending = self.version, shares, names
+        return known[2]
+
+    def _lends(self, name: str, shares: FairShares) -> bool:
+        own, used, quota, share = self._own[name], self.usage(name).allocated, self.quota(name), shares.of(name)
+        return own.allocated != own.non_preemptible and any(
+            used[kind] > share[kind] or UNLIMITED < quota[kind] < used[kind] for kind in range(len(NAMES))
+        )
 
     def is_under(self, queue: str, shares: FairShares) -> bool:
         """Whether the queue holds less of anything than its share or quota."""
