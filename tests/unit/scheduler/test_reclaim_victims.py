@@ -172,6 +172,26 @@ def test_q5_a_gang_that_waits_is_decided_again_when_another_queue_begins_to_borr
     in_world(scenario, nodes=FOUR_HOSTS)
 
 
+def test_q5_a_gang_that_waits_is_decided_again_when_another_one_does_not_ask_any_more() -> None:
+    """No room became free, but the share of its queue grew."""
+
+    async def scenario(world: World) -> None:
+        await world.apply([queue("a", 0), queue("b", 0), queue("c", 16)])
+        await world.apply(gangs(["a1", "a2", "a3", "a4"], "a"))
+        await world.settle()
+        await world.apply([podgroup("c1", 2, queue="c"), *pods("c1", 2, nodeSelector={"is": "nowhere"})])
+        await world.apply(gangs(["b1"], "b", 2))
+        await world.settle()
+        assert set(await of_gangs(world)) == {"a1", "a2", "a3", "a4"}
+        assert "it would hold 16 GPUs of a fair share of 8 GPUs" in await said(world, "b1")
+        for kind, name in (("PodGroup", "c1"), ("Pod", "c1-0"), ("Pod", "c1-1")):
+            await world.delete(kind, name)
+        await world.settle()
+        assert await of_gangs(world) == Counter(a1=1, a2=1, b1=2)
+
+    in_world(scenario, nodes=FOUR_HOSTS)
+
+
 def test_q5_the_event_of_an_eviction_tells_who_takes_and_what_both_queues_have_then() -> None:
     async def scenario(world: World) -> None:
         await world.apply([queue("a", 16), queue("b", 16)])
