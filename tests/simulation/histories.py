@@ -22,12 +22,28 @@ Step = Callable[[], Awaitable[None]]
 MOST_GANGS = 9
 
 
-class History:
-    """Steps in a world; `done` counts them by name."""
+LENT = {"a": ("left", 4), "b": ("left", 12), "c": ("right", 8), "left": ("top", 16), "right": ("top", 8)}
+"""Queues that lend to each other: the parent, and how many GPUs are promised."""
 
-    def __init__(self, world: World, dice: Random, processes: list[SchedulerProcess], *, sets: bool) -> None:
+
+class History:
+    """Steps in a world; `done` counts them by name.
+
+    `lending`: dice of their own, by which gangs are in queues that lend to each other; None: there are no such queues.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        dice: Random,
+        processes: list[SchedulerProcess],
+        *,
+        sets: bool,
+        lending: Random | None = None,
+    ) -> None:
         self._world = world
         self._dice = dice
+        self._lending = lending
         self._processes = processes
         self._gangs: dict[str, Drawn] = {}
         self._sets: list[str] = []
@@ -63,6 +79,8 @@ class History:
                 {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
             )
         await self._world.apply([_queue("top", -1, parent=""), _queue("small", 12), _queue("wide", 48)])
+        if self._lending is not None:
+            await self._world.apply([_lent(self._lending, name) for name in ("left", "right", "a", "b", "c")])
 
     async def step(self) -> None:
         """One thing happens; what the server refuses did not."""
@@ -87,6 +105,10 @@ class History:
         self._born += 1
         drawn, objects = draw_gang(self._dice, f"g{self._born}", list(self._gangs.values()))
         self._gangs[drawn.name] = drawn
+        if self._lending is not None:
+            for each in objects:
+                if each["kind"] == "PodGroup" and self._lending.random() < 0.9:
+                    each["spec"]["queue"] = self._lending.choice("abc")
         await self._world.apply(objects)
         return None
 
@@ -225,6 +247,8 @@ class History:
 
     async def change_queue(self) -> None:
         await self._world.apply(_queue("small", self._dice.choice((4, 12, 32))))
+        if self._lending is not None:
+            await self._world.apply(_lent(self._lending, self._lending.choice(sorted(LENT))))
 
     # Schedulers
 
@@ -255,6 +279,18 @@ def _queue(name: str, gpus: int, parent: str = "top") -> Json:
     resources = {"cpu": share, "memory": share, "gpu": {**share, "quota": gpus, "limit": gpus}}
     spec: Json = {"resources": resources, **({"parentQueue": parent} if parent else {})}
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def _lent(dice: Random, name: str) -> Json:
+    """A queue that may borrow, with more or less than it is promised elsewhere."""
+    parent, gpus = LENT[name]
+    found = _queue(name, dice.choice((0, gpus, gpus, gpus * 2)), parent)
+    gpu = found["spec"]["resources"]["gpu"]
+    gpu.update(limit=-1 if dice.random() < 0.8 else gpus * 3, overQuotaWeight=dice.choice((0, 1, 1, 3)))
+    if dice.random() < 0.2:
+        found["spec"]["reclaimMinRuntime"] = dice.choice(("5s", "1m"))
+    found["spec"]["priority"] = dice.choice((100, 100, 200))
+    return found
 
 
 def _group(found: Json) -> str:

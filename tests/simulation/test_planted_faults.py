@@ -19,9 +19,12 @@ from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.gang_reader import GangReader
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.preemption import RunningGang
+from spinney.core.scheduling.gang import parsed_gang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.plan_records import Mark, Term, sign
+from spinney.core.scheduling.queues import tree
+from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.settings import Settings
 from spinney.drive.apply.outcome import Written
 from spinney.drive.scheduler.caches import SchedulerCaches
@@ -85,8 +88,9 @@ def _class(name: str, value: int = 60) -> dict[str, Any]:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
 
 
-def _queue(name: str) -> dict[str, Any]:
-    spec = {"resources": {each: {"quota": -1, "limit": -1} for each in ("gpu", "cpu", "memory")}}
+def _queue(name: str, quota: int, limit: int = -1) -> dict[str, Any]:
+    shares: dict[str, Any] = {each: {"quota": -1, "limit": -1} for each in ("cpu", "memory")}
+    spec = {"resources": {**shares, "gpu": {"quota": quota, "limit": limit, "overQuotaWeight": 1}}}
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
@@ -111,10 +115,47 @@ async def a_gang_as_important_as_the_first(world: World) -> None:
 
 
 async def a_more_important_gang_of_another_queue(world: World) -> None:
-    await world.apply([_queue("lends"), _class("z", 70), podgroup("a", 4, queue="lends", priorityClassName="x")])
-    await world.apply(pods("a", 4))
+    await world.apply([_queue("own", 32), _queue("takes", 0), _class("z", 70)])
+    await world.apply([podgroup("a", 4, queue="own", priorityClassName="x"), *pods("a", 4)])
     await world.settle(quiet_s=5)
-    await world.apply([podgroup("b", 2, priorityClassName="z"), *pods("b", 2)])
+    await world.apply([podgroup("b", 2, queue="takes", priorityClassName="z"), *pods("b", 2)])
+
+
+async def lent(world: World, lender: dict[str, Any], *held: str, quota: int = 16, **spec: Any) -> None:
+    """A queue that holds gangs of one host each, the last of them of this kind."""
+    await world.apply([_queue("lends", quota), lender])
+    for name in held:
+        await world.apply([podgroup(name, 1, queue="lends", **(spec if name == held[-1] else {})), *pods(name, 1)])
+        await world.settle(quiet_s=5)
+
+
+async def a_gang_that_asks_for_a_host_of_a_queue_within_its_quota(world: World) -> None:
+    await lent(world, _queue("takes", 16), "a", "b")
+    (node, *_) = [each["spec"]["nodeName"] for each in await world.list("Pod")]
+    await patch(world, "Node", node, {"metadata": {"labels": {"wanted": "yes"}}})
+    await world.apply([podgroup("c", 1, queue="takes"), *pods("c", 1, nodeSelector={"wanted": "yes"})])
+
+
+async def a_gang_that_asks_for_more_than_was_lent(world: World) -> None:
+    await lent(world, _queue("takes", 16), "a", "b", "c")
+    await world.apply([_queue("other", 8), podgroup("d", 1, queue="other"), *pods("d", 1)])
+    await world.settle(quiet_s=5)
+    await world.apply([podgroup("e", 2, queue="takes"), *pods("e", 2)])
+
+
+async def a_gang_that_asks_for_more_than_the_limit_of_its_queue(world: World) -> None:
+    await lent(world, _queue("takes", 16, 8), "a", "b", "c", "d")
+    await world.apply([podgroup("e", 2, queue="takes"), *pods("e", 2)])
+
+
+async def a_gang_that_asks_for_what_a_gang_holds_that_is_not_preemptible(world: World) -> None:
+    await lent(world, _queue("takes", 16), "a", "b", "c", "d", preemptibility="non-preemptible")
+    await world.apply([podgroup("e", 1, queue="takes"), *pods("e", 1)])
+
+
+async def a_gang_that_is_above_the_share_of_its_queue(world: World) -> None:
+    await lent(world, _queue("takes", 8), "a", "b", "c", "d")
+    await world.apply([podgroup("e", 2, queue="takes"), *pods("e", 2)])
 
 
 async def a_gang_that_a_later_leader_planned(world: World) -> None:
@@ -194,9 +235,30 @@ def overlook_queues(patch: Patch) -> None:
 
     def found(self: GangReader, name: str) -> RunningGang | None:
         each = find(self, name)
-        return each and replace(each, reading=replace(each.reading, queue="default-queue"))
+        return each and replace(each, reading=replace(each.reading, queue="takes"))
 
     patch.setattr(GangReader, "running_gang", found)
+
+
+def overlook_quotas_of_others(patch: Patch) -> None:
+    patch.setattr(Reclaim, "_is_above", lambda *_, **__: True)
+
+
+def overlook_what_goes_already(patch: Patch) -> None:
+    patch.setattr(Reclaim, "_left", lambda self, queue, *_: self.queues.usage(queue).allocated)
+
+
+def overlook_the_own_share(patch: Patch) -> None:
+    patch.setattr(Reclaim, "is_within", lambda *_: True)
+    patch.setattr(Reclaim, "_keeps_order", lambda *_: True)
+
+
+def overlook_limits(patch: Patch) -> None:
+    patch.setattr(tree, "limits", lambda _: tree.EVERYTHING)
+
+
+def preempt_everybody(patch: Patch) -> None:
+    patch.setattr(parsed_gang, "is_preemptible", lambda *_: True)
 
 
 def overlook_later_leaders(patch: Patch) -> None:
@@ -218,6 +280,11 @@ PLANTED: list[tuple[str, Callable[[Patch], None], Step, Schedule | None, int]] =
     ("6", leave_the_record, two_gangs, None, 0),
     ("7", think_much_of_some, a_gang_as_important_as_the_first, None, 0),
     ("7", overlook_queues, a_more_important_gang_of_another_queue, None, 0),
+    ("7", overlook_quotas_of_others, a_gang_that_asks_for_a_host_of_a_queue_within_its_quota, None, 0),
+    ("7", overlook_what_goes_already, a_gang_that_asks_for_more_than_was_lent, None, 0),
+    ("7", overlook_the_own_share, a_gang_that_is_above_the_share_of_its_queue, None, 0),
+    ("7", overlook_limits, a_gang_that_asks_for_more_than_the_limit_of_its_queue, None, 0),
+    ("7", preempt_everybody, a_gang_that_asks_for_what_a_gang_holds_that_is_not_preemptible, None, 0),
     ("10", overlook_later_leaders, a_gang_that_a_later_leader_planned, None, 3),
 ]
 

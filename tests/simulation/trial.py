@@ -101,7 +101,8 @@ async def _play(world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, 
         )
         for number in range(dice.choice((1, 2)) if elects else 1)
     ]
-    history = History(world, dice, processes, sets=sets)
+    lending = Random(f"queues {trial.seed}")
+    history = History(world, dice, processes, sets=sets, lending=lending if lending.random() < 0.5 else None)
     await history.prepare()
     for process in processes:
         process.start()

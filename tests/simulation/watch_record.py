@@ -15,6 +15,7 @@ _PATHS = {
     "/pods": "/api/v1/pods",
     "/nodes": "/api/v1/nodes",
     "scheduling.k8s.io/priorityclasses": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "scheduling.run.ai/queues": "/apis/scheduling.run.ai/v2/queues",
     "scheduling.run.ai/podgroups": "/apis/scheduling.run.ai/v2alpha2/podgroups",
     "kai.scheduler/topologies": "/apis/kai.scheduler/v1alpha1/topologies",
 }

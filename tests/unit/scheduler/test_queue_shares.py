@@ -17,11 +17,11 @@ Json = dict[str, Any]
 FOUR_HOSTS = ONE_RACK.replace("host, count: 2", "host, count: 4")
 
 
-def queue(name: str, quota: int, weight: int = 1, limit: int = -1) -> Json:
+def queue(name: str, quota: int, weight: int = 1, limit: int = -1, **more: Any) -> Json:
     """A queue with a quota of so many GPUs."""
     shares: Json = {each: {"quota": -1, "limit": -1} for each in ("cpu", "memory")}
     shares["gpu"] = {"quota": quota, "overQuotaWeight": weight, "limit": limit}
-    spec = {"parentQueue": "default-parent-queue", "resources": shares}
+    spec = {"parentQueue": "default-parent-queue", "resources": shares, **more}
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
@@ -37,8 +37,12 @@ async def later(world: World) -> None:
 
 
 def test_q2_worked_case_8_room_that_ends_gangs_of_a_borrower_goes_to_the_lender() -> None:
+    """Nothing is reclaimed from queue a, whose gangs have not run long enough."""
+
     async def scenario(world: World) -> None:
-        await world.apply([queue("a", 16), queue("b", 16), *hosts(["a1", "a2", "a3", "a4"], "a")])
+        await world.apply(
+            [queue("a", 16, reclaimMinRuntime="24h"), queue("b", 16), *hosts(["a1", "a2", "a3", "a4"], "a")]
+        )
         await later(world)
         await world.apply(hosts(["a5", "a6"], "a"))
         await later(world)
@@ -98,7 +102,7 @@ def test_q4_worked_case_4_a_priority_class_never_takes_from_another_queue() -> N
 @pytest.mark.parametrize("asks", [1, 2])
 def test_q4_who_finds_nobody_in_its_own_queue_waits(asks: int) -> None:
     async def scenario(world: World) -> None:
-        await world.apply([*CLASSES, queue("a", 16), queue("b", 16), gang("other", 2, "low", queue="b")])
+        await world.apply([*CLASSES, queue("a", 0), queue("b", 16), gang("other", 2, "low", queue="b")])
         await world.apply(pods("other", 2))
         await world.settle()
         dog = guarded(world)
@@ -117,7 +121,7 @@ def test_q4_equal_gangs_of_two_queues_get_the_answer_of_their_own() -> None:
     """What is remembered of a refusal in one queue is not told to a gang of the other."""
 
     async def scenario(world: World) -> None:
-        await world.apply([*CLASSES, queue("a", 16), queue("b", 16), gang("held", 1, "low", queue="b")])
+        await world.apply([*CLASSES, queue("a", 0), queue("b", 16), gang("held", 1, "low", queue="b")])
         await world.apply([*pods("held", 1), gang("kept", 1, "high", queue="b"), *pods("kept", 1)])
         await world.settle()
         await world.apply([gang("in-a", 1, "high", queue="a"), *pods("in-a", 1)])

@@ -13,6 +13,7 @@ from typing import Protocol
 from spinney.api.placement.problem import Options, Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.budget import StepBudget
+from spinney.core.placement.disrupt.victim_rules import VictimRules
 from spinney.core.placement.fit.counting import Profile
 from spinney.core.placement.fit.fast_path import FastPath
 from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree
@@ -40,6 +41,7 @@ class PlacementState(Protocol):
     options: Options
     placed_gangs: dict[str, PlacedGang]
     fast_path: FastPath
+    victim_rules: VictimRules | None
 
     def attempt(
         self,

@@ -17,6 +17,7 @@ from spinney.core.placement.attempt import PlacementState, SearchResult, needs_r
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.disrupt.consolidation import consolidate
 from spinney.core.placement.disrupt.preemption import cheapest_victims, preempt
+from spinney.core.placement.disrupt.victim_rules import VictimRules
 from spinney.core.placement.explain.explanation import explain
 from spinney.core.placement.fit.counting import SMALL, Profile, Region, find_regions, profile
 from spinney.core.placement.fit.fast_path import FastPath
@@ -57,6 +58,7 @@ class Engine:
         self.topologies = topologies
         self.options = options
         self.placed_gangs: dict[str, PlacedGang] = {}
+        self.victim_rules: VictimRules | None = None  # in place of priorities, as long as it is set
         self.fast_path = FastPath(inventory)
         self._read: dict[Group, tuple[GangTree, Profile]] = {}
 

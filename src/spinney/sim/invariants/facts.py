@@ -16,6 +16,7 @@ from spinney.api.labels import KAI_STALE_TIMESTAMP, KAI_SUBGROUP_NAME, PLAN, POD
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.plan import Plan, PlanError, decode
 from spinney.core.scheduling.plan_records import claimed, verify
+from spinney.sim.invariants.queue_shares import QueueFacts
 from spinney.sim.objects import Json
 
 Key = tuple[str, str]
@@ -255,6 +256,8 @@ class RecordedState:
     pods: dict[Key, PodFacts] = field(default_factory=dict)
     gangs: dict[Key, GangFacts] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
+    queues: dict[str, History[QueueFacts]] = field(default_factory=lambda: defaultdict(History))
+    gone: list[tuple[PodFacts, str, float]] = field(default_factory=list)  # deleted members, their queues and when
 
     def members(self, gang: Key) -> list[PodFacts]:
         return [pod for pod in self.pods.values() if pod.group == gang]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from spinney.core.scheduling.plan import Plan
 from spinney.sim.invariants.facts import LONE_LEAF, NOBODY, GangFacts, Key, PodFacts, RecordedState, most
+from spinney.sim.invariants.reclaim import inv7_lawful_reclaim, queue_of
 
 
 @dataclass(slots=True)
@@ -190,22 +191,33 @@ def inv4_seats_are_taken_by_members(
             )
 
 
-def inv7_lawful_plan(cluster: RecordedState, gang: GangFacts, plan: Plan, since_s: float) -> Iterator[str]:
-    """Victims are in the gang's queue (Q4), have lower priority (moved pods: not higher) and are preemptible.
+def inv7_lawful_plan(
+    cluster: RecordedState, gang: GangFacts, plan: Plan, since_s: float, *, exact: bool = False
+) -> Iterator[str]:
+    """Victims are preemptible and of lower priority in the gang's queue (Q4), or in a queue above its share (Q5).
 
+    Moved pods have no higher priority, whatever their queue. `exact`: the plan was decided on what is stored now.
     No gang that had its minimum is left with some pods but below it. Members whose node was removed since then may
     still have counted when the plan was decided.
     """
     leaving = [pod for pod in cluster.pods.values() if pod.uid in plan.leaving]
+    reclaimed = sorted(
+        {
+            pod.group
+            for pod in leaving
+            if pod.uid in plan.victims
+            and pod.group in cluster.gangs
+            and queue_of(cluster.gangs[pod.group]) != queue_of(gang)
+        }
+    )
+    yield from inv7_lawful_reclaim(cluster, gang, plan, reclaimed, since_s, exact=exact) if reclaimed else ()
     for key in sorted({pod.group for pod in leaving if pod.group is not None}):
         mine = cluster.gangs.get(key)
         if mine is None:
             continue
         is_victim = any(pod.uid in plan.victims for pod in leaving if pod.group == key)
-        if priority(cluster, mine) - (not is_victim) >= priority(cluster, gang):
+        if key not in reclaimed and priority(cluster, mine) - (not is_victim) >= priority(cluster, gang):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not less important"
-        if is_victim and mine.queue != gang.queue:
-            yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is in another queue"
         if not _is_preemptible(cluster, mine):
             yield f"INV7 {shown(gang.key)} takes from {shown(key)}, which is not preemptible"
         gone = frozenset(pod.uid for pod in leaving if pod.is_live)

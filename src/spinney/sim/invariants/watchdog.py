@@ -24,16 +24,22 @@ from spinney.sim.invariants.facts import (
     read_gang,
     read_pod,
 )
+from spinney.sim.invariants.queue_shares import read_queue
+from spinney.sim.invariants.reclaim import inv7_within_limits, queue_of
 from spinney.sim.objects import Json, condition
 from spinney.sim.world import World
 
 PODS, NODES, CLASSES = "/pods", "/nodes", "scheduling.k8s.io/priorityclasses"
 PODGROUPS, TOPOLOGIES = "scheduling.run.ai/podgroups", "kai.scheduler/topologies"
-WATCHED_RESOURCES = (CLASSES, TOPOLOGIES, NODES, PODGROUPS, PODS)
+QUEUES = "scheduling.run.ai/queues"
+WATCHED_RESOURCES = (CLASSES, QUEUES, TOPOLOGIES, NODES, PODGROUPS, PODS)
 """In the order in which existing objects are processed first: those that others refer to come first."""
 
 LATE_S = 120.0
 """Allowed age of a cache where watches break and are late."""
+
+FRESH_S = 1.0
+"""A cache that is younger shows what is stored: shares of queues are judged by that alone."""
 
 
 class Watchdog:
@@ -91,6 +97,7 @@ class Watchdog:
             NODES: self._check_node,
             TOPOLOGIES: self._check_topology,
             CLASSES: self._check_class,
+            QUEUES: self._check_queue,
         }
 
     @classmethod
@@ -152,6 +159,8 @@ class Watchdog:
         was = self.ground.pods.pop(key, None)
         pod = read_pod(obj) if obj is not None else None
         if was is not None and (pod is None or was.uid != pod.uid):
+            if was.group in self.ground.gangs:
+                self.ground.gone.append((was, queue_of(self.ground.gangs[was.group]), self._now()))
             self._left.setdefault(was.uid, self._now())
             self._record_loss(was, None)
             was = None
@@ -273,7 +282,10 @@ class Watchdog:
         )
         if self._last_loss_s.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
             self._repaired.add(gang.key)
-        self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s))
+        is_fresh = self._late_s < FRESH_S
+        self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s, exact=is_fresh))
+        if is_fresh:
+            self._report(inv7_within_limits(self.ground, gang, plan))
         decided_s = self._decided_at(gang.key, plan)
         if plan.state != "bind":
             return
@@ -390,6 +402,9 @@ class Watchdog:
             self.ground.priorities.pop(key[1], None)
         else:
             self.ground.priorities[key[1]] = obj.get("value", 0)
+
+    def _check_queue(self, key: Key, obj: Json | None) -> None:
+        self.ground.queues[key[1]].put(self._now(), read_queue(obj) if obj is not None else None)
 
     def _report(self, texts: Iterable[str]) -> None:
         self.violations += [f"write {self.writes}: {text}" for text in texts]

@@ -1,13 +1,13 @@
 """Preemption, domain by domain: the cheapest eligible victims without which a gang fits that otherwise fits nowhere.
 
 Cost is compared by the highest priority among the victims, then the number of gangs evicted completely, then the number
-of pods, then names. Never evicts a pod unless the gang fits afterwards, never one of equal or higher priority, and
-never leaves a gang with pods but below its minimum.
+of pods, then names. Never evicts a pod unless the gang fits afterwards, never one of equal or higher priority (where
+there are rules for victims: none that they do not allow), and never leaves a gang with pods but below its minimum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,10 +16,13 @@ from spinney.api.placement.result import Victim
 from spinney.core.placement.attempt import PlacementState, SearchResult
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.disrupt.eviction_trial import EvictionTrial, eviction_trials
+from spinney.core.placement.disrupt.victim_rules import IsAllowed, anything
 from spinney.core.placement.disrupt.victim_search import (
     CheapestVictims,
+    GangLoss,
     VictimCost,
     VictimSearch,
+    allowed_guess,
     guesses,
     losses,
     minimize_victims,
@@ -30,6 +33,9 @@ from spinney.core.placement.gang.running_gangs import RunningGang, forget, pod_s
 
 GUESSES = 3
 """Number of domains in which a first victim set is looked for before the exact search."""
+
+RULED = 4
+"""A search with rules has so much less of the budget: each step asks them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +83,42 @@ def cheapest_victims(
     engine: PlacementState, parts: GangTree, scope: Sequence[int] | None, budget: int | None = None
 ) -> VictimSet | None:
     """The cheapest victims; nothing is changed. Returns None and raises Exhausted as `preempt` does."""
-    gang = parts.gang
+    gang, rules = parts.gang, engine.victim_rules
     placed_gangs = [placed_gang for name, placed_gang in engine.placed_gangs.items() if name != gang.name]
-    weaker = [one for one in running_gangs(engine.inventory, placed_gangs) if one.gang.priority < gang.priority]
+    others = running_gangs(engine.inventory, placed_gangs)
+    kept = frozenset([gang.tied_to.gang]) if gang.tied_to is not None else frozenset()
+    if rules is None:
+        weaker = [one for one in others if one.gang.priority < gang.priority]
+    else:
+        weaker, kept = rules.candidates(others), rules.kept(kept)
     if not weaker:
         return None
-    kept = frozenset([gang.tied_to.gang]) if gang.tied_to is not None else frozenset()
+    is_allowed = anything if rules is None else rules.allows
     with engine.inventory.trial():
         steps = engine.options.budget if budget is None else budget
-        return _VictimSelection(
-            list(eviction_trials(engine.inventory, parts, scope, weaker)), weaker, kept, steps
-        ).run()
+        steps = steps if rules is None else max(1, steps // RULED)
+        trials = list(eviction_trials(engine.inventory, parts, scope, weaker))
+        found = _VictimSelection(trials, weaker, kept, is_allowed, steps).run()
+    if found is None or rules is None:
+        return found
+    return VictimSet(tuple(sorted(rules.named(found.victims))), found.proved)
 
 
 class _VictimSelection:
     """The search over all domains: first the lowest sufficient priority, then the lowest cost."""
 
-    def __init__(self, all_: list[EvictionTrial], weaker: list[RunningGang], kept: frozenset[str], budget: int) -> None:
+    def __init__(
+        self,
+        all_: list[EvictionTrial],
+        weaker: list[RunningGang],
+        kept: frozenset[str],
+        is_allowed: IsAllowed,
+        budget: int,
+    ) -> None:
         self.eviction_trials = all_
         self.priorities = sorted({running_gang.gang.priority for running_gang in weaker})
         self.kept = kept
+        self.is_allowed = is_allowed
         self.best = CheapestVictims()
         self.budget = budget
         self.asking = StepBudget(budget)
@@ -124,7 +146,7 @@ class _VictimSelection:
         helped = self._helped(self.eviction_trials, self.priorities[-1])
         for priority in self.priorities[self._lowest(helped) :]:
             victim_searches = [
-                VictimSearch(trial, _up_to(trial, priority), self.kept, self.best)
+                VictimSearch(trial, _up_to(trial, priority), self.kept, self.best, self.is_allowed)
                 for trial in self._helped(helped, priority)
             ]
             victim_searches.sort(key=VictimSearch.least)
@@ -155,12 +177,18 @@ class _VictimSelection:
         """Find good first victim sets as a bound for the exact search; they need not be the cheapest."""
         for victim_search in victim_searches:
             try:
-                for lost in guesses(victim_search.trial, victim_search.running_gangs, self.kept, self.asking):
+                for lost in self._guesses(victim_search):
                     cost = minimize_victims(victim_search.trial, lost, self.asking)
-                    if cost is not None:
+                    if cost is not None and self.is_allowed(cost.victims):
                         self.best.offer(cost, victim_search.trial)
             except Exhausted:
                 return
+
+    def _guesses(self, victim_search: VictimSearch) -> Iterator[list[GangLoss]]:
+        trial, running_gangs = victim_search.trial, victim_search.running_gangs
+        yield from guesses(trial, running_gangs, self.kept, self.asking)
+        if self.is_allowed is not anything:
+            yield allowed_guess(trial, running_gangs, self.kept, self.is_allowed, self.asking)
 
     def _prove(self, victim_searches: list[VictimSearch]) -> None:
         """Allow one more completely evicted gang per round until the best set found cannot be improved."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import accumulate
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from spinney.api.placement.result import Victim
 from spinney.core.placement.budget import StepBudget
 from spinney.core.placement.disrupt.eviction_trial import CapacityRow, EvictionTrial
+from spinney.core.placement.disrupt.victim_rules import IsAllowed, anything
 from spinney.core.placement.gang.running_gangs import RunningGang, RunningPods
 
 UNLIMITED = 1 << 30
@@ -78,11 +79,17 @@ class VictimSearch:
     """The search in one trial domain among some of its running gangs; gangs in `kept` are never evicted completely."""
 
     def __init__(
-        self, trial: EvictionTrial, running_gangs: Sequence[RunningGang], kept: frozenset[str], best: CheapestVictims
+        self,
+        trial: EvictionTrial,
+        running_gangs: Sequence[RunningGang],
+        kept: frozenset[str],
+        best: CheapestVictims,
+        is_allowed: IsAllowed = anything,
     ) -> None:
         self.trial = trial
         self.running_gangs = running_gangs
         self.best = best
+        self.is_allowed = is_allowed
         self.stops = list(self._stops(kept))
         self.starts = [0] * (len(running_gangs) + 1)
         for stop in self.stops:
@@ -115,6 +122,10 @@ class VictimSearch:
                     yield _Choice(at, held, running_gang.victim(held))
 
     def _walk(self, start: int, budget: StepBudget) -> None:
+        if self.is_allowed is not anything and self._chosen.victims:
+            budget.spend(len(self._chosen.victims))
+            if not self.is_allowed(self._chosen.victims):
+                return  # and no superset is
         if self.trial.fits(budget):
             chosen = self._chosen
             self.best.offer(VictimCost(chosen.wholes, len(chosen.victims), tuple(chosen.victims)), self.trial)
@@ -281,6 +292,40 @@ def guesses(
     yield _joined(wholes[:low], elastic)
 
 
+def allowed_guess(
+    trial: EvictionTrial,
+    running_gangs: Sequence[RunningGang],
+    kept: frozenset[str],
+    is_allowed: IsAllowed,
+    budget: StepBudget,
+) -> list[GangLoss]:
+    """Elastic pods first, then whole gangs, in order and as far as allowed, until the gang fits."""
+    taken: dict[int, GangLoss] = {}
+    elastic = [GangLoss(one, False, _elastic(trial, one)) for one in running_gangs]
+    wholes = [GangLoss(one, True) for one in running_gangs if one.can_be_evicted and one.gang.name not in kept]
+    for loss in (*(one for one in elastic if any(one.counts)), *wholes):
+        before = taken.get(id(loss.running_gang))
+        taken[id(loss.running_gang)] = loss
+        budget.spend(len(taken))
+        if not is_allowed(_victims(trial, taken.values())):
+            taken.pop(id(loss.running_gang))
+            if before is not None:
+                taken[id(loss.running_gang)] = before
+        elif _is_enough(trial, list(taken.values()), budget):
+            break
+    return list(taken.values())
+
+
+def _victims(trial: EvictionTrial, lost: Iterable[GangLoss]) -> list[Victim]:
+    victims: list[Victim] = []
+    for loss in lost:
+        if loss.whole:
+            victims += loss.running_gang.victims
+        else:
+            victims += [loss.running_gang.victim(at) for at, n in _lifted(trial, loss) for _ in range(n)]
+    return victims
+
+
 def _joined(wholes: Sequence[GangLoss], elastic: Sequence[GangLoss]) -> list[GangLoss]:
     gone = {id(loss.running_gang) for loss in wholes}
     return [
@@ -413,12 +458,7 @@ class _Minimization:
             self._put_back(loss)
 
     def _cost(self) -> VictimCost:
-        victims: list[Victim] = []
-        for loss in self.lost.values():
-            if loss.whole:
-                victims += loss.running_gang.victims
-            else:
-                victims += [loss.running_gang.victim(at) for at, n in _lifted(self.trial, loss) for _ in range(n)]
+        victims = _victims(self.trial, self.lost.values())
         return VictimCost(sum(loss.whole for loss in self.lost.values()), len(victims), tuple(sorted(victims)))
 
 

@@ -141,8 +141,9 @@ class Allocator:
     def _decide(self, entry: QueuedGang, reading: ParsedGang) -> VictimSelection | Refusal:
         """The placement of the minimum with its victims, or the queue's refusal where no victims would lift it."""
         refusal = self._session.queue_accounting.refusal(reading)
-        preempts = refusal is not None and reading.preempts and self._session.placement.has_lower_priority(reading.gang)
-        queue_preemption = self._session.queue_accounting.queue_preemption(reading) if preempts else None
+        preempts = refusal is not None and reading.preempts
+        capacity = self._session.cluster.capacity
+        queue_preemption = self._session.queue_accounting.queue_preemption(reading, capacity) if preempts else None
         if refusal is not None and queue_preemption is None:
             return refusal
         began_s = self._session.clock.monotonic()

@@ -101,7 +101,7 @@ class Cycle:
         self._grace_period = GracePeriod(session)
         self._ungrouped_pods = UngroupedPods(session, reports)
         placement, find = session.placement, self._gang_reader.running_gang
-        preemptor = Preemptor(snapshot.budgets, session.cluster, placement, placement.options, find)
+        preemptor = Preemptor(snapshot.budgets, session.cluster, placement, placement.options, find, session.reclaim)
         self._allocator = Allocator(
             session, self._gang_reader, self._reservations, self._nominated_plans, preemptor, self._reporter
         )
@@ -125,6 +125,7 @@ class Cycle:
         if self._improved != self._session.cluster.improved:
             self._improved = self._session.cluster.improved
             self._scheduling_queue.retry_refused()
+        self._session.queue_accounting.retry_reclaim(self._scheduling_queue, self._session.cluster.capacity)
         self._requeue_nominated()
         read_s = self._session.clock.monotonic() - began_s
         yield from self._decide(self._in_queue_order())

@@ -75,7 +75,8 @@ class GangReader:
             entry.reading,
             lambda: self._members(self._snapshot.pods_of(entry.key)),
             entry.in_flight,
-            lambda: self._min_runtime.is_protected(entry),
+            lambda parting: self._min_runtime.is_protected(entry, parting),
+            entry.group.metadata.creation_timestamp or "" if entry.group is not None else "",
         )
 
     def has_victims_leaving(self, key: Key) -> bool:
@@ -115,7 +116,10 @@ class GangReader:
         self._session.scheduling_queue.requeue_tied(entry.name)
         self._session.scheduling_queue.requeue_base(entry)
         gang = entry.reading.gang
-        if gang.preemptible and gang.running and self._session.scheduling_queue.outranks(entry.decided, gang.priority):
+        if not gang.preemptible or not gang.running:
+            return
+        self._session.queue_accounting.queues.touch()  # gangs of other queues may take from it now
+        if self._session.scheduling_queue.outranks(entry.decided, gang.priority):
             self._session.cluster.touch()
 
     def _members(self, pods: Sequence[Pod]) -> Sequence[Pod]:

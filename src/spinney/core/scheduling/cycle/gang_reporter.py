@@ -41,7 +41,9 @@ class GangReporter:
     def explain(self, entry: QueuedGang, reading: ParsedGang, verdict: Decision | Refusal | None) -> None:
         """Report the outcome of a decision; None: nothing was decided."""
         assert entry.group is not None
-        self.submit(entry, report(reading, verdict, entry.group.spec, self._summary()))
+        is_refused = isinstance(verdict, Decision) and verdict.outcome in ("infeasible", "exhausted")
+        hindrance = self._session.reclaim(reading).hindrance() if is_refused and reading.preempts else ""
+        self.submit(entry, report(reading, verdict, entry.group.spec, self._summary(), hindrance=hindrance))
 
     def explain_placed(
         self, entry: QueuedGang, decision: Decision | None, places: list[Placement], denied: str = ""

@@ -104,8 +104,10 @@ class StaleGangs:
 
 
 class MinRuntime:
-    """During the minimum runtime of its queue (`preemptMinRuntime`) a gang may not be preempted.
+    """During the minimum runtime of its queue a gang may not be preempted, or nothing be reclaimed from it.
 
+    For preemption that is the `preemptMinRuntime` of its own queue, for reclaim the `reclaimMinRuntime` of the queue
+    above it where the paths of the two part; a queue without one has that of the nearest queue above it.
     The start of a gang is read from its PodGroup, so that the time continues across restarts. When it is over, gangs
     that were refused because of it are retried.
     """
@@ -114,33 +116,37 @@ class MinRuntime:
         self._session = session
         self._snapshot = snapshot
         self._future_starts: dict[Key, tuple[str, float]] = {}  # start times in the future, and when they were read
-        self._protected: set[Key] = set()  # gangs that would have been victims but for this
+        self._protected: dict[Key, set[str]] = {}  # gangs that would have been victims but for this, and for whom
 
-    def is_protected(self, entry: QueuedGang) -> bool:
-        """Whether a gang may not be preempted yet; it is looked at again when it may."""
-        left_s = self._left_s(entry)
-        if left_s > 0 and entry.key not in self._protected:
-            self._protected.add(entry.key)
+    def is_protected(self, entry: QueuedGang, parting: str = "") -> bool:
+        """Whether a gang may not be a victim yet; it is looked at again when it may.
+
+        `parting`: the queue above it, or its own, that a gang of another queue takes from; empty: it is preempted.
+        """
+        left_s = self._left_s(entry, parting)
+        if left_s > 0 and parting not in self._protected.get(entry.key, ()):
+            self._protected.setdefault(entry.key, set()).add(parting)
             self._session.requeue_after(entry.key, left_s)
         return left_s > 0
 
     def check(self, entry: QueuedGang) -> None:
         """A gang was read: its minimum runtime may be over."""
-        if entry.key not in self._protected:
-            return
-        self._protected.discard(entry.key)
-        if entry.reading is not None and not self.is_protected(entry):
-            self._retry_refused(entry.reading.gang.priority)
+        before = self._protected.pop(entry.key, set())
+        for parting in sorted(before) if entry.reading is not None else ():
+            if not self.is_protected(entry, parting):
+                self._retry_refused(entry, parting)
 
     def forget(self, key: Key) -> None:
         """The gang does not exist any more."""
-        self._protected.discard(key)
+        self._protected.pop(key, None)
         self._future_starts.pop(key, None)
 
-    def _left_s(self, entry: QueuedGang) -> float:
+    def _left_s(self, entry: QueuedGang, parting: str) -> float:
         queues, reading = self._session.queue_accounting.queues, entry.reading
-        least_s = queues.min_runtime_s(reading.queue) if reading is not None else 0.0
-        if not least_s or entry.group is None:
+        if reading is None or entry.group is None:
+            return 0.0
+        least_s = queues.reclaim_min_runtime_s(parting) if parting else queues.min_runtime_s(reading.queue)
+        if not least_s:
             return 0.0
         told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")
         return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._session.clock.now()
@@ -161,8 +167,9 @@ class MinRuntime:
             self._future_starts[entry.key] = (text, now_s)
         return self._future_starts[entry.key][1]
 
-    def _retry_refused(self, priority: int) -> None:
-        if self._session.scheduling_queue.outranks(0, priority):
+    def _retry_refused(self, entry: QueuedGang, parting: str) -> None:
+        assert entry.reading is not None
+        if parting or self._session.scheduling_queue.outranks(0, entry.reading.gang.priority):
             self._session.cluster.touch()
 
 

@@ -15,6 +15,7 @@ import msgspec
 from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision, Victim
+from spinney.core.placement.disrupt.victim_rules import VictimRules
 from spinney.core.placement.engine import Engine, SetDecision
 from spinney.core.placement.gang.running_gangs import (
     PlacedGang,
@@ -53,7 +54,7 @@ class PlacementSession:
         self._everything = Options(budget=budget, extras="place")
         self._generation = -1
         self._engine = Engine(cluster.inventory, cluster.topologies, self._minimum)
-        self._refusals: dict[tuple[Group, int | None, str, Consolidate | None], Decision] = {}
+        self._refusals: dict[tuple[Group, int | None, str, Consolidate | None, int | None], Decision] = {}
         self._futile: set[tuple[Group, int, str, int]] = set()
         self._improved = -1
         self._gangs: dict[str, Gang] = {}
@@ -121,10 +122,15 @@ class PlacementSession:
         slots = [inventory.seat(node, zone) for node, zone in seats if inventory.find(node) is not None]
         return is_beside(gang, inventory, self._engine.placed_gangs, slots)
 
-    def known_refusal(self, gang: Gang, queue: str, limits: Consolidate | None) -> Decision | None:
-        """The remembered refusal of an equal gang that could disturb the same others within the same limits."""
+    def known_refusal(
+        self, gang: Gang, queue: str, limits: Consolidate | None, version: int | None = None
+    ) -> Decision | None:
+        """The remembered refusal of an equal gang that could disturb the same others within the same limits.
+
+        `version`: of the queues, where it may take from others of them.
+        """
         self._drop_outdated()
-        known = self._refusals.get((gang.root, gang.priority, queue, limits)) if _is_template(gang) else None
+        known = self._refusals.get((gang.root, gang.priority, queue, limits, version)) if _is_template(gang) else None
         return msgspec.structs.replace(known, name=gang.name) if known is not None else None
 
     @contextmanager
@@ -145,16 +151,25 @@ class PlacementSession:
             return running_gangs(self._cluster.inventory, [self._engine.placed_gangs[name] for name in names])
 
     def disturbing(
-        self, gang: Gang, options: Options, fixed: Mapping[str, Places], gone: Sequence[Victim] = ()
+        self,
+        gang: Gang,
+        options: Options,
+        fixed: Mapping[str, Places],
+        gone: Sequence[Victim] = (),
+        rules: VictimRules | None = None,
     ) -> Decision:
         """Place the minimum, with victims or moves if need be; `fixed` members, by gang, stay.
 
-        `gone`: victims that are evicted in any case.
+        `gone`: victims that are evicted in any case. `rules`: who may be one, if it is not for priority.
         """
-        with self.fixed_members(fixed), self._cluster.inventory.trial():
-            for victim in gone:
-                self._evict(victim)
-            decision = self._ask(gang, options)
+        self._engine.victim_rules = rules
+        try:
+            with self.fixed_members(fixed), self._cluster.inventory.trial():
+                for victim in gone:
+                    self._evict(victim)
+                decision = self._ask(gang, options)
+        finally:
+            self._engine.victim_rules = None
         victims = (*gone, *decision.victims)
         for name in {*(each.gang for each in victims), *(each.gang for each in decision.moves)}:
             self.put_gang(self._gangs[name])
@@ -177,10 +192,12 @@ class PlacementSession:
         if _is_template(gang):
             self._futile.add((gang.root, gang.priority, queue, freed_version))
 
-    def refuse(self, gang: Gang, queue: str, limits: Consolidate | None, decision: Decision) -> None:
+    def refuse(
+        self, gang: Gang, queue: str, limits: Consolidate | None, version: int | None, decision: Decision
+    ) -> None:
         """Remember the refusal of a gang that could have disturbed others."""
         if _is_template(gang) and decision.outcome == "infeasible":
-            self._refusals[gang.root, gang.priority, queue, limits] = decision
+            self._refusals[gang.root, gang.priority, queue, limits, version] = decision
 
     def forget_reasons(self) -> None:
         """What is in use has changed: refusals still hold, their reasons may not."""
@@ -201,12 +218,12 @@ class PlacementSession:
         # Whose room is held depends on the priority.
         plain = _is_template(gang) and not self._cluster.has_nominated and not self._cluster.has_kept_room
         self._drop_outdated()
-        known = self._refusals.get((gang.root, None, "", None)) if plain else None
+        known = self._refusals.get((gang.root, None, "", None, None)) if plain else None
         if known is not None:
             return SetDecision(msgspec.structs.replace(known, name=gang.name))
         found = self._ask_for_set(gang, followers, self._minimum)
         if plain and found.decision.outcome == "infeasible":
-            self._refusals[gang.root, None, "", None] = found.decision
+            self._refusals[gang.root, None, "", None, None] = found.decision
         return found
 
     def without(self, gang: Gang, seats: Iterable[str]) -> Decision:

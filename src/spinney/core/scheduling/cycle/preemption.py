@@ -1,8 +1,9 @@
 """Victim selection for a gang that does not fit: which pods are moved, which are evicted, and which are left alone.
 
 Asks the engine and names pods; makes no write and evicts nothing. No pod is selected that a disruption budget protects,
-or whose gang has a plan in flight. No pod is preempted whose gang is in another queue (Q4), has run for less than its
-queue's minimum runtime, or whose priority is not below that of the gang that asks (INV7).
+or whose gang has a plan in flight, or has run for less than its queue's minimum runtime. A pod is preempted only for a
+gang of the same queue and of higher priority (Q4); from other queues only what is above their share is taken, and only
+for a gang whose queue stays within its own (Q5, INV7).
 
 Budgets are read as the API server would, which checks again: what they allow here is never more. A pod that no budget
 covers, or that has not started yet, may be evicted.
@@ -21,7 +22,9 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.builtin.selectors import to_selector
 from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
-from spinney.api.placement.result import Decision, Placement
+from spinney.api.placement.result import Decision, Placement, Victim
+from spinney.core.placement.disrupt.victim_rules import IsAllowed, VictimRules
+from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.affinity.terms import has_terms
 from spinney.core.scheduling.amounts import zone_of
 from spinney.core.scheduling.cluster import Cluster
@@ -30,6 +33,7 @@ from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.members import order
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import Candidate, QueuePreemption
+from spinney.core.scheduling.queues.reclaim import Holder, Reclaim, units_of
 
 Key = tuple[str, str]
 _ALWAYS = "AlwaysAllow"
@@ -135,13 +139,14 @@ class RunningGang:
     """A gang with running members, and whether it may be disturbed.
 
     `list_pods` lists its pods. `in_flight`: a plan of it is being carried out. `is_young`: it may be moved, but not
-    preempted yet.
+    preempted yet, or, given the queue where the paths of the two part, nothing be reclaimed from it yet.
     """
 
     reading: ParsedGang
     list_pods: Callable[[], Sequence[Pod]]
     in_flight: bool = False
-    is_young: Callable[[], bool] = lambda: False
+    is_young: Callable[[str], bool] = lambda parting: False
+    created: str = ""
 
     @property
     def eviction_order(self) -> list[Pod]:
@@ -154,7 +159,7 @@ class Preemptor:
     """Selects victims for one gang at a time.
 
     `budgets` is read again for each question. `running_gang` finds a gang by name; None: there is no such gang (any
-    more).
+    more). `find_reclaim`: what a gang may take from other queues; None: queues do not take from each other.
     """
 
     def __init__(
@@ -164,41 +169,96 @@ class Preemptor:
         session: PlacementSession,
         options: Options,
         running_gang: Callable[[str], RunningGang | None],
+        find_reclaim: Callable[[ParsedGang], Reclaim] | None = None,
     ) -> None:
         self._budgets = budgets
         self._cluster = cluster
         self._session = session
         self._options = options
         self._running_gang = running_gang
+        self._find_reclaim = find_reclaim
 
     def select_victims(self, reading: ParsedGang, limits: Consolidate | None, refused: Decision) -> VictimSelection:
-        """Victims for a gang that does not fit: moves first where they are allowed, then evictions in its own queue.
+        """Victims for a gang that does not fit: moves where they are allowed, else reclaim, else its own queue.
 
-        Where neither helps, the refusal is returned, with what the last try says of it.
+        Where nothing helps, the refusal is returned, with what the last try says of it.
         """
         gang = reading.gang
         preempts = reading.preempts and self._session.has_lower_priority(gang)
-        if not preempts and limits is None:
+        reclaim = self._find_reclaim(reading) if self._find_reclaim is not None and reading.preempts else None
+        reclaim = reclaim if reclaim is not None and reclaim.is_entitled else None
+        if not preempts and limits is None and reclaim is None:
             return VictimSelection(refused)
-        known = self._session.known_refusal(gang, reading.queue, limits)
+        asking = reading.queue, limits, reclaim.queues.version if reclaim is not None else None
+        known = self._session.known_refusal(gang, *asking)
         if known is not None:
             return VictimSelection(known)
         found: VictimSelection | None = None
         if limits is not None:
             found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
-        if preempts and self._has_weaker(reading) and (found is None or found.decision.outcome != "placed"):
+        if reclaim is not None and not _is_placed(found):
+            found = self._reclaim(reading, reclaim) or found
+        if preempts and not _is_placed(found) and self._has_weaker(reading):
             found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True))
         found = found or VictimSelection(refused)
-        self._session.refuse(gang, reading.queue, limits, found.decision)
+        self._session.refuse(gang, *asking, found.decision)
         return found
+
+    def _reclaim(self, reading: ParsedGang, reclaim: Reclaim) -> VictimSelection | None:
+        """Victims in other queues, which get what is theirs; None: there are none."""
+        standing = self._standing(reading, reclaim)
+        if not standing:
+            return None
+        rules = VictimRules(_tiers(standing, reclaim), _rule(standing, reclaim, self._session.places))
+        found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True), rules=rules)
+        return found if _is_placed(found) else None
+
+    def _reclaim_over_limit(self, reading: ParsedGang, queue_preemption: QueuePreemption) -> VictimSelection | None:
+        """Victims in other queues, without which the limit admits the gang, and more if it does not fit even then."""
+        reclaim = queue_preemption.reclaim
+        standing = self._standing(reading, reclaim) if reclaim is not None else []
+        if reclaim is None or not standing:
+            return None
+        queues = {one.reading.gang.name: one.reading.queue for one in standing}
+        rules = VictimRules(_tiers(standing, reclaim), _rule(standing, reclaim, self._session.places))
+        _, fixed = self._staying(rules.tiers, Budgets(self._budgets, self._cluster.pending_victims), set())
+        holders = self._session.running_gangs(rules.tiers, fixed)
+        candidates = [
+            Candidate(holder, queues[rules.named(holder.victims[:1])[0].gang]) for holder in rules.candidates(holders)
+        ]
+        gone = rules.named(queue_preemption.victims(candidates) or ())
+        if not gone or not rules.is_allowed(gone):
+            return None
+        more = VictimRules(rules.tiers, lambda victims: rules.is_allowed([*gone, *victims]))
+        found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True), rules=more, gone=gone)
+        return found if _is_placed(found) else None
+
+    def _standing(self, reading: ParsedGang, reclaim: Reclaim) -> list[RunningGang]:
+        """The gangs of other queues from which it may take."""
+        is_open: dict[str, bool] = {reading.queue: False}
+        standing = []
+        for other in self._session.preemptible():
+            running_gang = self._running_gang(other.name)
+            if running_gang is None or running_gang.in_flight:
+                continue
+            queue = running_gang.reading.queue
+            if queue not in is_open:
+                is_open[queue] = reclaim.may_take_from(queue)
+            if is_open[queue] and not running_gang.is_young(reclaim.parting(queue)):
+                standing.append(running_gang)
+        return standing
 
     def decide_over_limit(
         self, reading: ParsedGang, limits: Consolidate | None, queue_preemption: QueuePreemption
     ) -> VictimSelection | None:
-        """Place the minimum once gangs of lower priority have left its queue; None: no victims lift the limit.
+        """Place the minimum once what exceeds the limit has left; None: no victims lift it.
 
-        Gangs elsewhere are disturbed for capacity only if the capacity of those victims is not enough.
+        That is what other queues have of its share, then gangs of lower priority in its queue. Gangs elsewhere are
+        disturbed for capacity only if the capacity of those victims is not enough.
         """
+        reclaimed = self._reclaim_over_limit(reading, queue_preemption)
+        if reclaimed is not None or not queue_preemption.preempts:
+            return reclaimed
         gang, state = reading.gang, (queue_preemption.asked.queue, queue_preemption.freed_version)
         if self._session.is_known_futile(gang, *state):
             return None
@@ -220,20 +280,28 @@ class Preemptor:
         return self._kept(gang, "", Budgets(self._budgets, self._cluster.pending_victims), set(), True)[1]
 
     def _ask(
-        self, reading: ParsedGang, options: Options, queue_preemption: QueuePreemption | None = None
+        self,
+        reading: ParsedGang,
+        options: Options,
+        queue_preemption: QueuePreemption | None = None,
+        rules: VictimRules | None = None,
+        gone: Sequence[Victim] = (),
     ) -> VictimSelection | None:
         """Select victims; pods over a budget are excluded from the next try, pods it has affinity to from the first.
 
         None: budgets allow no selection that helps, or the queue has to get below its limit and no victims achieve
-        that.
+        that. `rules`: who may be a victim, if it is not for priority; `gone`: who is one in any case.
         """
         gang, budgets = reading.gang, Budgets(self._budgets, self._cluster.pending_victims)
         excluded = self._affinity_pods(reading)
         for _ in range(_TRIES):
             moves = options.consolidate is not None
-            kept, fixed = self._kept(gang, reading.queue, budgets, excluded, moves)
+            if rules is None:
+                kept, fixed = self._kept(gang, reading.queue, budgets, excluded, moves)
+            else:
+                kept, fixed = self._staying(rules.tiers, budgets, excluded)
             if queue_preemption is None:
-                decision: Decision | None = self._session.disturbing(gang, options, fixed)
+                decision: Decision | None = self._session.disturbing(gang, options, fixed, gone, rules)
             else:
                 decision = self._over_limit_decision(gang, options, fixed, queue_preemption)
             if decision is None:
@@ -242,6 +310,8 @@ class Preemptor:
             over = budgets.protected(selection.leaving)
             if not over:
                 return self._with_remaining_victims(selection)
+            if gone:
+                return None  # what was chosen for the limit can not be spared
             excluded |= over
         return None
 
@@ -294,19 +364,40 @@ class Preemptor:
                 running_gang is None
                 or running_gang.in_flight
                 or other.priority > gang.priority
-                or (not moves and (running_gang.reading.queue != queue or running_gang.is_young()))
+                or (not moves and (running_gang.reading.queue != queue or running_gang.is_young("")))
             ):
                 fixed[other.name] = self._session.places(other.name)
                 continue
-            if not (budgets or moves or excluded):
-                continue
-            eviction_order, members = running_gang.eviction_order, running_gang.reading.members
-            stay = (self._protected(eviction_order, budgets, moves) | excluded) & members.keys()
-            mine = {pod.metadata.uid: pod for pod in eviction_order if pod.metadata.uid in stay}
-            if mine:
+            if budgets or moves or excluded:
+                mine = self._staying_of(running_gang, budgets, excluded, moves)
                 kept.update(mine)
-                fixed[other.name] = [(members[uid], self._slot(pod)) for uid, pod in mine.items()]
+                fixed.update({other.name: list(mine.values())} if mine else {})
         return kept, fixed
+
+    def _staying(
+        self, names: Iterable[str], budgets: Budgets, excluded: set[str]
+    ) -> tuple[set[str], dict[str, Places]]:
+        """As `_kept`, for gangs that are told by name."""
+        kept: set[str] = set()
+        fixed: dict[str, Places] = {}
+        for name in names if budgets or excluded else ():
+            running_gang = self._running_gang(name)
+            mine = self._staying_of(running_gang, budgets, excluded, moves=False) if running_gang is not None else {}
+            kept.update(mine)
+            fixed.update({name: list(mine.values())} if mine else {})
+        return kept, fixed
+
+    def _staying_of(
+        self, running_gang: RunningGang, budgets: Budgets, excluded: set[str], moves: bool
+    ) -> dict[str, tuple[str, int]]:
+        """The members of one gang that stay, by uid: where they are."""
+        eviction_order, members = running_gang.eviction_order, running_gang.reading.members
+        stay = (self._protected(eviction_order, budgets, moves) | excluded) & members.keys()
+        return {
+            pod.metadata.uid: (members[pod.metadata.uid], self._slot(pod))
+            for pod in eviction_order
+            if pod.metadata.uid in stay
+        }
 
     def _affinity_pods(self, reading: ParsedGang) -> set[str]:
         """Pods of running gangs that meet the pod affinity of one of the gang's pod sets."""
@@ -384,6 +475,35 @@ class Preemptor:
             for pod in running_gang.eviction_order
             if pod.metadata.uid in running_gang.reading.members
         )
+
+
+def _is_placed(selection: VictimSelection | None) -> bool:
+    return selection is not None and selection.decision.outcome == "placed"
+
+
+def _tiers(standing: Sequence[RunningGang], reclaim: Reclaim) -> dict[str, int]:
+    """The most over-served queue first, then the lowest priority; in the order of preference the youngest first."""
+    youngest = sorted(standing, key=lambda one: (one.created, one.reading.gang.name), reverse=True)
+    price = {
+        one.reading.gang.name: (tuple([-use for use in reclaim.over_use(one.reading.queue)]), one.reading.gang.priority)
+        for one in youngest
+    }
+    tiers = {each: tier for tier, each in enumerate(sorted(set(price.values())))}
+    return {name: tiers[price[name]] for name in sorted(price, key=lambda name: tiers[price[name]])}
+
+
+def _rule(standing: Sequence[RunningGang], reclaim: Reclaim, places: Callable[[str], Places]) -> IsAllowed:
+    """Whether victims may leave together."""
+    holders = {
+        gang.name: Holder(
+            one.reading.queue,
+            {path: reclaim.queues.shares_of(pods.request) for path, pods in pod_sets(gang).items()},
+            len(places(gang.name)),
+        )
+        for one in standing
+        for gang in (one.reading.gang,)
+    }
+    return lambda victims: reclaim.is_lawful(units_of(victims, holders))
 
 
 def _namespace_and_labels(pod: Pod) -> tuple[str, dict[str, str]]:

@@ -17,12 +17,14 @@ from spinney.api.placement.result import Placement
 from spinney.core.placement.fair_share import share_out
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import BASE
-from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedGang, SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedGang, Retry, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import QueuePreemption
+from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import (
+    FairShares,
     LeafRank,
     QueueOrder,
     Queues,
@@ -43,6 +45,7 @@ class QueueAccounting:
         self._preemptible: dict[str, Counter[int]] = {}  # number of charged preemptible gangs, by queue and priority
         self._resources: tuple[str, ...] = BASE
         self._objects: dict[str, Queue] = {}
+        self._looked_at = -1  # version of the queues
 
     def put_queue(self, name: str, queue: Queue | None) -> None:
         """Take over a new or changed queue; None: it was deleted."""
@@ -84,14 +87,28 @@ class QueueAccounting:
         """Why the queue does not admit the minimum."""
         return self.queues.verdict(*self._asked(reading))
 
-    def queue_preemption(self, reading: ParsedGang) -> QueuePreemption | None:
-        """What is asked beyond a limit, of the queue or one above it, that victims in the queue may lift."""
+    def queue_preemption(self, reading: ParsedGang, capacity: Amounts) -> QueuePreemption | None:
+        """What is asked beyond a limit, of the queue or one above it, that victims may lift.
+
+        They are in the queue, or, where the limit is one above it, in others below that from which it may reclaim.
+        """
         asked = self._asked(reading)
         ranks = self._preemptible.get(asked.queue, ())
-        is_over = self.queues.over_limit_queue(asked.queue, asked.amounts)
-        if not is_over or min(ranks, default=reading.gang.priority) >= reading.gang.priority:
+        limited = self.queues.over_limit_queues(asked.queue, asked.amounts)
+        if not limited:
             return None
-        return QueuePreemption(self.queues, asked, self.freed_version)
+        preempts = min(ranks, default=reading.gang.priority) < reading.gang.priority
+        reclaim = self.reclaim(reading, capacity) if asked.queue not in limited else None
+        reclaim = reclaim if reclaim is not None and reclaim.is_entitled else None
+        if not preempts and reclaim is None:
+            return None
+        return QueuePreemption(self.queues, asked, self.freed_version, reclaim, preempts)
+
+    def reclaim(self, reading: ParsedGang, capacity: Amounts, *, is_charged: bool = False) -> Reclaim:
+        """What the gang may take from other queues for its minimum. `is_charged`: it has its reservations."""
+        queues, asks = self.queues, self.queues.shares_of(self._asked(reading).amounts)
+        shares = queues.fair_shares(capacity)
+        return Reclaim(queues, shares, queues.shares_of(capacity), reading.queue, asks, is_charged)
 
     def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
         """Why the queue does not admit this placement, where it has more pods than the minimum that was checked before.
@@ -175,6 +192,28 @@ class QueueAccounting:
             for gang in held.pop(key, ()):
                 order.add(gang)
             yield waiting[key]
+
+    def retry_reclaim(self, scheduling_queue: SchedulingQueue, capacity: Amounts) -> None:
+        """Decide refused gangs again that may take from other queues, once what those hold or ask for has changed."""
+        queues, before = self.queues, self._looked_at
+        self._looked_at = queues.version
+        if before == queues.version or not scheduling_queue.pending:
+            return
+        shares = queues.fair_shares(capacity)
+        if not queues.lending(shares):
+            return
+        refused = [entry for key in scheduling_queue.pending if (entry := scheduling_queue.entries[key]).can_be_retried]
+        is_under: dict[str, bool] = {}
+        for entry in refused:
+            queue = self._queue(entry)
+            if queue not in is_under:
+                is_under[queue] = queues.is_under(queue, shares)
+            if is_under[queue] and self._reclaim(entry, shares, capacity).is_entitled:
+                scheduling_queue.apply(entry, Retry())
+
+    def _reclaim(self, entry: QueuedGang, shares: FairShares, capacity: Amounts) -> Reclaim:
+        queue, asks = self._queue(entry), self._demanded(entry)
+        return Reclaim(self.queues, shares, self.queues.shares_of(capacity), queue, asks)
 
     def _waiting_gang(self, entry: QueuedGang, base: QueuedGang | None) -> WaitingGang[Key]:
         rank = (self._rank(entry), 0) if base is None else (max(self._rank(entry), self._rank(base)), 1)

@@ -11,7 +11,8 @@ gives the plan up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -35,7 +36,10 @@ from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.gang.pod_shape import shapes_on
 from spinney.core.scheduling.plan import Assignment, Move, Plan
 from spinney.core.scheduling.plan_records import RecordReader
-from spinney.core.scheduling.reporting.messages import consolidated, preempted
+from spinney.core.scheduling.queues.reclaim import Unit
+from spinney.core.scheduling.queues.tree import Shares
+from spinney.core.scheduling.reporting.messages import consolidated, preempted, reclaimed
+from spinney.core.scheduling.reporting.report import Event
 
 Domain = tuple[str, ...]
 _Part = tuple[str, str | None, str | None]
@@ -108,15 +112,16 @@ class PlanReview:
         if other is None or other.reading is None or reading is None or other is entry:
             return f"{name} is in no other gang"
         theirs, mine = other.reading.gang, reading.gang.priority
-        if not theirs.preemptible or theirs.priority > mine or (is_victim and theirs.priority == mine):
+        is_reclaimed = is_victim and other.reading.queue != reading.queue
+        is_less = theirs.priority < mine or is_reclaimed or (not is_victim and theirs.priority == mine)
+        if not theirs.preemptible or not is_less:
             return f"{name} is not less important, or can not be preempted"
-        if is_victim and other.reading.queue != reading.queue:
-            return f"{name} is in another queue"
         if is_victim and not reading.preempts:
             return f"{entry.name} does not preempt"
         if other.in_flight:
             return f"{name} is of a gang whose own plan is carried out"
-        if is_victim and self._min_runtime.is_protected(other):
+        parting = self._session.reclaim(reading).parting(other.reading.queue) if is_reclaimed else ""
+        if is_victim and self._min_runtime.is_protected(other, parting):
             return f"{name} has run too short a time for its queue"
         return "" if is_victim or pod.metadata.controller is not None else f"{name} would be made anew by nobody"
 
@@ -316,6 +321,7 @@ class NominatedPlans:
         )
         self._session.scheduling_queue.apply(entry, Planned())
         self._mark_victims(entry, plan_task.plan)
+        self._session.queue_accounting.charge(entry)  # events say what the queues hold then
         return Nominate(entry.key, plan_task, self._targets(entry, plan_task.plan, selection.leaving))
 
     def resume(
@@ -339,6 +345,7 @@ class NominatedPlans:
             return self._drop_plan(entry, plan_task, there, why)
         self._reservations.reserve_again(entry, plan, there)
         self._mark_victims(entry, plan)
+        self._session.queue_accounting.charge(entry)
         rooms = {
             self._session.cluster.reserved_capacity(assignment.node, self._session.cluster.ports(assignment.uid))
             for assignment in plan.assignments
@@ -362,7 +369,8 @@ class NominatedPlans:
             or not self._session.queue_accounting.allows(entry, assignments)
             or self._base_has_moved(entry, plan)
         )
-        if is_lost or not all(self._is_lawful(entry, plan, pod) for pod in still):
+        is_lawful = all(self._is_lawful(entry, plan, pod) for pod in still) and self._may_reclaim(entry, plan, still)
+        if is_lost or not is_lawful:
             return self._drop_plan(entry, plan_task, there)
         self._session.scheduling_queue.apply(entry, VictimsAwaited())
         if still:
@@ -461,7 +469,33 @@ class NominatedPlans:
         mine, theirs = entry.reading.gang.priority, victim.reading.gang
         if pod.metadata.uid not in plan.victims:
             return theirs.preemptible and theirs.priority <= mine
-        return theirs.preemptible and theirs.priority < mine and victim.reading.queue == entry.reading.queue
+        is_reclaimed = victim.reading.queue != entry.reading.queue
+        return theirs.preemptible and (is_reclaimed or theirs.priority < mine)
+
+    def _may_reclaim(self, entry: QueuedGang, plan: Plan, still: Iterable[Pod]) -> bool:
+        """Whether the victims in other queues that are left may still be taken (Q5); they are not charged any more.
+
+        A gang that has lost so much that it can not go on is evicted whole in any case.
+        """
+        assert entry.reading is not None
+        left: dict[Key, list[Pod]] = {}
+        for pod in still:
+            if pod.metadata.uid in plan.victims:
+                left.setdefault(group_of(pod), []).append(pod)
+        units = [unit for group, pods in left.items() for unit in self._units(entry.reading.queue, group, pods)]
+        reclaim = self._session.reclaim(entry.reading, is_charged=True)
+        return not units or reclaim.is_lawful(units, are_charged=False)
+
+    def _units(self, taker: str, group: Key, pods: Sequence[Pod]) -> list[Unit]:
+        """What one gang still has to lose: nothing if it is of the same queue."""
+        reading = self._session.scheduling_queue.entries[group].reading
+        if reading is None or reading.queue == taker or self._is_below_minimum(group):
+            return []
+        charges = self._gang_reader.charges(pods)
+        sizes = [self._session.queue_accounting.queues.shares_of(charge.amounts) for charge in charges]
+        if reading.gang.running:
+            return [Unit(reading.queue, size) for size in sizes]
+        return [Unit(reading.queue, Shares(*map(sum, zip(*sizes, strict=True))))] if sizes else []
 
     def _targets(self, entry: QueuedGang, plan: Plan, pods: Iterable[Pod]) -> tuple[EvictionTarget, ...]:
         budgets = Budgets(self._snapshot.budgets)
@@ -470,10 +504,25 @@ class NominatedPlans:
         found = []
         for pod in pods:
             key, group = group_of(pod), self._snapshot.podgroup(group_of(pod))
-            told = preempted if pod.metadata.uid in plan.victims else consolidated
+            told = self._told(entry, key) if pod.metadata.uid in plan.victims else consolidated
             event = told(f"{pod.metadata.namespace}/{pod.metadata.name}", entry.key, losses[key])
             found.append(EvictionTarget(pod, group.metadata if group is not None else None, event, budgets.guards(pod)))
         return tuple(found)
+
+    def _told(self, entry: QueuedGang, victim: Key) -> Callable[[str, Key, int], Event]:
+        """What a victim is told."""
+        other = self._session.scheduling_queue.entries.get(victim)
+        if (
+            other is None
+            or other.reading is None
+            or entry.reading is None
+            or other.reading.queue == entry.reading.queue
+        ):
+            return preempted
+        reclaim = self._session.reclaim(entry.reading, is_charged=True)
+        mine, theirs = entry.reading.queue, other.reading.queue
+        detail = f"Queue {mine} gets {reclaim.figures(mine)}; queue {theirs} keeps {reclaim.figures(theirs)}"
+        return partial(reclaimed, detail=detail)
 
 
 def _waits(pod: Pod) -> bool:

@@ -328,6 +328,11 @@ class QueuedGang:
         return self.state.refused_at if isinstance(self.state, (Pending, Due, Nominated)) else None
 
     @property
+    def can_be_retried(self) -> bool:
+        """Whether it was refused and is not due yet."""
+        return isinstance(self.state, Pending) and self.state.refused_at is not None and self.reading is not None
+
+    @property
     def volumes_since(self) -> float | None:
         return self.state.since_s if isinstance(self.state, WaitingForVolumes) else None
 

@@ -14,8 +14,9 @@ from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
 from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
-from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
 from spinney.core.scheduling.gang.priorities import Priorities
+from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.settings import Settings
 
 
@@ -50,6 +51,10 @@ class Session:
         """What was asked for since the last call."""
         found, self._requeues = self._requeues, []
         return found
+
+    def reclaim(self, reading: ParsedGang, *, is_charged: bool = False) -> Reclaim:
+        """What a gang may take from other queues now."""
+        return self.queue_accounting.reclaim(reading, self.cluster.capacity, is_charged=is_charged)
 
     def context(self, snapshot: Snapshot) -> Context:
         """The lookups that parsing needs now."""

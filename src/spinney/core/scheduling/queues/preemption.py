@@ -18,6 +18,7 @@ from spinney.api.placement.problem import Amounts
 from spinney.api.placement.result import Victim
 from spinney.core.placement.disrupt.victim_search import VictimCost
 from spinney.core.placement.gang.running_gangs import RunningGang
+from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import Queues, QueueUsage
 
 Counts = tuple[int, ...]
@@ -183,11 +184,16 @@ def _try(losses: _Losses, asked: QueueUsage, candidate: Candidate, counts: Count
 
 @dataclass(frozen=True, slots=True)
 class QueuePreemption:
-    """A gang's request to its queue. `freed_version`: as of this version of the usage."""
+    """A gang's request to its queue. `freed_version`: as of this version of the usage.
+
+    `reclaim`: what it may take from other queues; None: nothing. `preempts`: there are less important gangs in its own.
+    """
 
     queues: Queues
     asked: QueueUsage
     freed_version: int
+    reclaim: Reclaim | None = None
+    preempts: bool = True
 
     def victims(self, candidates: Sequence[Candidate]) -> tuple[Victim, ...] | None:
         """None: the limit is exceeded whichever of them is evicted."""

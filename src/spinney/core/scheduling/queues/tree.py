@@ -169,6 +169,8 @@ class Queues:
         self._quotas: dict[str, Shares] = {}
         self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
+        self._lending: tuple[int, FairShares, list[str]] | None = None
+        self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
             self.put(queue)
@@ -212,6 +214,10 @@ class Queues:
             del self._asked[queue]
         self._forget_claims(queue)
 
+    def touch(self) -> None:
+        """Something else changed that decides who may take from whom."""
+        self.version += 1
+
     # Queries
 
     def shares_of(self, amounts: Amounts) -> Shares:
@@ -234,9 +240,46 @@ class Queues:
         ]
         return FairShares(shares[0], shares[1], shares[2])
 
+    def holding(self, kinds: Sequence[int]) -> bool:
+        """Whether the gangs of several queues hold something of these resources."""
+        return sum(any(own.allocated[kind] for kind in kinds) for own in self._own.values()) > 1
+
+    def lending(self, shares: FairShares) -> list[str]:
+        """The queues whose preemptible gangs hold something, and which hold more than their share or quota of anything.
+
+        Equal to the last answer while nothing changed: every gang that waits asks for it.
+        """
+        known = self._lending
+        if known is None or known[0] != self.version or any(a is not b for a, b in zip(known[1], shares, strict=True)):
+            names = [name for name in sorted(self._own) if self._lends(name, shares)]
+            known = self._lending = self.version, shares, names
+        return known[2]
+
+    def _lends(self, name: str, shares: FairShares) -> bool:
+        own, used, quota, share = self._own[name], self.usage(name).allocated, self.quota(name), shares.of(name)
+        return own.allocated != own.non_preemptible and any(
+            used[kind] > share[kind] or UNLIMITED < quota[kind] < used[kind] for kind in range(len(NAMES))
+        )
+
+    def is_under(self, queue: str, shares: FairShares) -> bool:
+        """Whether the queue holds less of anything than its share or quota."""
+        used, quota, share = self.usage(queue).allocated, self.quota(queue), shares.of(queue)
+        return any(
+            used[kind] < share[kind] or used[kind] < quota[kind] or quota[kind] == UNLIMITED
+            for kind in range(len(NAMES))
+        )
+
     def usage(self, queue: str) -> Usage:
         """The usage of the queue and its descendants."""
         return self._total.get(queue, Usage())
+
+    def total(self) -> Shares:
+        """The usage of all queues without a parent."""
+        total = NOTHING
+        for name, queue in self._queues.items():
+            if not queue.spec.parent_queue and name in self._total:
+                total = total.plus(self._total[name].allocated)
+        return total
 
     def verdict(self, queue: str, requested: Amounts, preemptible: bool) -> Refusal | None:
         """Why the queue does not admit the request; None: it does."""
@@ -252,11 +295,19 @@ class Queues:
                 return refused
         return None
 
-    def over_limit_queue(self, queue: str, requested: Amounts) -> str:
-        """The highest queue, from this one up, whose limit is exceeded; empty: none."""
+    def over_limit_queues(self, queue: str, requested: Amounts) -> list[str]:
+        """The queues, from this one up, whose limit is exceeded."""
         asked = self._scale.shares_of(requested)
-        over = [name for name in self.upwards(queue) if self._exceeded(name, asked) is not None]
-        return over[-1] if over else ""
+        return [name for name in self.upwards(queue) if self._exceeded(name, asked) is not None]
+
+    def limited_kinds(self, queue: str, asked: Shares) -> set[int]:
+        """The resources of which a limit, of the queue or one above it, leaves less than is asked for."""
+        return {
+            kind
+            for name in self.upwards(queue)
+            for kind, limit in enumerate(limits(self._queues[name]))
+            if limit != UNLIMITED and asked[kind] and self.usage(name).allocated[kind] + asked[kind] > limit
+        }
 
     def upwards(self, name: str) -> Iterator[str]:
         """The queue and its existing ancestors, each once, even if the parents form a cycle."""
@@ -292,6 +343,11 @@ class Queues:
         stated = (self._queues[name].spec.preempt_min_runtime for name in self.upwards(queue))
         return next((_seconds(text) for text in stated if text), 0.0)
 
+    def reclaim_min_runtime_s(self, queue: str) -> float:
+        """The minimum runtime before reclaim, of the queue where the paths part: its own, or of the nearest above."""
+        stated = (self._queues[name].spec.reclaim_min_runtime for name in self.upwards(queue))
+        return next((_seconds(text) for text in stated if text), 0.0)
+
     # Internals
 
     def _claims(self, kind: int) -> tuple[QueueClaim, ...]:
@@ -325,12 +381,14 @@ class Queues:
         return claim
 
     def _forget_all_claims(self) -> None:
+        self.version += 1
         for claimed, shares in zip(self._claimed, self._shares, strict=True):
             claimed.clear()
             shares.clear()
 
     def _forget_claims(self, queue: str) -> None:
         """What a queue claims has changed, and with it what those above it claim."""
+        self.version += 1
         for claimed in self._claimed:
             for name in (*self.upwards(queue), ROOT):
                 claimed.pop(name, None)

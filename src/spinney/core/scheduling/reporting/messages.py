@@ -69,6 +69,12 @@ def preempted(pod: str, by: Key, pods: int) -> Event:
     return Event(NORMAL, "Evict", message, _evictor("preempt", by, pods))
 
 
+def reclaimed(pod: str, by: Key, pods: int, detail: str) -> Event:
+    """On the PodGroup of a victim in another queue; `detail`: the figures of the two queues once it is gone."""
+    message = f"Pod {pod} was preempted by workload {by[1]}. {detail}"
+    return Event(NORMAL, "Evict", message, _evictor("reclaim", by, pods))
+
+
 def consolidated(pod: str, by: Key, pods: int) -> Event:
     message = f"Pod {pod} was preempted and rescheduled due to bin packing (resource consolidation) procedure"
     return Event(NORMAL, "Evict", message, _evictor("consolidation", by, pods))

@@ -49,10 +49,11 @@ def report(
     spec: PodGroupSpec,
     summary: ClusterSummary,
     denied: str = "",
+    hindrance: str = "",
 ) -> Report:
     """`verdict` None: nothing was decided, because the gang has a mistake or is not complete.
 
-    `denied`: why the queue admits no pods beyond the minimum.
+    `denied`: why the queue admits no pods beyond the minimum. `hindrance`: why it takes nothing from other queues.
     """
     if reading.mistake:
         told = record(State.MISTAKE.value, [reading.mistake], reason=reading.mistake)
@@ -64,7 +65,7 @@ def report(
         return _over_queue(reading, verdict, spec, summary)
     if verdict.outcome == "placed":
         return _placed(reading, verdict, spec, denied)
-    return _unplaced(reading, verdict, spec, summary)
+    return _unplaced(reading, verdict, spec, summary, hindrance)
 
 
 def awaiting_volumes(reading: GangView) -> Report:
@@ -105,10 +106,12 @@ def _over_queue(reading: GangView, refusal: QueueRefusal, spec: PodGroupSpec, su
     return _refused(reading, State.OVER_QUEUE, [refusal.message], reasons, told, spec, summary)
 
 
-def _unplaced(reading: GangView, decision: Decision, spec: PodGroupSpec, summary: ClusterSummary) -> Report:
+def _unplaced(
+    reading: GangView, decision: Decision, spec: PodGroupSpec, summary: ClusterSummary, hindrance: str
+) -> Report:
     first = fit_lines(reading, decision, spec, summary)
     found = decision.explanation
-    lines = _in_order(first, found)
+    lines = _in_order(first, found) + ([f"{hindrance}."] if hindrance else [])
     state = _state(reading, decision)
     reasons = _reasons(_MISTAKE if state is State.MISTAKE else _FIT, "\n".join(first))
     return _refused(reading, state, lines, reasons, record(state.value, lines, found), spec, summary)
