@@ -35,10 +35,13 @@ def test_g12_where_no_domain_holds_all_the_one_with_the_base_and_most_scaled_gan
 
 
 def test_g12_inside_the_domain_the_base_gang_stands_where_its_scaled_gangs_still_fit() -> None:
-    nodes = [node("five", "z/b/r0", gpus=5), node("six", "z/b/r1", gpus=6)]
-    scaled = gang(pods("w", 6), name="s0", required=RACK, tiedTo={"gang": "gang", "level": BLOCK})
-    found = answers(nodes, gang(pods("w", 5), required=BLOCK, preferred=RACK), scaled)
-    assert [nodes_of(each) for each in found] == [{"five": 5}, {"six": 6}]
+    nodes = [node("four", "z/b/r0", gpus=4), node("seven", "z/b/r1", gpus=7)]
+    tie = {"gang": "gang", "level": BLOCK}
+    scaled = [gang(pods("w", 4), name=name, required=RACK, tiedTo=tie) for name in ("s0", "s1")]
+    base = gang(pods("w", 3), required=BLOCK, preferred=RACK)
+    assert nodes_of(answers(nodes, base)[0]) == {"four": 3}
+    found = [nodes_of(each) for each in answers(nodes, base, *scaled)]
+    assert (found[0], sorted(map(list, found[1:]))) == ({"seven": 3}, [["four"], ["seven"]])
 
 
 def test_g12_a_scaled_gang_leaves_room_for_the_others_of_its_set() -> None:
