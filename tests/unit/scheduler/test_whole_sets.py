@@ -120,6 +120,18 @@ def test_g12_b1_a_plan_names_the_domains_that_a_set_then_has() -> None:
     in_world(scenario, operator=settings(), nodes=blocks(14, 2, 14, gpus=3))
 
 
+ONE_PER_HOST: Json = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "labelSelector": {"matchLabels": {"kai.scheduler/subgroup-name": "w"}},
+                "topologyKey": "kubernetes.io/hostname",
+            }
+        ]
+    }
+}
+
+
 def base_gang(name: str = "base", minimum: int = 2, scaled: int = 1, **more: Any) -> list[Json]:
     """A base gang of one leaf, which says that its set asks for so many gangs of the same leaf."""
     asked = [{"name": f"{name}-more", "count": scaled, "level": BLOCK, "podGroups": ["w"], "required": BLOCK}]
@@ -220,3 +232,18 @@ def test_g12_the_order_in_which_a_sets_objects_are_seen_does_not_matter(first: i
 
         found.add(in_world(scenario, nodes=blocks(2, 9, 8, 12)))
     assert found == {(("base", "b2"), ("other", "b0"))}
+
+
+def test_g12_k17_scaled_gangs_whose_pods_keep_off_the_hosts_of_the_base_gang_are_counted_so() -> None:
+    async def scenario(world: World) -> None:
+        objects = [*base_gang(), *scaled_gang(0)]
+        for each in objects:
+            if each["kind"] == "Pod":
+                each["spec"] |= {"containers": gpus(1)["containers"], "affinity": ONE_PER_HOST}
+        await world.apply(objects)
+        await world.settle()
+        nodes = await bound(world)
+        assert len(set(nodes.values())) == 4
+        assert {path[-1] for path in await domains(world, nodes.values(), BLOCK)} == {"b1"}
+
+    in_world(scenario, nodes=blocks(2, 4, 6))
