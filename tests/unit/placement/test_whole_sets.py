@@ -97,6 +97,16 @@ def test_g12_the_scaled_gangs_of_a_large_set_are_placed_where_they_fit() -> None
     assert not found[0]["proved"]  # it looks at the first of so many
 
 
+def test_g12_k15_a_scaled_gang_whose_domain_is_full_is_told_where_the_whole_set_would_fit() -> None:
+    base = {**gang(pods("w", 2, 8), required=BLOCK), "running": [{"pods": "w", "node": f"b0-{at}"} for at in range(2)]}
+    first = {**tied("s0"), "running": [{"pods": "w", "node": "b0-2"}]}
+    refused = answers(blocks(3, 2, 4), base, first, tied("s1"))[2]
+    assert refused["outcome"] == "infeasible"
+    assert {"wholeSet": {"gang": "gang", "path": ["z", "b2"]}} in refused["explanation"]["fitsIf"]
+    nowhere = answers(blocks(3, 2, 3), base, first, tied("s1"))[2]
+    assert not [way for way in nowhere["explanation"]["fitsIf"] if "wholeSet" in way]
+
+
 @pytest.mark.parametrize("start", range(0, 300, CHUNK))
 def test_g12_wherever_one_domain_holds_a_random_set_all_of_it_runs(start: int) -> None:
     _, wrong = judged_sets(range(start, start + CHUNK))

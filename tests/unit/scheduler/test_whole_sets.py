@@ -17,7 +17,7 @@ from spinney.whatif.inputs.snapshot import read_snapshot
 from spinney.whatif.request import PlanRequest, prepare_plan
 from unit.operator.operator_world import clique, group, podcliqueset
 from unit.operator.topologies import BLOCK, LEVELS, packed, settings
-from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods
+from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods, said
 
 Json = dict[str, Any]
 
@@ -247,3 +247,20 @@ def test_g12_k17_scaled_gangs_whose_pods_keep_off_the_hosts_of_the_base_gang_are
         assert {path[-1] for path in await domains(world, nodes.values(), BLOCK)} == {"b1"}
 
     in_world(scenario, nodes=blocks(2, 4, 6))
+
+
+def test_g12_k15_a_scaled_gang_that_has_no_room_waits_and_is_told_where_the_whole_set_would_fit() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*base_gang(scaled=0), *scaled_gang(0)])
+        await world.settle()
+        assert {node[:2] for node in (await bound(world)).values()} == {"b0"}
+        await world.apply(scaled_gang(1))
+        await world.settle()
+        assert len(await bound(world, "base-more-1")) == 0
+        assert "not enough resources in z/b0" in await said(world, "base-more-1")
+        waiting = await world.get("PodGroup", "base-more-1")
+        assert waiting is not None
+        told = json.loads(waiting["metadata"]["annotations"]["spinney.dev/explanation"])
+        assert {"wholeSet": {"gang": "default/base", "path": ["z", "b1"]}} in told["fitsIf"]
+
+    in_world(scenario, nodes=blocks(5, 6))

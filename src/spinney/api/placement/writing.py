@@ -37,6 +37,7 @@ from spinney.api.placement.result import (
     FitsAtLevel,
     FitsWithCount,
     FitsWithVictims,
+    FitsWithWholeSet,
     Move,
     Placement,
     Relaxation,
@@ -126,6 +127,8 @@ def _relaxation(one: Relaxation) -> Document:
             return {"count": count}
         case FitsWithVictims(victims=victims):
             return {"victims": _victims(victims)}
+        case FitsWithWholeSet(gang=gang, path=path):
+            return {"wholeSet": {"gang": gang, "path": list(path)}}
         case _:
             assert_never(one)
 
