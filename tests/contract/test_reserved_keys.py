@@ -159,7 +159,17 @@ def test_a_forged_record_is_refused_on_create_and_on_a_metadata_only_update(plac
         reply = place.create(TENANT, GROUPS, group("g", annotations={key: value}))
         reply.refused(403, "Forbidden", f"metadata.annotations[{key}]", "may not set, change or remove it", TENANT)
     place.create(TENANT, GROUPS, group("g", annotations={"mine": "1"})).ok(201)
-    for key in ("plan", "epoch", "fenced", "tied-to", "explanation", "members", "consolidate", "never-heard-of"):
+    for key in (
+        "plan",
+        "epoch",
+        "fenced",
+        "tied-to",
+        "scaled-gangs",
+        "explanation",
+        "members",
+        "consolidate",
+        "never-heard-of",
+    ):
         place.patch(TENANT, GROUPS, "g", noted(**{key: "1"})).refused(403, "Forbidden", f"spinney.dev/{key}")
     place.patch(TENANT, GROUPS, "g", {"metadata": {"labels": {"spinney.dev/plan": "1"}}}).refused(403, "Forbidden")
     assert place.space.get(GROUPS, "g").ok(200)["metadata"]["annotations"] == {"mine": "1"}
@@ -175,7 +185,7 @@ def test_our_roles_write_what_is_theirs_and_nothing_else(place: Place) -> None:
     place.patch(scheduler, GROUPS, "g", noted(plan="{}", epoch="1", fenced="1", explanation="{}", members="w=1")).ok(
         200
     )
-    place.patch(operator, GROUPS, "g", noted(**{"tied-to": "base,zone"})).ok(200)
+    place.patch(operator, GROUPS, "g", noted(**{"tied-to": "base,zone", "scaled-gangs": "[]"})).ok(200)
     place.patch(operator, GROUPS, "g", noted(plan="{1}")).refused(403, "Forbidden", "spinney.dev/plan", operator)
     place.create(operator, "pods", pod("p", annotations={"spinney.dev/node-keys": "a"})).ok(201)
     place.patch(scheduler, "pods", "p", noted(**{"node-keys": "b"})).refused(403, "Forbidden")

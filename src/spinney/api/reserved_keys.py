@@ -75,7 +75,7 @@ RESERVED: tuple[ReservedKeys, ...] = (
             CONSOLIDATE: _SCHEDULER,
             MIRRORED: _SCHEDULER,
             TIED_TO: _EITHER,
-            SCALED_GANGS: _EITHER,
+            SCALED_GANGS: _OPERATOR,
         },
     ),
     ReservedKeys(

@@ -16,6 +16,7 @@ from spinney.api.placement.result import (
     FitsAtLevel,
     FitsWithCount,
     FitsWithVictims,
+    FitsWithWholeSet,
     Shortfall,
     Victim,
 )
@@ -261,7 +262,7 @@ def test_k15_a_tied_gang_is_told_whose_domain_is_too_small() -> None:
     assert said.reason == f"w needs 2 pods; b0 beside gang ns/base holds 1, short of 8 {GPU}"
     assert (said.level, said.considered) == (BLOCK, 1)
     assert said.best == (Shortfall(("b0",), 1, 2, {GPU: 8}),)
-    assert said.fits_if == (FitsWithCount(1),)
+    assert said.fits_if == (FitsWithCount(1), FitsWithWholeSet("ns/base", ("b1",)))
 
 
 def test_k15_a_budget_that_ended_is_told_with_its_steps_and_nothing_is_tried() -> None:
@@ -392,7 +393,7 @@ def test_k15_what_would_fit_does_fit_and_who_is_blamed_is_to_blame(profile: Prof
             if isinstance(way, FitsAtLevel)
             else variants.with_count(parts.leaves[0], way.count)
             for way in said.fits_if
-            if not isinstance(way, FitsWithVictims)
+            if not isinstance(way, FitsWithVictims | FitsWithWholeSet)
         ]
         assert [place(changed(asked, at, trial)).gangs[at].outcome for trial in trials] == ["placed"] * len(trials)
         if asked.gangs[at].tied_to is None and not asked.gangs[at].running:

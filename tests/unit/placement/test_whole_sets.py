@@ -35,10 +35,13 @@ def test_g12_where_no_domain_holds_all_the_one_with_the_base_and_most_scaled_gan
 
 
 def test_g12_inside_the_domain_the_base_gang_stands_where_its_scaled_gangs_still_fit() -> None:
-    nodes = [node("five", "z/b/r0", gpus=5), node("six", "z/b/r1", gpus=6)]
-    scaled = gang(pods("w", 6), name="s0", required=RACK, tiedTo={"gang": "gang", "level": BLOCK})
-    found = answers(nodes, gang(pods("w", 5), required=BLOCK, preferred=RACK), scaled)
-    assert [nodes_of(each) for each in found] == [{"five": 5}, {"six": 6}]
+    nodes = [node("four", "z/b/r0", gpus=4), node("seven", "z/b/r1", gpus=7)]
+    tie = {"gang": "gang", "level": BLOCK}
+    scaled = [gang(pods("w", 4), name=name, required=RACK, tiedTo=tie) for name in ("s0", "s1")]
+    base = gang(pods("w", 3), required=BLOCK, preferred=RACK)
+    assert nodes_of(answers(nodes, base)[0]) == {"four": 3}
+    found = [nodes_of(each) for each in answers(nodes, base, *scaled)]
+    assert (found[0], sorted(map(list, found[1:]))) == ({"seven": 3}, [["four"], ["seven"]])
 
 
 def test_g12_a_scaled_gang_leaves_room_for_the_others_of_its_set() -> None:
@@ -92,6 +95,16 @@ def test_g12_the_scaled_gangs_of_a_large_set_are_placed_where_they_fit() -> None
     found = answers(nodes, base, *(tied(f"s{at}", 1, 1, ZONE) for at in range(70)))
     assert sum(each["outcome"] == "placed" for each in found) == 61
     assert not found[0]["proved"]  # it looks at the first of so many
+
+
+def test_g12_k15_a_scaled_gang_whose_domain_is_full_is_told_where_the_whole_set_would_fit() -> None:
+    base = {**gang(pods("w", 2, 8), required=BLOCK), "running": [{"pods": "w", "node": f"b0-{at}"} for at in range(2)]}
+    first = {**tied("s0"), "running": [{"pods": "w", "node": "b0-2"}]}
+    refused = answers(blocks(3, 2, 4), base, first, tied("s1"))[2]
+    assert refused["outcome"] == "infeasible"
+    assert {"wholeSet": {"gang": "gang", "path": ["z", "b2"]}} in refused["explanation"]["fitsIf"]
+    nowhere = answers(blocks(3, 2, 3), base, first, tied("s1"))[2]
+    assert not [way for way in nowhere["explanation"]["fitsIf"] if "wholeSet" in way]
 
 
 @pytest.mark.parametrize("start", range(0, 300, CHUNK))

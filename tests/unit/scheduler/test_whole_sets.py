@@ -17,7 +17,7 @@ from spinney.whatif.inputs.snapshot import read_snapshot
 from spinney.whatif.request import PlanRequest, prepare_plan
 from unit.operator.operator_world import clique, group, podcliqueset
 from unit.operator.topologies import BLOCK, LEVELS, packed, settings
-from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods
+from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods, said
 
 Json = dict[str, Any]
 
@@ -120,6 +120,18 @@ def test_g12_b1_a_plan_names_the_domains_that_a_set_then_has() -> None:
     in_world(scenario, operator=settings(), nodes=blocks(14, 2, 14, gpus=3))
 
 
+ONE_PER_HOST: Json = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "labelSelector": {"matchLabels": {"kai.scheduler/subgroup-name": "w"}},
+                "topologyKey": "kubernetes.io/hostname",
+            }
+        ]
+    }
+}
+
+
 def base_gang(name: str = "base", minimum: int = 2, scaled: int = 1, **more: Any) -> list[Json]:
     """A base gang of one leaf, which says that its set asks for so many gangs of the same leaf."""
     asked = [{"name": f"{name}-more", "count": scaled, "level": BLOCK, "podGroups": ["w"], "required": BLOCK}]
@@ -220,3 +232,35 @@ def test_g12_the_order_in_which_a_sets_objects_are_seen_does_not_matter(first: i
 
         found.add(in_world(scenario, nodes=blocks(2, 9, 8, 12)))
     assert found == {(("base", "b2"), ("other", "b0"))}
+
+
+def test_g12_k17_scaled_gangs_whose_pods_keep_off_the_hosts_of_the_base_gang_are_counted_so() -> None:
+    async def scenario(world: World) -> None:
+        objects = [*base_gang(), *scaled_gang(0)]
+        for each in objects:
+            if each["kind"] == "Pod":
+                each["spec"] |= {"containers": gpus(1)["containers"], "affinity": ONE_PER_HOST}
+        await world.apply(objects)
+        await world.settle()
+        nodes = await bound(world)
+        assert len(set(nodes.values())) == 4
+        assert {path[-1] for path in await domains(world, nodes.values(), BLOCK)} == {"b1"}
+
+    in_world(scenario, nodes=blocks(2, 4, 6))
+
+
+def test_g12_k15_a_scaled_gang_that_has_no_room_waits_and_is_told_where_the_whole_set_would_fit() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*base_gang(scaled=0), *scaled_gang(0)])
+        await world.settle()
+        assert {node[:2] for node in (await bound(world)).values()} == {"b0"}
+        await world.apply(scaled_gang(1))
+        await world.settle()
+        assert len(await bound(world, "base-more-1")) == 0
+        assert "not enough resources in z/b0" in await said(world, "base-more-1")
+        waiting = await world.get("PodGroup", "base-more-1")
+        assert waiting is not None
+        told = json.loads(waiting["metadata"]["annotations"]["spinney.dev/explanation"])
+        assert {"wholeSet": {"gang": "default/base", "path": ["z", "b1"]}} in told["fitsIf"]
+
+    in_world(scenario, nodes=blocks(5, 6))

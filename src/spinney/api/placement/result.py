@@ -77,7 +77,14 @@ class FitsWithVictims(msgspec.Struct, frozen=True, gc=False):
     victims: tuple[Victim, ...]
 
 
-Relaxation = FitsAtLevel | FitsWithCount | FitsWithVictims
+class FitsWithWholeSet(msgspec.Struct, frozen=True, gc=False):
+    """It would fit if the gang that it is tied to, and all others that are, were placed anew in this domain."""
+
+    gang: str
+    path: tuple[str, ...]
+
+
+Relaxation = FitsAtLevel | FitsWithCount | FitsWithVictims | FitsWithWholeSet
 
 
 class Explanation(msgspec.Struct, frozen=True, gc=False):

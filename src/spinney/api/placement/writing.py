@@ -17,6 +17,7 @@ from spinney.api.placement.result import (
     FitsAtLevel,
     FitsWithCount,
     FitsWithVictims,
+    FitsWithWholeSet,
     Move,
     Placement,
     Relaxation,
@@ -102,5 +103,7 @@ def _relaxation(one: Relaxation) -> Document:
             return {"count": count}
         case FitsWithVictims(victims=victims):
             return {"victims": _victims(victims)}
+        case FitsWithWholeSet(gang=gang, path=path):
+            return {"wholeSet": {"gang": gang, "path": list(path)}}
         case _:
             assert_never(one)

@@ -19,7 +19,6 @@ from spinney.api.labels import (
     KAI_TOP_OWNER_METADATA,
     MIRRORED,
     POD_GROUP_NAME,
-    SCALED_GANGS,
     SKIP_PODGROUPER,
     SPINNEY_PREFIX,
     TIED_TO,
@@ -154,11 +153,11 @@ def _inherited(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def _tie(chain: OwnerChain, shape: GroupShape) -> dict[str, str]:
-    """The ties between gangs of a set. Taken only from PodGangs, which the operator writes; not from user objects."""
+    """The tie to a base gang. Taken only from PodGangs, which the operator writes; not trusted on user objects."""
     gang = chain.gang
-    if gang is None or shape.owner.uid != gang.uid:
+    if gang is None or shape.owner.uid != gang.uid or TIED_TO not in gang.annotations:
         return {}
-    return {key: gang.annotations[key] for key in (TIED_TO, SCALED_GANGS) if key in gang.annotations}
+    return {TIED_TO: gang.annotations[TIED_TO]}
 
 
 def _initial_labels(chain: OwnerChain) -> dict[str, str]:

@@ -36,7 +36,7 @@ from spinney.core.placement.search.elastic_pods import add_extras, by_size_and_s
 from spinney.core.placement.search.exact_search import Search
 from spinney.core.placement.search.preferences import IDEAL, RankedPlacement, best_placement
 from spinney.core.placement.search.search_space import SearchSpace, Solution, minimum
-from spinney.core.placement.whole_set import place_whole_set
+from spinney.core.placement.whole_set import place_whole_set, room_elsewhere
 
 _TEMPLATES = 256
 _AFTERTHOUGHT = 2_000  # steps for what is not the minimum: more extra pods, or victims for an explanation
@@ -217,7 +217,11 @@ class Engine:
                 return ()
             return victim_set.victims if victim_set is not None and victim_set.proved else ()
 
-        return _unplaced(parts.gang, outcome, explain(self, parts, asked, scope, outcome, victims))
+        found = explain(self, parts, asked, scope, outcome, victims)
+        elsewhere = room_elsewhere(self, parts, _AFTERTHOUGHT) if outcome == "infeasible" else None
+        if elsewhere is not None:
+            found = msgspec.structs.replace(found, fits_if=(*found.fits_if, elsewhere))
+        return _unplaced(parts.gang, outcome, found)
 
     def _place(self, parts: GangTree, attempt: SearchResult) -> Decision:
         found = attempt.found

@@ -12,12 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from spinney.api.placement.problem import Gang
-from spinney.api.placement.result import Placement
+from spinney.api.placement.result import FitsWithWholeSet, Placement
 from spinney.core.placement.attempt import PlacementState, SearchResult, needs_releasing
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.fit.counting import Profile
 from spinney.core.placement.gang.gang_tree import GangTree, Invalid, Part
+from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.placement.gang.tied_gangs import OWN, by_kind, selections, together
 from spinney.core.placement.scoring import number
 from spinney.core.placement.search.search_space import Solution
@@ -77,6 +80,34 @@ def place_whole_set(
     return now.placed, now.proved
 
 
+def room_elsewhere(state: SetState, parts: GangTree, steps: int) -> FitsWithWholeSet | None:
+    """A domain that holds a tied gang, the gang that it is tied to and all others that are, if these were moved there.
+
+    None: there is none that so many steps find.
+    """
+    tie = parts.gang.tied_to
+    base = state.placed_gangs.get(tie.gang) if tie is not None else None
+    if tie is None or base is None or base.gang.tied_to is not None or parts.gang.running:
+        return None
+    others = [each for _, each in sorted(state.placed_gangs.items()) if each.live and each.gang.tied_to == tie]
+    moved = [msgspec.structs.replace(each.gang, running=()) for each in (base, *others)]
+    with state.inventory.trial():
+        for each in (base, *others):
+            sets = pod_sets(each.gang)
+            for path, slot in each.live:
+                state.inventory.give(slot, sets[path].request, sets[path].host_ports)
+        try:
+            whole, _ = state.read(moved[0])
+            found = _SetSearch(state, whole, [*moved[1:], parts.gang], None, steps).all_of_them()
+        except Invalid:  # of a topology that is not there any more
+            return None
+    tree = state.inventory.tree(parts.gang.root.topology or "")
+    depth = tree.depth(tie.level) if tree is not None else None
+    if found is None or not found.seats or tree is None or depth is None:
+        return None
+    return FitsWithWholeSet(tie.gang, tree.path(depth, tree.domain_of(depth)[found.seats[0][1]]))
+
+
 def _is_valid(state: SetState, follower: Gang) -> bool:
     """Whether the follower can be placed anywhere at all: known levels, and a tie at one of its own topology."""
     tree = state.inventory.tree(follower.root.topology or "")
@@ -93,13 +124,24 @@ def _is_valid(state: SetState, follower: Gang) -> bool:
 class _SetSearch:
     """Searches for one gang with some of its followers, all within one budget."""
 
-    def __init__(self, state: SetState, parts: GangTree, followers: Sequence[Gang], scope: list[int] | None) -> None:
+    def __init__(
+        self,
+        state: SetState,
+        parts: GangTree,
+        followers: Sequence[Gang],
+        scope: list[int] | None,
+        steps: int | None = None,
+    ) -> None:
         self._state = state
         self._parts = parts
         self._kinds = by_kind(followers)
         self._scope = scope
-        self._budget = StepBudget(state.options.budget)
+        self._budget = StepBudget(steps or state.options.budget)
         self.size = len(followers)
+
+    def all_of_them(self) -> WholeSet | None:
+        """The placement with all followers on idle capacity."""
+        return self._place([one for kind in self._kinds for one in kind], waiting=False)[0]
 
     def could_wait(self) -> bool:
         inventory = self._state.inventory

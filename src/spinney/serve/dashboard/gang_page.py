@@ -169,5 +169,8 @@ def _way(explained: GangExplanation, way: Json) -> str:
     if "victims" in way:
         gangs = enumerated([str(gang) for gang in way.get("gangs") or ()])
         return f"without {many(_number(way.get('victimCount')), 'pod')} of {gangs}"
+    if isinstance(whole := way.get("wholeSet"), dict):
+        where = "/".join(map(str, whole.get("path") or ()))
+        return f"with gang {whole.get('gang')} and all that are tied to it placed anew in {where}"
     level = way.get("level")
     return f"in one {_short(explained, str(level))}" if level else "without the requirement"

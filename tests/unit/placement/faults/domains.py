@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from unit.placement import test_fault_gaps, test_rules
+from unit.placement import test_fault_gaps, test_rules, test_whole_sets
 from unit.placement.faults.fault import Ground, caught_by
 from unit.placement.faults.judges import judged, promise, rule
 
@@ -140,3 +140,23 @@ def equal_domains_of_the_search_are_taken_backwards(ground: Ground) -> None:
         "SearchSpace.domain_masks",
         lambda original: lambda *asked: list(reversed(original(*asked))),
     )
+
+
+@caught_by(
+    rule(test_whole_sets.test_g12_the_base_gang_passes_over_a_tight_domain_that_does_not_hold_its_scaled_gangs),
+    rule(test_whole_sets.test_g12_inside_the_domain_the_base_gang_stands_where_its_scaled_gangs_still_fit),
+)
+def a_base_gang_is_placed_for_itself_alone(ground: Ground) -> None:
+    ground.answer("placement.whole_set", "place_whole_set", (None, True))
+
+
+@caught_by(
+    rule(
+        test_whole_sets.test_g12_where_no_domain_holds_all_the_one_with_the_base_and_most_scaled_gangs_is_taken,
+    )
+)
+def only_a_domain_for_all_scaled_gangs_counts(ground: Ground) -> None:
+    def all_or_none(original: Any) -> Any:
+        return lambda kinds, most, least: original(kinds, most, most)
+
+    ground.swap("placement.gang.tied_gangs", "selections", all_or_none)

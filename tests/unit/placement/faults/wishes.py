@@ -122,7 +122,7 @@ def pods_are_numbered_from_one(ground: Ground) -> None:
     rule(test_rules.test_a_gang_waits_for_releasing_room_when_there_is_no_other), judged("violations", "full", 21, 65)
 )
 def an_answer_does_not_say_that_it_waits(ground: Ground) -> None:
-    ground.answer("placement.engine", "_needs_releasing", False)
+    ground.answer("placement.engine", "needs_releasing", False)
 
 
 @caught_by(judged("waits needlessly", "full", 17, 19, 33))

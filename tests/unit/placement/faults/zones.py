@@ -98,7 +98,7 @@ def every_zone_has_ports_of_its_own(ground: Ground) -> None:
     judged("violations", "zones", 38, 48),
 )
 def nobody_waits_for_what_a_node_releases(ground: Ground) -> None:
-    ground.answer("placement.engine", "_needs_releasing", False)
+    ground.answer("placement.engine", "needs_releasing", False)
 
 
 @caught_by(judged("violations", "zones", 9, 13), judged("violations", "hard-zones", 0, 4))

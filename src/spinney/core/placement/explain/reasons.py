@@ -19,6 +19,7 @@ from spinney.api.placement.result import (
     FitsAtLevel,
     FitsWithCount,
     FitsWithVictims,
+    FitsWithWholeSet,
     Relaxation,
     Shortfall,
 )
@@ -109,6 +110,8 @@ def _way(one: Relaxation) -> str:
         case FitsWithVictims(victims=victims):
             gangs = sorted({victim.gang for victim in victims})
             return f"without {many(len(victims), 'pod')} of {enumerated(gangs)}"
+        case FitsWithWholeSet(gang=gang, path=path):
+            return f"with gang {gang} and all that are tied to it placed anew in {place(path)}"
         case _:
             assert_never(one)
 
