@@ -20,13 +20,12 @@ import urllib3
 
 from cluster_kit.real_programs import real_programs
 from cluster_kit.server import Server, eventually
-from cluster_kit.servers import kubectl_program
 from cluster_kit.space import Space
 from spinney.api.roles import NAMESPACE
 from spinney.api.roles.catalog import SCHEDULER_LEASE, WEBHOOK_CONFIGURATION
 from spinney.sim.kubernetes.control_plane import ControlPlane, Settings, controller_manager_flags
 from spinney.sim.kubernetes.processes import Program, free_ports
-from stack_kit.bare import kubeconfig_of_role
+from stack_kit.bare import kubeconfig_of_role, server_of
 from stack_kit.spinney import SPINNEY
 
 Json = dict[str, Any]
@@ -168,16 +167,7 @@ def installed(directory: Path) -> Iterator[Installation]:
     settings = Settings(assets, directory / "plane", (), {TENANT: ("tenants",)})
     with ExitStack() as held:
         plane = held.enter_context(ControlPlane(settings))
-        server = Server(
-            kind="real",
-            url=plane.url,
-            kubeconfig=plane.kubeconfig,
-            authority=plane.authority,
-            tokens=plane.tokens,
-            kubectl_program=kubectl_program(),
-            scratch=directory,
-            expire_history=lambda revision: None,
-        )
+        server = server_of(plane, directory)
         held.callback(server.close)
         webhook_port, pages = free_ports(2)
         _apply(server, directory, webhook_port)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cluster_kit.objects import binding, node, pod
 from cluster_kit.server import Server
 from cluster_kit.servers import SERVERS
 from cluster_kit.space import Space
@@ -72,3 +73,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for case, reason in DIFFERENCES.items():
             if item.nodeid.endswith(case):
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+@pytest.fixture
+def running(space: Space, cluster: Space, unique: str) -> Callable[..., None]:
+    """Makes pods that are bound and ready."""
+    cluster.create("nodes", node(unique)).ok(201)
+
+    def make(*names: str) -> None:
+        for name in names:
+            space.create("pods", pod(name, labels={"app": "a"})).ok(201)
+            space.create("pods", binding(name, unique), name=name, sub="binding").ok(201)
+            ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            space.patch("pods", name, {"status": ready}, "strategic", "status").ok(200)
+
+    return make

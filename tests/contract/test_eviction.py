@@ -6,28 +6,13 @@ from typing import Any
 
 import pytest
 
-from cluster_kit.objects import binding, budget, eviction, merged, node, pod
+from cluster_kit.objects import budget, eviction, merged, pod
 from cluster_kit.server import Reply, eventually
 from cluster_kit.space import Space
 
 
 def evict(space: Space, name: str = "p", **options: Any) -> Reply:
     return space.create("pods", eviction(name, **options), name=name, sub="eviction")
-
-
-@pytest.fixture
-def running(space: Space, cluster: Space, unique: str) -> Any:
-    """Makes pods that are bound and ready."""
-    cluster.create("nodes", node(unique)).ok(201)
-
-    def make(*names: str) -> None:
-        for name in names:
-            space.create("pods", pod(name, labels={"app": "a"})).ok(201)
-            space.create("pods", binding(name, unique), name=name, sub="binding").ok(201)
-            ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-            space.patch("pods", name, {"status": ready}, "strategic", "status").ok(200)
-
-    return make
 
 
 def allowed(space: Space, name: str, count: int) -> None:

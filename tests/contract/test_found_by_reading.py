@@ -17,7 +17,6 @@ from cluster_kit.objects import (
     deployment,
     eviction,
     merged,
-    node,
     pod,
     role,
     role_binding,
@@ -30,21 +29,6 @@ from contract.test_eviction import allowed, evict
 
 NOBODY = "11111111-2222-3333-4444-555555555555"
 """A uid that no object has."""
-
-
-@pytest.fixture
-def running(space: Space, cluster: Space, unique: str) -> Callable[..., None]:
-    """Makes pods that are bound and ready."""
-    cluster.create("nodes", node(unique)).ok(201)
-
-    def make(*names: str) -> None:
-        for name in names:
-            space.create("pods", pod(name, labels={"app": "a"})).ok(201)
-            space.create("pods", binding(name, unique), name=name, sub="binding").ok(201)
-            ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-            space.patch("pods", name, {"status": ready}, "strategic", "status").ok(200)
-
-    return make
 
 
 def conditions(space: Space, name: str) -> set[str]:

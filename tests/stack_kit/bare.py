@@ -34,16 +34,21 @@ def bare_server(kind: str, directory: Path) -> Iterator[Server]:
 def _real(directory: Path) -> Iterator[Server]:
     assets = real_programs()
     with ControlPlane(Settings(assets, directory / "plane", ())) as plane:
-        yield Server(
-            kind="real",
-            url=plane.url,
-            kubeconfig=plane.kubeconfig,
-            authority=plane.authority,
-            tokens=plane.tokens,
-            kubectl_program=kubectl_program(),
-            scratch=directory,
-            expire_history=lambda revision: None,
-        )
+        yield server_of(plane, directory)
+
+
+def server_of(plane: ControlPlane, directory: Path) -> Server:
+    """A real control plane as tests speak to it; its history is never expired."""
+    return Server(
+        kind="real",
+        url=plane.url,
+        kubeconfig=plane.kubeconfig,
+        authority=plane.authority,
+        tokens=plane.tokens,
+        kubectl_program=kubectl_program(),
+        scratch=directory,
+        expire_history=lambda revision: None,
+    )
 
 
 def kubeconfig_of_role(server: Server, role: str, directory: Path) -> Path:

@@ -16,6 +16,7 @@ from kube_embedded.base.errors import ApiError
 from kube_embedded.base.resource import Context, Resource
 from kube_embedded.builtins import builtin_resources, decode
 from kube_embedded.builtins.kinds.services import assign_cluster_ip
+from unit.serve.builtins.record_answers import merged
 
 CASES = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text().splitlines()]
 RESOURCES = {(one.group_version, one.kind): one for one in builtin_resources()}
@@ -74,18 +75,6 @@ def refuse(resource: Resource, obj: Object, found: list[Any]) -> None:
     if found:
         group = "" if resource.kind == "Event" else resource.group
         raise errors.invalid(group, resource.kind, obj["metadata"].get("name", ""), found)
-
-
-def merged(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
 
 
 def comparable(obj: Object) -> Object:
