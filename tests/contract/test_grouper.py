@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.drive.client.config.kubeconfig import connect, find_connection
 from spinney.drive.grouper.grouper import Grouper
+from stack_kit.stage import while_running
 
 Json = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workloads"
@@ -123,18 +123,8 @@ async def _grouping(server: Server, scheduler: str) -> AsyncIterator[None]:
     transport = connect(find_connection(SystemClock(), kubeconfig=server.kubeconfig))
     settings = GrouperSettings(scheduler_names=frozenset({scheduler}))
     grouper = Grouper(transport, SystemClock(), system_dice(), settings)
-    task = asyncio.create_task(grouper.run())
-    waiting = asyncio.create_task(grouper.ready.wait())
-    try:
-        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            await task
+    async with while_running(grouper.run, grouper.ready, transport.close):
         yield
-    finally:
-        task.cancel()
-        waiting.cancel()
-        await asyncio.gather(task, waiting, return_exceptions=True)
-        await transport.close()
 
 
 def minima(group: Json) -> dict[str, int]:

@@ -111,7 +111,7 @@ class Stage:
         connected = connect(find_connection(SystemClock(), kubeconfig=kubeconfig))
         transport = wrap(RecordingTransport(connected, self.record))
         operator = Operator(transport, SystemClock(), system_dice(), settings_of(told))
-        self._operator.enter_context(running(_while(operator.run, operator.ready, transport.close)))
+        self._operator.enter_context(running(while_running(operator.run, operator.ready, transport.close)))
         self.eventually(self._is_judged, "the rules are asked")
 
     def _is_judged(self) -> bool:
@@ -255,7 +255,7 @@ def stage_on(
             record_keys=RECORD_KEYS,
         )
         stack = Stack(transport, SystemClock(), system_dice(), parts)
-        held.enter_context(running(_while(stack.run, stack.registered, transport.close)))
+        held.enter_context(running(while_running(stack.run, stack.registered, transport.close)))
         stage = Stage(server, rules)
         held.callback(stage.halt)
         yield stage
@@ -270,7 +270,7 @@ def install_rights(server: Server) -> None:
 
 
 @asynccontextmanager
-async def _while(run: Callable[[], Any], ready: asyncio.Event, close: Callable[[], Any]) -> AsyncIterator[None]:
+async def while_running(run: Callable[[], Any], ready: asyncio.Event, close: Callable[[], Any]) -> AsyncIterator[None]:
     """It runs while the block does; a start that fails is raised."""
     task = asyncio.create_task(run())
     waiting = asyncio.create_task(ready.wait())
