@@ -110,26 +110,12 @@ class Router:
             if not identity.is_master:
                 self._authorizer.check(identity, on_path(request.method, path))
             return self._nonresource.answer(request.method, path, request.headers.get("accept", ""))
-        resource = self._kernel.registry.find(target.group, target.version, target.plural)
-        if resource is None:
-            known = target.version in self._kernel.registry.groups().get(target.group, ())
-            raise no_such_path() if known else NoSuchPath()
-        headers = request.headers
-        call = Call(
-            resource,
-            target,
-            parse_query(request.query),
-            identity,
-            headers.get("user-agent", ""),
-            headers.get("content-type", ""),
-            headers.get("accept", ""),
-        )
-        self._check_scope(resource, target)
+        call = self._call(request, target, identity)
         verb = _verb(request.method, target, call.query)
         if not identity.is_master:
             self._authorize(call, verb)
-        if resource.deprecated:
-            call.warn(resource.deprecated)
+        if call.resource.deprecated:
+            call.warn(call.resource.deprecated)
         try:
             if verb in _WRITE_OPTIONS:
                 check_write(call.query, _WRITE_OPTIONS[verb])
@@ -141,6 +127,19 @@ class Router:
         if call.warnings:
             reply.headers.extend(("Warning", text) for text in warning_headers(call.warnings))
         return reply
+
+    def _call(self, request: HttpRequest, target: Target, identity: Identity) -> Call:
+        """Raises ApiError 404 where nothing is served at this path."""
+        resource = self._kernel.registry.find(target.group, target.version, target.plural)
+        if resource is None:
+            known = target.version in self._kernel.registry.groups().get(target.group, ())
+            raise no_such_path() if known else NoSuchPath()
+        agent, content_type, accept = (
+            request.headers.get(name, "") for name in ("user-agent", "content-type", "accept")
+        )
+        call = Call(resource, target, parse_query(request.query), identity, agent, content_type, accept)
+        self._check_scope(resource, target)
+        return call
 
     def _bind_fast(self, request: HttpRequest, identity: Identity) -> bool:
         """Binding is the hottest of all writes: where nobody has to be asked, it is done here."""
