@@ -70,6 +70,7 @@ async def test_k15_a_node_that_is_lost_cordoned_or_tainted_says_so_on_its_page_a
         assert "not ready" in page and "cordoned" in page and "nvidia.com/gpu=present:NoSchedule" in page
         told = "1 of its pods runs on node b0-r0-n0, which is not ready"
         assert told in (await client.get("/gangs/default/placed")).text
+        assert "default/placed" in (await client.get("/gangs?q=not+ready")).text
         world.node("b0-r0-n0")
         assert told not in (await client.get("/gangs/default/placed")).text
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from spinney.core.inventory.counts import Shape
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import Tree
-from spinney.core.placement.empty_nodes import EmptyNodes, Numbers
+from spinney.core.placement.empty_nodes import EmptyNodes, Numbers, sums_by
 from spinney.core.placement.gang.gang_tree import GangTree, Level, Part
 from spinney.core.placement.scoring import Live, score
 
@@ -91,9 +91,7 @@ def _outside(inventory: Inventory, fit: Numbers, domain: npt.NDArray[np.int32]) 
 
 
 def _by_domain(tree: Tree, depth: int, held: Numbers) -> Numbers:
-    sums = np.zeros(tree.domains(depth) + 1, np.int64)
-    np.add.at(sums, np.asarray(tree.domain_array(depth)) + 1, held)
-    return sums[1:]
+    return sums_by(np.asarray(tree.domain_array(depth)), held, tree.domains(depth))
 
 
 def _shape(leaf: Part) -> Shape:

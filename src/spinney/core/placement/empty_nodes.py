@@ -11,6 +11,9 @@ from spinney.api.placement.problem import Amounts, Node
 from spinney.core.inventory.counts import LARGEST_ROOM, Shape
 from spinney.core.inventory.inventory import Inventory
 
+_EXACT = 1 << 53
+"""Up to here sums of doubles are exact."""
+
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 
@@ -68,3 +71,12 @@ def _zone_amounts(node: Node, name: str) -> Amounts:
 
 def _times(row: Amounts, request: Amounts) -> int:
     return min((have // want for have, want in zip(row, request, strict=True) if want), default=LARGEST_ROOM)
+
+
+def sums_by(domain: npt.NDArray[np.int32], held: Numbers, domains: int) -> Numbers:
+    """Sums of amounts by domain id; `domain`: by slot, -1 for none."""
+    if int(held.max(initial=0)) * len(held) < _EXACT:
+        return np.bincount(domain + 1, held, domains + 1)[1:].astype(np.int64)
+    sums = np.zeros(domains + 1, np.int64)
+    np.add.at(sums, domain + 1, held)
+    return sums[1:]

@@ -176,7 +176,8 @@ def find_blamed_part(context: RefusalContext) -> BlamedPart:
         failing = _failing(tried, part)
         if len(part.children) - len(failing) >= part.need:
             break
-        part = next((child for child in failing if tried.never(child)), failing[0])
+        hopeless = (child for child in failing if len(failing) > 1 and tried.never(child))
+        part = next(hopeless, failing[0])
     found = context if part.index == 0 else context.of(context.variants.alone(part))
     return BlamedPart(part, found, _fitting(tried, part), len(context.parts.leaves) == 1)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spinney.core.inventory.counts import Shape
-from spinney.core.placement.empty_nodes import EmptyNodes, Numbers
+from spinney.core.placement.empty_nodes import EmptyNodes, Numbers, sums_by
 from spinney.core.placement.explain.context import RefusalContext, shape_of
 from spinney.core.placement.explain.exclusions import excluded
 from spinney.core.placement.gang.gang_tree import Level, Part
@@ -179,7 +179,6 @@ def _most(
         whole = int(held.sum())
         return TooMany(part, None, need, whole, resource) if whole < need else None
     tree = context.inventory.trees[level.topology]
-    sums = np.zeros(tree.domains(level.depth) + 1, np.int64)
-    np.add.at(sums, tree.domain_array(level.depth) + 1, held)
-    most = int(sums[1:][domains].max())
+    sums = sums_by(np.asarray(tree.domain_array(level.depth)), held, tree.domains(level.depth))
+    most = int(sums[domains].max())
     return TooMany(part, level, need, most, resource) if most < need else None
