@@ -304,10 +304,10 @@ class _SurveyRun:
         inventory, gang = self._cluster.inventory, self._readings[name].gang
         parts, _ = self._session.engine.read(gang)
         leaves = {leaf.path: leaf for leaf in parts.leaves}
-        live = [(member.pods, inventory.seat(member.node, member.zone)) for member in gang.running]
+        live = [(member.pods, inventory.slot_for(member.node, member.zone)) for member in gang.running]
         for move in moves:
-            live.remove((move.pods, inventory.seat(move.source, move.source_zone)))
-            live.append((move.pods, inventory.seat(move.target, move.target_zone)))
+            live.remove((move.pods, inventory.slot_for(move.source, move.source_zone)))
+            live.append((move.pods, inventory.slot_for(move.target, move.target_zone)))
         return score(parts, inventory, [(leaves[path], slot) for path, slot in live])
 
     def _running_gang(self, name: str) -> RunningGang | None:
@@ -325,9 +325,9 @@ class _SurveyRun:
             plan = decode(group.metadata.annotations.get(PLAN, ""))
         except PlanError:
             return
-        for seat in plan.assignments:
-            if seat.uid in there:
-                self._cluster.reserve(there[seat.uid], seat.node, seat.zone)
+        for assignment in plan.assignments:
+            if assignment.uid in there:
+                self._cluster.reserve(there[assignment.uid], assignment.node, assignment.zone)
 
     def _read(self, objects: ClusterObjects) -> dict[str, ParsedGang]:
         inventory = self._cluster.inventory

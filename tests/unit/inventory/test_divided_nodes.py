@@ -84,7 +84,7 @@ def test_t7_zones_are_domains_below_the_host_and_never_shared_by_two_nodes() -> 
     paths = {deep.path(2, domain) for domain in range(deep.domains(2))}
     assert paths == {("r", f"{name}/{zone}") for name in "ab" for zone in ("z0", "z1")}
     tree = inventory.trees["hosts"]
-    assert tree.path(3, tree.domain_of(3)[inventory.seat("a", "z1")]) == ("r", "a", "z1")
+    assert tree.path(3, tree.domain_of(3)[inventory.slot_for("a", "z1")]) == ("r", "a", "z1")
     assert tree.domain_of(3)[inventory.slot("plain")] == tree.domain_of(3)[inventory.slot("a")] == NOWHERE
 
 

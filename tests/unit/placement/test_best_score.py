@@ -21,8 +21,8 @@ def scores(document: Document, at: int = 0) -> tuple[float, float]:
     parts = read_gang_tree(asked.gangs[at], {each.name: each for each in asked.topologies})
     leaves = {leaf.path: leaf for leaf in parts.leaves}
     inventory = engine.inventory
-    live = [(leaves[each.pods], inventory.seat(each.node, each.zone)) for each in decisions[at].placements]
-    live += [(leaves[each.pods], inventory.seat(each.node, each.zone)) for each in asked.gangs[at].running]
+    live = [(leaves[each.pods], inventory.slot_for(each.node, each.zone)) for each in decisions[at].placements]
+    live += [(leaves[each.pods], inventory.slot_for(each.node, each.zone)) for each in asked.gangs[at].running]
     reached = decisions[at].score
     assert reached is not None
     return reached, best_score(parts, inventory, live)
@@ -63,7 +63,9 @@ def test_k15_the_engine_never_reaches_more_than_is_said_to_be_possible(profile: 
                 continue
             parts = read_gang_tree(one, topologies)
             leaves = {leaf.path: leaf for leaf in parts.leaves}
-            live = [(leaves[each.pods], engine.inventory.seat(each.node, each.zone)) for each in decision.placements]
+            live = [
+                (leaves[each.pods], engine.inventory.slot_for(each.node, each.zone)) for each in decision.placements
+            ]
             bare = bound(parts, engine.inventory, live)
             assert decision.score is not None
             assert decision.score <= bare + 1e-9 <= 1 + 2e-9, (seed, one.name)

@@ -42,7 +42,7 @@ def pod(zone: str) -> Pod:
 
 def free(cluster: Cluster, zone: str) -> int:
     at = list(cluster.inventory.resources).index(GPU)
-    return cluster.inventory.free(cluster.inventory.seat("n0", zone), waiting=False)[at]
+    return cluster.inventory.free(cluster.inventory.slot_for("n0", zone), waiting=False)[at]
 
 
 @pytest.mark.parametrize("claimed", ["a", "nowhere", ""])

@@ -146,7 +146,7 @@ class Inventory:
             raise KeyError(f"slot {slot} has no node")
         return node
 
-    def seat(self, node: str, zone: str = "") -> int:
+    def slot_for(self, node: str, zone: str = "") -> int:
         """The slot of a pod on a node: that of its zone if the node is divided and the zone is
         known, else the node's.
         """
@@ -351,7 +351,7 @@ class Inventory:
 
     def _occupy(self, pod: Pod, times: int) -> None:
         if pod.node in self._slots:
-            self.take(self.seat(pod.node, pod.zone), pod.request, pod.ports, times, pod.releasing)
+            self.take(self.slot_for(pod.node, pod.zone), pod.request, pod.ports, times, pod.releasing)
 
     def _set_tree(self, name: str, tree: Tree | None) -> None:
         if tree is None:

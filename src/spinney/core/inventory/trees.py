@@ -31,8 +31,8 @@ class TreeLevel:
         "_untidy",
         "below",
         "ids",
+        "node_count",
         "parents",
-        "seated",
         "sizes",
         "values",
     )
@@ -44,7 +44,7 @@ class TreeLevel:
         self.below: list[dict[str, int]] = []
         self._narrowest = narrowest
         self.sizes: list[int] = []
-        self.seated = 0
+        self.node_count = 0
         self.ids: list[int] = []
         self._members: list[list[int]] = []
         self._untidy: list[bool] = []
@@ -84,7 +84,7 @@ class TreeLevel:
             self._stale.append(slot)
         if domain == NOWHERE:
             return
-        self.seated += 1
+        self.node_count += 1
         self.sizes[domain] += 1
         if self.sizes[domain] == 1:
             self._members[domain] = [slot]
@@ -101,7 +101,7 @@ class TreeLevel:
             self._stale.append(slot)
         if domain == NOWHERE:
             return
-        self.seated -= 1
+        self.node_count -= 1
         self.sizes[domain] -= 1
         if self.sizes[domain]:
             self._unsorted_members(domain)
@@ -191,9 +191,9 @@ class Tree:
         """How many nodes the domain has."""
         return self._tiers[depth].sizes[domain]
 
-    def seated(self, depth: int) -> int:
+    def node_count(self, depth: int) -> int:
         """How many nodes are in a domain of this level."""
-        return self._tiers[depth].seated
+        return self._tiers[depth].node_count
 
     def path(self, depth: int, domain: int) -> tuple[str, ...]:
         path: list[str] = []

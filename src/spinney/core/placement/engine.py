@@ -67,7 +67,7 @@ class Engine:
         placed_gang = self.placed_gangs.setdefault(gang.name, PlacedGang(gang))
         leaves = pod_sets(gang)
         for member in gang.running:
-            slot = self.inventory.seat(member.node, member.zone)
+            slot = self.inventory.slot_for(member.node, member.zone)
             pods = leaves[member.pods]
             self.inventory.take(slot, pods.request, pods.host_ports)
             placed_gang.live.append((member.pods, slot))
@@ -100,10 +100,10 @@ class Engine:
         if found is None:
             decision = self._decide_alone(parts, asked, scope)
             return SetDecision(msgspec.structs.replace(decision, proved=decision.proved and is_proved))
-        for leaf, slot in found.seats:
+        for leaf, slot in found.members:
             assert leaf.pods is not None
             self.inventory.take(slot, leaf.pods.request, leaf.pods.host_ports)
-        decision = self._answer(parts, found.seats, found.waits, found.proved and is_proved)
+        decision = self._answer(parts, found.members, found.waits, found.proved and is_proved)
         return SetDecision(decision, found.followers)
 
     def _decide_alone(self, parts: GangTree, asked: Profile, scope: list[int] | None) -> Decision:

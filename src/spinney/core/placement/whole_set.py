@@ -28,7 +28,7 @@ from spinney.core.placement.search.search_space import Solution
 _MOST_SELECTIONS = 128
 """Subsets of followers that are tried before followers are added one by one."""
 
-Seats = list[tuple[Part, int]]
+NewMembers = list[tuple[Part, int]]
 """New members: pod set and slot."""
 
 
@@ -42,12 +42,12 @@ class SetState(PlacementState, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WholeSet:
-    """Seats of the gang, and of the minimums of the followers that fit beside it.
+    """NewMembers of the gang, and of the minimums of the followers that fit beside it.
 
-    `waits`: seats of the gang itself use releasing capacity.
+    `waits`: members of the gang itself use releasing capacity.
     """
 
-    seats: Seats
+    members: NewMembers
     followers: dict[str, tuple[Placement, ...]]
     waits: bool
     proved: bool
@@ -103,9 +103,9 @@ def room_elsewhere(state: SetState, parts: GangTree, steps: int) -> FitsWithWhol
             return None
     tree = state.inventory.tree(parts.gang.root.topology or "")
     depth = tree.depth(tie.level) if tree is not None else None
-    if found is None or not found.seats or tree is None or depth is None:
+    if found is None or not found.members or tree is None or depth is None:
         return None
-    return FitsWithWholeSet(tie.gang, tree.path(depth, tree.domain_of(depth)[found.seats[0][1]]))
+    return FitsWithWholeSet(tie.gang, tree.path(depth, tree.domain_of(depth)[found.members[0][1]]))
 
 
 def _is_valid(state: SetState, follower: Gang) -> bool:
@@ -183,9 +183,9 @@ class _SetSearch:
         state = self._state
         parts, asked = state.read(together(self._parts.gang, followers))
         if asked.simple and not waiting and state.options.strategy == "binpack":
-            seats = self._counted(parts, asked)
-            if seats is not None:
-                return self._whole_set(parts, seats, followers, waits=False, proved=True), False
+            members = self._counted(parts, asked)
+            if members is not None:
+                return self._whole_set(parts, members, followers, waits=False, proved=True), False
         try:
             with self._budget.share():
                 self._budget.spend()
@@ -200,26 +200,26 @@ class _SetSearch:
             attempt.space, {leaf: where for leaf, where in attempt.found.solution.items() if leaf in own}
         )
         found = state.solution(attempt)
-        seats = [
+        members = [
             (leaf, attempt.space.slots[node])
             for leaf in parts.leaves
             for node, count in sorted(found.get(leaf.index, {}).items())
             for _ in range(count)
         ]
-        return self._whole_set(parts, seats, followers, waits, attempt.found.proved), False
+        return self._whole_set(parts, members, followers, waits, attempt.found.proved), False
 
-    def _counted(self, parts: GangTree, asked: Profile) -> Seats | None:
-        """Seats by counting alone."""
+    def _counted(self, parts: GangTree, asked: Profile) -> NewMembers | None:
+        """NewMembers by counting alone."""
         with self._state.inventory.trial():
             taken = self._state.fast_path.place(parts, asked, self._state.options.extras)
         return None if taken is None else [(leaf, slot) for leaf, slot, count in taken for _ in range(count)]
 
     def _whole_set(
-        self, parts: GangTree, seats: Seats, followers: Sequence[Gang], waits: bool, proved: bool
+        self, parts: GangTree, members: NewMembers, followers: Sequence[Gang], waits: bool, proved: bool
     ) -> WholeSet:
         by_path = {leaf.path: leaf for leaf in self._parts.leaves}
-        own = [(by_path[path], slot) for leaf, slot in seats if (path := _below(OWN, leaf.path)) is not None]
-        placements = number(parts, self._state.inventory, seats)
+        own = [(by_path[path], slot) for leaf, slot in members if (path := _below(OWN, leaf.path)) is not None]
+        placements = number(parts, self._state.inventory, members)
         return WholeSet(
             own,
             {one.name: tuple(_of_follower(str(at), placements)) for at, one in enumerate(followers)},

@@ -18,7 +18,7 @@ KEPT_S = 30.0
 """How long a base gang keeps room for its scaled gangs; they are made within a second or two."""
 
 
-class Seat(NamedTuple):
+class PodCapacity(NamedTuple):
     """Capacity for one pod on a node, and there in a zone if the node is divided. Host ports are not kept."""
 
     request: Amounts
@@ -34,15 +34,15 @@ class Room:
     base: str
     priority: int
     until_s: float
-    seats: tuple[Seat, ...]
+    pods: tuple[PodCapacity, ...]
 
     @property
     def nodes(self) -> Counter[str]:
-        return Counter(seat.node for seat in self.seats)
+        return Counter(pod.node for pod in self.pods)
 
-    def seat_keys(self) -> Iterator[str]:
-        """Under which its seats are in the inventory."""
-        return (f"kept/{self.name}/{number}" for number in range(len(self.seats)))
+    def pod_keys(self) -> Iterator[str]:
+        """The names of its pods in the inventory."""
+        return (f"kept/{self.name}/{number}" for number in range(len(self.pods)))
 
 
 class KeptRoom:
@@ -66,8 +66,8 @@ class KeptRoom:
         if any(inventory.find(node) is None for node in room.nodes):
             return
         self._rooms[room.name] = room
-        for key, seat in zip(room.seat_keys(), room.seats, strict=True):
-            inventory.add_pod(key, seat.node, seat.request, zone=seat.zone)
+        for key, pod in zip(room.pod_keys(), room.pods, strict=True):
+            inventory.add_pod(key, pod.node, pod.request, zone=pod.zone)
         if any(_is_short(inventory, node) for node in room.nodes):
             self.drop(inventory, room.name)
 
@@ -107,7 +107,7 @@ class KeptRoom:
 
 
 def _open(inventory: Inventory, room: Room) -> None:
-    for key in room.seat_keys():
+    for key in room.pod_keys():
         inventory.remove_pod(key)
 
 

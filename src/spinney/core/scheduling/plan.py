@@ -138,7 +138,7 @@ def _plan(record: _Record) -> Plan:
     uids = _unpack(record.uids)
     count = len(uids)
     if len(set(uids)) != count:
-        raise PlanError("the plan seats a pod twice")
+        raise PlanError("the plan assigns a pod twice")
     if not 0 <= record.epoch <= INT32_LIMIT:
         raise PlanError(f"the plan is of epoch {record.epoch}, expected 0 to {INT32_LIMIT}")
     names = _node_names(record)

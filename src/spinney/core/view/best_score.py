@@ -33,7 +33,7 @@ def members_of(
         return None
     leaves = {leaf.path: leaf for leaf in parts.leaves}
     members = [member for member in reading.gang.running if member.pods in leaves]
-    live = [(leaves[member.pods], inventory.seat(member.node)) for member in members]
+    live = [(leaves[member.pods], inventory.slot_for(member.node)) for member in members]
     return (parts, inventory, live) if live else None
 
 

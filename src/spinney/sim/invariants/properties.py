@@ -187,7 +187,7 @@ def inv4_seats_are_taken_by_members(
     for assignment in plan.assignments:
         if assignment.uid not in waiting and left.get(assignment.uid, since_s - 1) < since_s:
             yield (
-                f"INV4 {shown(gang.key)} has a seat on {assignment.node} for {assignment.uid}, who does not wait there"
+                f"INV4 {shown(gang.key)} has assigned {assignment.node} to {assignment.uid}, who does not wait there"
             )
 
 

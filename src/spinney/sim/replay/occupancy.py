@@ -95,12 +95,12 @@ class Occupancy:
         return decision.explanation.reason if decision.explanation is not None else decision.outcome
 
     def place(self, gang: Gang) -> PlacedGang | None:
-        """Seat a gang on what is free; None: it does not fit."""
-        return self._seat(gang, self._session.minimum(gang)) if self._may_fit(gang) else None
+        """Place a gang on what is free; None: it does not fit."""
+        return self._placed(gang, self._session.minimum(gang)) if self._may_fit(gang) else None
 
     def place_after_moves(self, gang: Gang) -> PlacedGang | None:
-        """Seat a gang that fits nowhere, others having moved; None: no allowed moves were found."""
-        return self._seat(gang, self._session.disturbing(gang, self._moving, {}))
+        """Place a gang that fits nowhere, others having moved; None: no allowed moves were found."""
+        return self._placed(gang, self._session.disturbing(gang, self._moving, {}))
 
     def moves_may_help(self, gang: Gang) -> bool:
         """Moves make no room: they only gather what is free."""
@@ -125,7 +125,7 @@ class Occupancy:
         engine = self._session.engine
         return not engine.fast_path.counting.is_hopeless(*engine.read(gang), waiting=False)
 
-    def _seat(self, gang: Gang, decision: Decision) -> PlacedGang | None:
+    def _placed(self, gang: Gang, decision: Decision) -> PlacedGang | None:
         if decision.outcome != "placed":
             return None
         for move in decision.moves:

@@ -144,8 +144,8 @@ def consolidate(
     mark = inventory.checkpoint()
     for move in move_set.moves:
         pods = pod_sets(engine.placed_gangs[move.gang].gang)[move.pods]
-        release(inventory, inventory.seat(move.source, move.source_zone), pods)
-        inventory.take(inventory.seat(move.target, move.target_zone), pods.request, pods.host_ports)
+        release(inventory, inventory.slot_for(move.source, move.source_zone), pods)
+        inventory.take(inventory.slot_for(move.target, move.target_zone), pods.request, pods.host_ports)
     attempt = engine.attempt(parts, asked, scope, waiting=True)
     # The trial found a placement after these moves, so this search can only have run out of budget.
     if attempt.found is None:
@@ -161,7 +161,7 @@ def _record_move(engine: PlacementState, move: Move) -> None:
     """Record that a member now runs on the target node."""
     placed_gang = engine.placed_gangs[move.gang]
     forget(engine.inventory, placed_gang, Running(move.pods, move.source, move.source_zone))
-    place = move.pods, engine.inventory.seat(move.target, move.target_zone)
+    place = move.pods, engine.inventory.slot_for(move.target, move.target_zone)
     placed_gang.live.append(place)
     placed_gang.moved.append(place)
     running = (*placed_gang.gang.running, Running(move.pods, move.target, move.target_zone))

@@ -221,7 +221,7 @@ def eviction_trials(
 ) -> Iterator[EvictionTrial]:
     """The domains that the gang as a whole may be placed in, by path; without a requirement the cluster or scope."""
     part = _outermost(parts)
-    own = {inventory.seat(member.node, member.zone) for member in parts.gang.running}
+    own = {inventory.slot_for(member.node, member.zone) for member in parts.gang.running}
     allowed = set(scope) if scope is not None else None
     if part.required is None:
         slots = list(inventory.slots()) if scope is None else sorted({*scope, *own})

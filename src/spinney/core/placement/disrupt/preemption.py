@@ -67,7 +67,7 @@ def preempt(engine: PlacementState, parts: GangTree, asked: Profile, scope: list
     mark = inventory.checkpoint()
     for victim in victim_set.victims:
         pods = pod_sets(engine.placed_gangs[victim.gang].gang)[victim.pods]
-        release(inventory, inventory.seat(victim.node, victim.zone), pods)
+        release(inventory, inventory.slot_for(victim.node, victim.zone), pods)
     attempt = engine.attempt(parts, asked, scope, waiting=True)
     # The trial found a placement for these victims, so this search can only have run out of budget.
     if attempt.found is None:

@@ -144,7 +144,7 @@ class RefusalContext:
         leaves = {leaf.path: leaf.index for leaf in self.parts.leaves}
         found: dict[int, list[int]] = {}
         for member in self.parts.gang.running:
-            found.setdefault(leaves[member.pods], []).append(self.inventory.seat(member.node, member.zone))
+            found.setdefault(leaves[member.pods], []).append(self.inventory.slot_for(member.node, member.zone))
         return found
 
     @cached_property

@@ -224,7 +224,7 @@ def find_regions(
 ) -> Iterator[Region]:
     """Regions in best-fit order; together they contain every possible placement."""
     inventory = counting.inventory
-    pinned = sorted({inventory.seat(member.node, member.zone) for member in parts.gang.running})
+    pinned = sorted({inventory.slot_for(member.node, member.zone) for member in parts.gang.running})
     if scope is not None:
         yield Region(sorted({*scope, *pinned}), frozenset(scope))
         return

@@ -115,7 +115,7 @@ class _FastAttempt:
         if self._room(leaf) != leaf.pods.min or above < max(required, 1) or target > preference.depth:
             raise NeedsSearch
         ids = self._holding(counts, above, need)
-        if not len(ids) or self._tree().seated(above) != self._tree().seated(preference.depth):
+        if not len(ids) or self._tree().node_count(above) != self._tree().node_count(preference.depth):
             raise NeedsSearch
         fewest = self.counting.domains_needed.fewest(counts, self._tree(), preference.depth, need)[ids]
         self._fill_fewest(leaf, counts, need, preference.depth, self._tightest(ids[fewest == fewest.min()], above))

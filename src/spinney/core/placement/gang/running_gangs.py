@@ -55,7 +55,7 @@ def tied_slots(parts: GangTree, inventory: Inventory, placed_gangs: Mapping[str,
         raise UnsatisfiedTie(f"tied to gang {tie.gang}, which is not in one domain of level {tie.level}", tie.level)
     domain = domains.pop()
     for member in parts.gang.running:
-        if tree.domain_of(depth)[inventory.seat(member.node, member.zone)] != domain:
+        if tree.domain_of(depth)[inventory.slot_for(member.node, member.zone)] != domain:
             where = "/".join(tree.path(depth, domain))
             raise UnsatisfiedTie(
                 f"tied to gang {tie.gang} in {where}, but {member.pods} runs on {member.node} outside it", tie.level
@@ -177,7 +177,7 @@ def _running_pods(inventory: Inventory, placed_gang: PlacedGang) -> list[Running
     fixed = Counter(placed_gang.moved)
     by_place: dict[tuple[str, str, str], RunningPods] = {}
     for member in placed_gang.gang.running:
-        slot = inventory.seat(member.node, member.zone)
+        slot = inventory.slot_for(member.node, member.zone)
         if fixed[member.pods, slot] > 0:
             fixed[member.pods, slot] -= 1
             continue
@@ -208,7 +208,7 @@ def release(inventory: Inventory, slot: int, pods: PodSet, count: int = 1) -> No
 def forget(inventory: Inventory, placed_gang: PlacedGang, member: Running) -> None:
     """Remove a member that no longer runs there."""
     placed_gang.disturbed = True
-    placed_gang.live.remove((member.pods, inventory.seat(member.node, member.zone)))
+    placed_gang.live.remove((member.pods, inventory.slot_for(member.node, member.zone)))
     running = list(placed_gang.gang.running)
     running.remove(member)
     placed_gang.gang = msgspec.structs.replace(placed_gang.gang, running=tuple(running))

@@ -351,7 +351,7 @@ class SearchSpace:
         found: dict[int, list[int]] = {}
         leaves = {part.path: part.index for part in self.parts.leaves}
         for member in self.parts.gang.running:
-            found.setdefault(leaves[member.pods], []).append(place[self.inventory.seat(member.node, member.zone)])
+            found.setdefault(leaves[member.pods], []).append(place[self.inventory.slot_for(member.node, member.zone)])
         return found
 
     def running_mask(self, part: Part) -> int:

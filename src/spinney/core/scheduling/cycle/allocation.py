@@ -25,7 +25,7 @@ from spinney.core.scheduling.cycle.reservations import Reservations, continue_nu
 from spinney.core.scheduling.cycle.scheduling_queue import NominatedTo, Planned, QueuedGang, Refused
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
-from spinney.core.scheduling.kept_room import KEPT_S, Room, Seat
+from spinney.core.scheduling.kept_room import KEPT_S, PodCapacity, Room
 from spinney.core.scheduling.queues.tree import Refusal
 
 
@@ -110,8 +110,8 @@ class Allocator:
         for follower in followers_of(entry, reading, self._session.scheduling_queue, self._session.cluster):
             places, sets = selection.followers.get(follower.name), pod_sets(follower)
             if places:
-                seats = tuple([Seat(sets[place.pods].request, place.node, place.zone) for place in places])
-                room = Room(follower.name, entry.name, reading.gang.priority, until_s, seats)
+                capacities = tuple([PodCapacity(sets[place.pods].request, place.node, place.zone) for place in places])
+                room = Room(follower.name, entry.name, reading.gang.priority, until_s, capacities)
                 self._session.cluster.keep_room(room)
                 self._session.requeue_after(entry.key, KEPT_S)
 

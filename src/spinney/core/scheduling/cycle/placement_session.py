@@ -92,9 +92,9 @@ class PlacementSession:
         self._gangs[gang.name] = gang
         if gang.preemptible and gang.running:
             self._preemptible[gang.priority] += 1
-        seat = self._cluster.inventory.seat
+        slot_for = self._cluster.inventory.slot_for
         self._engine.placed_gangs[gang.name] = PlacedGang(
-            gang, [(member.pods, seat(member.node, member.zone)) for member in gang.running]
+            gang, [(member.pods, slot_for(member.node, member.zone)) for member in gang.running]
         )
 
     def forget(self, name: str) -> None:
@@ -116,10 +116,10 @@ class PlacementSession:
         """Where the members of a gang run."""
         return self._engine.placed_gangs[name].live
 
-    def is_beside_its_base(self, gang: Gang, seats: Iterable[tuple[str, str]]) -> bool:
+    def is_beside_its_base(self, gang: Gang, assignments: Iterable[tuple[str, str]]) -> bool:
         """Whether assignments (node and zone) are in the domain of the gang that this one is tied to."""
         inventory = self._cluster.inventory
-        slots = [inventory.seat(node, zone) for node, zone in seats if inventory.find(node) is not None]
+        slots = [inventory.slot_for(node, zone) for node, zone in assignments if inventory.find(node) is not None]
         return is_beside(gang, inventory, self._engine.placed_gangs, slots)
 
     def known_refusal(
@@ -180,7 +180,7 @@ class PlacementSession:
     def _evict(self, victim: Victim) -> None:
         inventory, placed_gang = self._cluster.inventory, self._engine.placed_gangs[victim.gang]
         pods = pod_sets(placed_gang.gang)[victim.pods]
-        release(inventory, inventory.seat(victim.node, victim.zone), pods)
+        release(inventory, inventory.slot_for(victim.node, victim.zone), pods)
         forget(inventory, placed_gang, Running(victim.pods, victim.node, victim.zone))
 
     def is_known_futile(self, gang: Gang, queue: str, freed_version: int) -> bool:
@@ -226,10 +226,10 @@ class PlacementSession:
             self._refusals[gang.root, None, "", None, None] = found.decision
         return found
 
-    def without(self, gang: Gang, seats: Iterable[str]) -> Decision:
+    def without(self, gang: Gang, uids: Iterable[str]) -> Decision:
         """Place the minimum as if the gang did not have these reservations, by uid."""
         with self._cluster.inventory.trial():
-            for uid in seats:
+            for uid in uids:
                 self._cluster.inventory.remove_pod(uid)
             return self._ask(gang, self._minimum)
 
@@ -248,7 +248,7 @@ class PlacementSession:
     def _ask_for_set(self, gang: Gang, followers: Sequence[Gang], options: Options) -> SetDecision:
         engine, inventory = self._engine, self._cluster.inventory
         placed_gang = engine.placed_gangs.get(gang.name)
-        slots = [(member.pods, inventory.seat(member.node, member.zone)) for member in gang.running]
+        slots = [(member.pods, inventory.slot_for(member.node, member.zone)) for member in gang.running]
         engine.placed_gangs[gang.name] = PlacedGang(gang, slots)
         engine.options = self._with_strategy(options, gang)
         try:
@@ -279,7 +279,7 @@ class PlacementSession:
             return
         inventory = self._cluster.inventory
         found = [pod for uid in self._reserved(base.gang.name) if (pod := inventory.pod(uid)) is not None]
-        base.planned = [inventory.seat(pod.node, pod.zone) for pod in found if inventory.find(pod.node) is not None]
+        base.planned = [inventory.slot_for(pod.node, pod.zone) for pod in found if inventory.find(pod.node) is not None]
         try:
             yield
         finally:

@@ -423,7 +423,7 @@ class Preemptor:
         return pod.metadata.controller is None or has_terms(pod) or self._cluster.affinity_index.repels(pod)
 
     def _slot(self, pod: Pod) -> int:
-        return self._cluster.inventory.seat(pod.spec.node_name, zone_of(pod))
+        return self._cluster.inventory.slot_for(pod.spec.node_name, zone_of(pod))
 
     def _named_pods(self, decision: Decision, kept: set[str]) -> VictimSelection:
         """The pods for the locations that a decision names; among interchangeable pods the newest go first."""

@@ -170,12 +170,25 @@ def misplaced(
 
     `base`: the gang that it is tied to. Domains are checked for pods whose part of the gang is known.
     """
-    reasons = {seat.uid: _excluded(filters.get(seat.uid, ANY_NODE), seat, inventory) for seat in assignments}
-    found = {seat.uid: f"node {seat.node}: {reasons[seat.uid]}" for seat in assignments if reasons[seat.uid]}
-    paths = {seat.uid: members[seat.uid] for seat in assignments if seat.uid in members and seat.uid not in found}
-    placed = [seat for seat in assignments if seat.uid in paths]
+    reasons = {
+        assignment.uid: _excluded(filters.get(assignment.uid, ANY_NODE), assignment, inventory)
+        for assignment in assignments
+    }
+    found = {
+        assignment.uid: f"node {assignment.node}: {reasons[assignment.uid]}"
+        for assignment in assignments
+        if reasons[assignment.uid]
+    }
+    paths = {
+        assignment.uid: members[assignment.uid]
+        for assignment in assignments
+        if assignment.uid in members and assignment.uid not in found
+    }
+    placed = [assignment for assignment in assignments if assignment.uid in paths]
     for part in _parts(gang.root, "", None):
-        found |= _outside(part, gang, [seat for seat in placed if _is_in(paths[seat.uid], part)], inventory)
+        found |= _outside(
+            part, gang, [assignment for assignment in placed if _is_in(paths[assignment.uid], part)], inventory
+        )
     return found | _untied(gang, base, placed, inventory)
 
 
@@ -190,32 +203,38 @@ def crowded(
 
     Of two that conflict the first one stays. `members`: paths of pod sets by uid; `sets`: pod sets by path.
     """
-    own = {seat.uid for seat in assignments}
-    placed = [seat for seat in assignments if members.get(seat.uid) in sets and inventory.find(seat.node) is not None]
+    own = {assignment.uid for assignment in assignments}
+    placed = [
+        assignment
+        for assignment in assignments
+        if members.get(assignment.uid) in sets and inventory.find(assignment.node) is not None
+    ]
     taken: set[_Claim] = set()
-    for node in {seat.node for seat in placed}:
+    for node in {assignment.node for assignment in placed}:
         stay = [uid for uid in inventory.pods_on(node) if uid not in own and uid not in leaving]
         taken |= {
             ("", node, str(port)) for uid in stay if (pod := inventory.pod(uid)) is not None for port in pod.ports
         }
     found = {}
     apart, present = _apart(sets), set[_Claim]()
-    for seat in placed:
-        claims = _claims(members[seat.uid], sets[members[seat.uid]], seat, inventory)
-        labels = inventory.node(inventory.slot(seat.node)).labels
-        beside = {(other, key, labels[key]) for own, key, other in apart if own == members[seat.uid] and key in labels}
+    for assignment in placed:
+        claims = _claims(members[assignment.uid], sets[members[assignment.uid]], assignment, inventory)
+        labels = inventory.node(inventory.slot(assignment.node)).labels
+        beside = {
+            (other, key, labels[key]) for own, key, other in apart if own == members[assignment.uid] and key in labels
+        }
         if claims & taken or beside & present:
-            found[seat.uid] = f"node {seat.node}: pod anti-affinity or a host port that is in use"
+            found[assignment.uid] = f"node {assignment.node}: pod anti-affinity or a host port that is in use"
         taken |= claims
-        present |= {(members[seat.uid], key, labels[key]) for own, key, _ in apart if key in labels}
+        present |= {(members[assignment.uid], key, labels[key]) for own, key, _ in apart if key in labels}
     return found
 
 
-def _claims(path: str, pods: PodSet, seat: Assignment, inventory: Inventory) -> set[_Claim]:
+def _claims(path: str, pods: PodSet, assignment: Assignment, inventory: Inventory) -> set[_Claim]:
     """Host ports, and domains that no other pod of the set may be in."""
-    labels = inventory.node(inventory.slot(seat.node)).labels
+    labels = inventory.node(inventory.slot(assignment.node)).labels
     domains = {(path, key, labels[key]) for key in pods.anti_affinity if key in labels}
-    return domains | {("", seat.node, str(port)) for port in pods.host_ports}
+    return domains | {("", assignment.node, str(port)) for port in pods.host_ports}
 
 
 def _apart(sets: Mapping[str, PodSet]) -> set[tuple[str, str, str]]:
@@ -230,10 +249,10 @@ def _apart(sets: Mapping[str, PodSet]) -> set[tuple[str, str, str]]:
     return pairs | {(other, key, path) for path, key, other in pairs}
 
 
-def _excluded(wanted: NodeFilter, seat: Assignment, inventory: Inventory) -> str:
-    if inventory.find(seat.node) is None:
+def _excluded(wanted: NodeFilter, assignment: Assignment, inventory: Inventory) -> str:
+    if inventory.find(assignment.node) is None:
         return "is not there"
-    node = inventory.node(inventory.seat(seat.node, seat.zone))
+    node = inventory.node(inventory.slot_for(assignment.node, assignment.zone))
     return why_not(wanted, msgspec.structs.replace(node, zones=())) or ""
 
 
@@ -258,7 +277,10 @@ def _outside(part: _Part, gang: Gang, assignments: Sequence[Assignment], invento
     """Assignments outside the domain of the running members; if none runs, all of them if they span several domains."""
     _, topology, level = part
     theirs = {_domain(inventory, topology, level, one.node, one.zone) for one in gang.running if _is_in(one.pods, part)}
-    mine = {seat.uid: _domain(inventory, topology, level, seat.node, seat.zone) for seat in assignments}
+    mine = {
+        assignment.uid: _domain(inventory, topology, level, assignment.node, assignment.zone)
+        for assignment in assignments
+    }
     held = theirs - {None}
     allowed = held or (set(mine.values()) if len(set(mine.values())) == 1 else set())
     return {
@@ -276,9 +298,9 @@ def _untied(gang: Gang, base: Gang | None, assignments: Sequence[Assignment], in
     if not theirs:
         return {}
     return {
-        seat.uid: f"tied to {base.name} at {level}: in another domain"
-        for seat in assignments
-        if _domain(inventory, topology, level, seat.node, seat.zone) not in theirs
+        assignment.uid: f"tied to {base.name} at {level}: in another domain"
+        for assignment in assignments
+        if _domain(inventory, topology, level, assignment.node, assignment.zone) not in theirs
     }
 
 
@@ -287,7 +309,7 @@ def _domain(inventory: Inventory, topology: str | None, level: str | None, node:
     tree = inventory.tree(topology) if topology else None
     if tree is None or level not in tree.levels or inventory.find(node) is None:
         return None
-    path = tree.locate(inventory.node(inventory.seat(node, zone)).labels)
+    path = tree.locate(inventory.node(inventory.slot_for(node, zone)).labels)
     depth = list(tree.levels).index(level) + 1
     return tuple(path[:depth]) if len(path) >= depth else None
 

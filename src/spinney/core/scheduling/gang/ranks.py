@@ -85,15 +85,15 @@ def assign_segments(running: Sequence[Pod], waiting: Sequence[Pod], size: int) -
     loose: list[Pod] = []
     for pod in running:
         kept = _published(pod)
-        _seat(pod, kept if kept is not None else _by_index(pod, size), found, loose)
+        _put_into_segment(pod, kept if kept is not None else _by_index(pod, size), found, loose)
     for pod in waiting:
-        _seat(pod, _by_index(pod, size), found, loose)
+        _put_into_segment(pod, _by_index(pod, size), found, loose)
     if loose:
         _fill(loose, found, {found[pod.metadata.uid] for pod in running if pod.metadata.uid in found}, size)
     return found
 
 
-def _seat(pod: Pod, segment: int | None, found: dict[str, int], loose: list[Pod]) -> None:
+def _put_into_segment(pod: Pod, segment: int | None, found: dict[str, int], loose: list[Pod]) -> None:
     if segment is None:
         loose.append(pod)
     else:
@@ -106,8 +106,8 @@ def _fill(loose: Sequence[Pod], found: dict[str, int], inhabited: set[int], size
         used[segment] = used.get(segment, 0) + 1
     order = chain(sorted(inhabited), (segment for segment in count() if segment not in inhabited))
     rooms = ((segment, size - used.get(segment, 0)) for segment in order)
-    seats = (segment for segment, room in rooms for _ in range(room))
-    for pod, segment in zip(loose, seats, strict=False):
+    members = (segment for segment, room in rooms for _ in range(room))
+    for pod, segment in zip(loose, members, strict=False):
         found[pod.metadata.uid] = segment
 
 
@@ -175,18 +175,18 @@ _Place = tuple[bool, Path, str]
 def ranks(
     inventory: Inventory,
     topology: str | None,
-    seats: Sequence[tuple[str, str]],
+    members: Sequence[tuple[str, str]],
     kept: Mapping[str, int] | None = None,
     blocks: Mapping[str, Hashable] | None = None,
 ) -> dict[str, int]:
     """A rank for every assignment (pod uid, node), ordered by domain path and node name, equal ones as given.
 
-    `kept`: ranks of running members, by uid; list those members in `seats` as well. New pods then get free ranks, the
+    `kept`: ranks of running members, by uid; list those members in `members` as well. New pods then get free ranks, the
     nearest to the rank of their nearest neighbour. `blocks`: pods of one block (segment) get consecutive ranks.
     """
-    placed = {uid: _place(inventory, topology, node) for uid, node in seats}
-    order = _in_order(seats, placed, blocks or {})
-    held = {uid: kept[uid] for uid, _ in seats if uid in kept} if kept else {}
+    placed = {uid: _place(inventory, topology, node) for uid, node in members}
+    order = _in_order(members, placed, blocks or {})
+    held = {uid: kept[uid] for uid, _ in members if uid in kept} if kept else {}
     if not held:
         return {uid: rank for rank, uid in enumerate(order)}
     return _fitted_in(order, placed, held)
@@ -203,9 +203,9 @@ def _place(inventory: Inventory, topology: str | None, node: str) -> _Place:
 
 
 def _in_order(
-    seats: Sequence[tuple[str, str]], placed: Mapping[str, _Place], blocks: Mapping[str, Hashable]
+    members: Sequence[tuple[str, str]], placed: Mapping[str, _Place], blocks: Mapping[str, Hashable]
 ) -> list[str]:
-    order = sorted((uid for uid, _ in seats), key=placed.__getitem__)
+    order = sorted((uid for uid, _ in members), key=placed.__getitem__)
     if not blocks:
         return order
     gathered: dict[Hashable, list[str]] = {}

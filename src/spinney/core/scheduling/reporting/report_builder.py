@@ -192,20 +192,20 @@ def _beyond(pod: Member, marks: bool, denied: str) -> PodReport:
 
 def _pipelined(reading: GangView, decision: Decision) -> Report:
     """Nothing is bound before the victims are gone; each pod gets an event with its node."""
-    seats = {(one.pods, one.index): one.node for one in decision.placements}
+    places = {(one.pods, one.index): one.node for one in decision.placements}
     pods = [
-        PodReport(pod.uid, pod.key, event=messages.pipelined(pod.key, seats[path, index]))
+        PodReport(pod.uid, pod.key, event=messages.pipelined(pod.key, places[path, index]))
         for path, waiting in reading.waiting.items()
         for index, pod in enumerate(waiting)
-        if (path, index) in seats
+        if (path, index) in places
     ]
-    nodes = many(len(set(seats.values())), "node")
+    nodes = many(len(set(places.values())), "node")
     line = f"its place on {nodes} is chosen, and it waits for {_victims(decision)} to leave"
     return Report(
         State.PIPELINED,
         line,
         pods=tuple(pods),
-        explanation=record(State.PIPELINED.value, [line], reason=line, nodes=sorted(set(seats.values()))[:16]),
+        explanation=record(State.PIPELINED.value, [line], reason=line, nodes=sorted(set(places.values()))[:16]),
     )
 
 
@@ -216,10 +216,10 @@ def _victims(decision: Decision) -> str:
 
 def _left(reading: GangView, decision: Decision) -> Iterator[Member]:
     """Waiting pods without a placement."""
-    seats = {(one.pods, one.index) for one in decision.placements}
+    places = {(one.pods, one.index) for one in decision.placements}
     for path, pods in reading.waiting.items():
         for index, pod in enumerate(pods):
-            if (path, index) not in seats:
+            if (path, index) not in places:
                 yield pod
 
 
