@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from kube_apimachinery.generated_names import spelled
-from kube_apimachinery.times import format_time as format_time
-from kube_apimachinery.times import seconds as seconds
+from kube_apimachinery.times import format_time
 from spinney.api.changes import Create, Delete, Json, Patch, Resource, SetStatus, Target, resource_of
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podclique import PodClique

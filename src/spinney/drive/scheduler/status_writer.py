@@ -19,12 +19,13 @@ from typing import ParamSpec
 import structlog
 
 from kube_apimachinery.clock import Clock
+from kube_apimachinery.times import format_time
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, SCHEDULER_KAI
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion.objects import format_time, short_hash
+from spinney.core.expansion.objects import short_hash
 from spinney.core.scheduling.reporting.report import (
     AT,
     DEFAULT_NODE_POOL,

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from kube_apimachinery.times import format_time, seconds
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP, KAI_STALE_TIMESTAMP, PLAN
-from spinney.core.expansion.objects import format_time, seconds
 from spinney.core.grouping.user_feedback import SCHEDULED, WARNING
 from spinney.core.scheduling.cycle.actions import EvictionTarget, EvictStale, MarkStale
 from spinney.core.scheduling.cycle.preemption import Budgets

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import msgspec
 
 from kube_apimachinery.quantity import read_number
+from kube_apimachinery.times import format_time
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
 from spinney.api.placement.problem import Group
 from spinney.api.placement.result import Decision, Placement
-from spinney.core.expansion.objects import format_time
 from spinney.core.scheduling.cluster import ReservedCapacity
 from spinney.core.scheduling.cycle.actions import PlanTask
 from spinney.core.scheduling.cycle.gang_reader import GangReader

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kube_apimachinery.quantity import read_number
+from kube_apimachinery.times import format_time
 from spinney.api.builtin.pod import PodCondition
 from spinney.api.changes import Json
 from spinney.api.documents import DocumentError, read_json
@@ -26,7 +27,7 @@ from spinney.api.kinds.podgroup import SchedulingCondition
 from spinney.api.placement.problem import Gang, Topology
 from spinney.api.placement.result import Decision, Explanation, Result
 from spinney.api.placement.writing import write_result
-from spinney.core.expansion.objects import format_time, to_builtins
+from spinney.core.expansion.objects import to_builtins
 
 VERSION = 1
 LIMIT = 8192

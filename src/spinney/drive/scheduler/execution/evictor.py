@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from kube_apimachinery.times import format_time
 from spinney.api.builtin.pod import Pod
 from spinney.api.changes import Json
 from spinney.api.meta import ObjectMeta
-from spinney.core.expansion.objects import format_time
 from spinney.core.scheduling.cycle.actions import EvictionTarget
 from spinney.core.scheduling.reporting import WriteFailure
 from spinney.core.scheduling.reporting.messages import failed_eviction
