@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from spinney.api.placement.reading import read_problem
+from spinney.api.placement.reading.fields import Unreadable
 from unit.api.placement.problem_writing import write_problem
-from unit.placement.engine_kit import judged
-from unit.placement.problem_kit import BLOCK, HOST, RACK, answer, gang, node, nodes_of, pods, problem
+from unit.placement.engine_kit import judged, judged_preferences
+from unit.placement.problem_kit import BLOCK, HOST, RACK, answer, answers, gang, node, nodes_of, pods, problem
 
 Json = dict[str, Any]
 CHUNK = 25
@@ -185,3 +186,75 @@ def test_k15_k17_a_gang_that_its_own_affinity_keeps_out_says_so() -> None:
     found = answer(hosts(4), gang(pods("a", 2, **one), pods("b", 3, **one)))
     assert found["explanation"]["reason"].endswith("holds 4, and affinity between its pods keeps the others away")
     assert found["explanation"]["best"][0]["holds"] == 4
+
+
+# Preferred terms
+
+
+@pytest.mark.parametrize("start", range(0, 100, CHUNK))
+def test_k17_preferences_are_kept_where_they_cost_nothing_and_never_cost_anything(start: int) -> None:
+    figures, wrong = judged_preferences(range(start, start + CHUNK))
+    assert not wrong, "\n".join(wrong)
+    assert figures["kept"]
+
+
+def weighed(terms: Json, weight: int) -> Json:
+    return {name: [{**term, "weight": weight} for term in found] for name, found in terms.items()}
+
+
+def test_k17_the_heavier_preference_goes_first() -> None:
+    both = {**weighed(apart(HOST, "a"), 10), **weighed(near(HOST, "a"), 20)}
+    assert set(nodes_of(answer(hosts(4), gang(pods("a", 4, **both)))).values()) == {4}
+    both = {**weighed(apart(HOST, "a"), 20), **weighed(near(HOST, "a"), 10)}
+    assert set(nodes_of(answer(hosts(4), gang(pods("a", 4, **both)))).values()) == {1}
+
+
+def test_k17_a_preferred_level_goes_before_a_preferred_term() -> None:
+    found = answer(hosts(4), gang(pods("a", 4, preferred=HOST, **weighed(apart(HOST, "a"), 100))))
+    assert (found["score"], set(nodes_of(found).values())) == (1.0, {4})
+
+
+def test_k17_pods_that_cannot_all_be_apart_are_spread_evenly() -> None:
+    found = answer(hosts(3), gang(pods("a", 6, **weighed(apart(HOST, "a"), 1))))
+    assert set(nodes_of(found).values()) == {2}
+
+
+def test_k17_nobody_is_evicted_for_a_preference() -> None:
+    there = gang(
+        pods("p", 2, 8), name="there", priority=-1, running=[{"pods": "p", "node": name} for name in ("n0", "n1")]
+    )
+    new = gang(pods("a", 2, **weighed(apart(HOST, "a"), 100)), priority=5)
+    found = answers(hosts(3), there, new, preempt=True)[-1]
+    assert (found["outcome"], found["victims"], nodes_of(found)) == ("placed", [], {"n2": 2})
+
+
+def test_k17_preferences_of_a_gang_with_followers_leave_room_for_them() -> None:
+    base = gang(pods("a", 2, 4, **weighed(apart(HOST, "a"), 100)), name="base", topology="t")
+    follower = gang(pods("b", 1, 8), name="scaled", topology="t", tiedTo={"gang": "base", "level": RACK})
+    first, second = answers(hosts(2), base, follower)
+    assert (set(nodes_of(first).values()), second["outcome"]) == ({2}, "placed")
+
+
+@pytest.mark.parametrize("weight", [0, 101, -1])
+def test_k17_a_weight_out_of_range_is_refused(weight: int) -> None:
+    with pytest.raises(Unreadable, match=r"weight.*a whole number from 1 to 100"):
+        answer(hosts(2), gang(pods("a", 2, **weighed(apart(HOST, "a"), weight))))
+
+
+def test_k17_a_preference_about_a_pod_set_that_there_is_not_is_invalid() -> None:
+    found = answer(hosts(2), gang(pods("a", 2, **weighed(apart(HOST, "b"), 5))))
+    assert (found["outcome"], found["explanation"]["reason"]) == (
+        "invalid",
+        "podAntiAffinity names b, which is not a pod set of this gang",
+    )
+
+
+def test_k17_preferences_can_be_written_and_read() -> None:
+    every = {
+        **weighed(apart(HOST, "a"), 1),
+        **weighed(near(RACK, "a", domains=["r"]), 2),
+        **weighed(spread(HOST, 2), 3),
+    }
+    asked = read_problem(problem(hosts(2), gang(pods("a", 2, **every))))
+    assert read_problem(write_problem(asked)) == asked
+    assert len(asked.gangs[0].root.pods[0].affinity_preferences) == 3

@@ -6,7 +6,7 @@ Values only: no amount is negative, no quantity is a text, and every amounts tup
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -130,11 +130,26 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
     min_domains: int = 1
 
 
+class AffinityPreference(msgspec.Struct, frozen=True, gc=False):
+    """A term that pods would rather have kept: near to pod sets of the gang, apart from them, or spread evenly.
+
+    `weight`: from 1 to 100; the heavier goes first. `pods` and `domains` as in `AffinityTerm`.
+    """
+
+    weight: int
+    kind: Literal["near", "apart", "spread"]
+    key: str
+    pods: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    max_skew: int = 1
+    min_domains: int = 1
+
+
 class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     """A leaf: `count` equal pods, of which `min` must be placed. `request` includes the one of `pods`.
 
     `anti_affinity`: keys by which its own pods keep apart; `pod_anti_affinity`: the pod sets it keeps apart from;
-    `pod_affinity`: those it is near to.
+    `pod_affinity`: those it is near to; `affinity_preferences`: what it prefers of all this.
     """
 
     name: str
@@ -147,6 +162,7 @@ class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     pod_anti_affinity: tuple[AffinityTerm, ...] = ()
     pod_affinity: tuple[AffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
+    affinity_preferences: tuple[AffinityPreference, ...] = ()
     topology: str | None = None
     required: str | None = None
     preferred: str | None = None

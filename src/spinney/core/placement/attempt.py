@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from spinney.api.placement.problem import Options, Topology
+from spinney.api.placement.result import Decision, Placement
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.budget import StepBudget
 from spinney.core.placement.disrupt.victim_rules import VictimRules
@@ -20,6 +21,14 @@ from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree
 from spinney.core.placement.gang.running_gangs import PlacedGang
 from spinney.core.placement.search.preferences import RankedPlacement
 from spinney.core.placement.search.search_space import SearchSpace, Solution
+
+
+@dataclass(frozen=True, slots=True)
+class SetDecision:
+    """A decision, and where the minimums of the followers that fit beside it could go, by gang."""
+
+    decision: Decision
+    followers: Mapping[str, tuple[Placement, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -6,14 +6,15 @@ A gang that is not placed leaves the inventory unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
 from spinney.api.placement.problem import Gang, Group, Options, Problem, Topology
-from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Placement, Result, Victim
+from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Result, Victim
 from spinney.core.inventory.inventory import Inventory
-from spinney.core.placement.attempt import PlacementState, SearchResult, needs_releasing, take_solution
+from spinney.core.placement.attempt import PlacementState, SearchResult, SetDecision, needs_releasing, take_solution
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.disrupt.consolidation import consolidate
 from spinney.core.placement.disrupt.preemption import cheapest_victims, preempt
@@ -29,6 +30,7 @@ from spinney.core.placement.gang.gang_tree import (
     choices,
     read_gang_tree,
 )
+from spinney.core.placement.gang.preferred_affinity import with_preferences
 from spinney.core.placement.gang.running_gangs import PlacedGang, UnsatisfiedTie, pod_sets, tied_slots
 from spinney.core.placement.gang.tied_gangs import MOST_FOLLOWERS, later_followers
 from spinney.core.placement.scoring import domains, number, score
@@ -40,14 +42,6 @@ from spinney.core.placement.whole_set import place_whole_set, room_elsewhere
 
 _TEMPLATES = 256
 _AFTERTHOUGHT = 2_000  # steps for what is not the minimum: more extra pods, or victims for an explanation
-
-
-@dataclass(frozen=True, slots=True)
-class SetDecision:
-    """A decision, and where the minimums of the followers that fit beside it could go, by gang."""
-
-    decision: Decision
-    followers: Mapping[str, tuple[Placement, ...]] = field(default_factory=dict)
 
 
 class Engine:
@@ -93,12 +87,40 @@ class Engine:
             return SetDecision(_unplaced(gang, "invalid", Explanation(str(error), error.group, error.level)))
         except UnsatisfiedTie as reason:
             return SetDecision(_unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level)))
+        if parts.prefers_affinity:
+            parts, asked = self.read(with_preferences(gang, partial(self._tried, scope, followers)))
+        found = self._placed(parts, asked, scope, followers)
+        return SetDecision(self._refuse(parts, asked, scope, found)) if isinstance(found, SearchResult) else found
+
+    def _tried(self, scope: list[int] | None, followers: Sequence[Gang], gang: Gang) -> SetDecision | None:
+        """The placement of a gang that leaves no trace; None: it is not placed."""
+        before = self.placed_gangs.get(gang.name)
+        if before is not None:
+            self.placed_gangs[gang.name] = replace(before, live=list(before.live))
+        try:
+            with self.inventory.trial():
+                found = self._placed(*self.read(gang), scope, followers)
+        except Invalid:
+            return None
+        finally:
+            self.placed_gangs.pop(gang.name, None)
+            if before is not None:
+                self.placed_gangs[gang.name] = before
+        return None if isinstance(found, SearchResult) else found
+
+    def _placed(
+        self, parts: GangTree, asked: Profile, scope: list[int] | None, followers: Sequence[Gang]
+    ) -> SetDecision | SearchResult:
+        """The placement with its followers in mind, else alone; what the search found out if there is none."""
         if not followers:
-            return SetDecision(self._decide_alone(parts, asked, scope))
+            decision = self._placed_alone(parts, asked, scope)
+            return SetDecision(decision) if isinstance(decision, Decision) else decision
         found, is_proved = place_whole_set(self, parts, followers[:MOST_FOLLOWERS], scope)
         is_proved &= len(followers) <= MOST_FOLLOWERS
         if found is None:
-            decision = self._decide_alone(parts, asked, scope)
+            decision = self._placed_alone(parts, asked, scope)
+            if not isinstance(decision, Decision):
+                return decision
             return SetDecision(msgspec.structs.replace(decision, proved=decision.proved and is_proved))
         for leaf, slot in found.members:
             assert leaf.pods is not None
@@ -106,7 +128,7 @@ class Engine:
         decision = self._answer(parts, found.members, found.waits, found.proved and is_proved)
         return SetDecision(decision, found.followers)
 
-    def _decide_alone(self, parts: GangTree, asked: Profile, scope: list[int] | None) -> Decision:
+    def _placed_alone(self, parts: GangTree, asked: Profile, scope: list[int] | None) -> Decision | SearchResult:
         # The fast path implements best fit only.
         if asked.simple and self.options.strategy == "binpack":
             taken = self.fast_path.place(parts, asked, self.options.extras)
@@ -117,9 +139,7 @@ class Engine:
         attempt = self.attempt(parts, asked, scope, waiting=False)
         if attempt.found is None and self._could_wait(parts, asked, scope):
             attempt = self.attempt(parts, asked, scope, waiting=True)
-        if attempt.found is None:
-            return self._refuse(parts, asked, scope, attempt)
-        return self._place(parts, attempt)
+        return attempt if attempt.found is None else self._place(parts, attempt)
 
     def read(self, gang: Gang) -> tuple[GangTree, Profile]:
         """The parsed gang and its profile; cached per template, except for gangs with running members or a tie."""

@@ -125,10 +125,19 @@ def _pod_set(one: PodSet, resources: tuple[str, ...]) -> Document:
         tolerations=[_toleration(each) for each in one.filter.tolerations],
         hostPorts=sorted(one.host_ports),
         antiAffinity=list(one.anti_affinity),
-        podAntiAffinity=[_affinity_term(each) for each in one.pod_anti_affinity],
-        podAffinity=[_affinity_term(each) for each in one.pod_affinity],
-        topologySpreadConstraints=[_spread_constraint(each) for each in one.spread],
+        podAntiAffinity=[*map(_affinity_term, one.pod_anti_affinity), *_preferred(one, "apart")],
+        podAffinity=[*map(_affinity_term, one.pod_affinity), *_preferred(one, "near")],
+        topologySpreadConstraints=[*map(_spread_constraint, one.spread), *_preferred(one, "spread")],
     )  # fmt: skip
+
+
+def _preferred(one: PodSet, kind: str) -> list[Document]:
+    found = [each for each in one.affinity_preferences if each.kind == kind]
+    if kind == "spread":
+        written = [_spread_constraint(SpreadConstraint(each.key, each.max_skew, each.min_domains)) for each in found]
+    else:
+        written = [_affinity_term(AffinityTerm(each.key, each.pods, each.domains)) for each in found]
+    return [each | {"weight": preference.weight} for each, preference in zip(written, found, strict=True)]
 
 
 def _affinity_term(one: AffinityTerm) -> Document:

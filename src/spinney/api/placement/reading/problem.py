@@ -10,6 +10,7 @@ from spinney.api import documents
 from spinney.api.documents import DocumentError, Limits
 from spinney.api.placement.problem import (
     DEFAULT_BUDGET,
+    AffinityPreference,
     AffinityTerm,
     Consolidate,
     Gang,
@@ -53,6 +54,9 @@ from spinney.api.placement.reading.wire import (
 # The gangs of a problem: trees of groups and pod sets, and their members that already run.
 #
 # Mistakes that have an answer (`invalid`) are not judged here: unknown levels, a minimum above the count, equal names.
+
+MAX_WEIGHT = 100
+"""As in a pod spec."""
 
 Nodes = Mapping[str, frozenset[str]]
 """Names of the nodes that exist, and of their zones."""
@@ -111,18 +115,10 @@ class _Gangs:
             filter=self._filters.setdefault(found, found),
             host_ports=ports(wire.host_ports, (*path, "hostPorts")),
             anti_affinity=tuple(dict.fromkeys(wire.anti_affinity or ())),
-            pod_anti_affinity=_terms(wire.pod_anti_affinity),
-            pod_affinity=tuple([_near(one) for one in wire.pod_affinity or ()]),
-            spread=tuple(
-                [
-                    SpreadConstraint(
-                        each.topology_key,
-                        _at_least_one(each.max_skew, (*path, "topologySpreadConstraints", at, "maxSkew")),
-                        _at_least_one(each.min_domains, (*path, "topologySpreadConstraints", at, "minDomains")),
-                    )
-                    for at, each in enumerate(wire.topology_spread_constraints or ())
-                ]
-            ),
+            pod_anti_affinity=tuple([_apart(one) for one in wire.pod_anti_affinity or () if one.weight is None]),
+            pod_affinity=tuple([_near(one) for one in wire.pod_affinity or () if one.weight is None]),
+            spread=tuple([one for one in _spread(wire, path) if isinstance(one, SpreadConstraint)]),
+            affinity_preferences=tuple(_preferences(wire, path)),
             topology=wire.topology,
             required=wire.required,
             preferred=wire.preferred,
@@ -141,13 +137,44 @@ class _Gangs:
         return tuple(Running(one.pods, one.node, one.zone or "") for one in wire)
 
 
-def _terms(wire: tuple[WireAffinityTerm, ...] | None) -> tuple[AffinityTerm, ...]:
-    return tuple([AffinityTerm(one.topology_key, tuple(dict.fromkeys(one.pods))) for one in wire or ()])
+def _apart(wire: WireAffinityTerm) -> AffinityTerm:
+    return AffinityTerm(wire.topology_key, tuple(dict.fromkeys(wire.pods)))
 
 
 def _near(wire: WireNearTerm) -> AffinityTerm:
     domains = tuple(sorted({*(wire.domains or ())}))
     return AffinityTerm(wire.topology_key, tuple(dict.fromkeys(wire.pods)), domains)
+
+
+def _spread(wire: WirePodSet, path: Path) -> Iterator[SpreadConstraint | AffinityPreference]:
+    for at, one in enumerate(wire.topology_spread_constraints or ()):
+        here = (*path, "topologySpreadConstraints", at)
+        skew = _at_least_one(one.max_skew, (*here, "maxSkew"))
+        least = _at_least_one(one.min_domains, (*here, "minDomains"))
+        if one.weight is None:
+            yield SpreadConstraint(one.topology_key, skew, least)
+        else:
+            weight = _weight(one.weight, (*here, "weight"))
+            yield AffinityPreference(weight, "spread", one.topology_key, max_skew=skew, min_domains=least)
+
+
+def _preferences(wire: WirePodSet, path: Path) -> Iterator[AffinityPreference]:
+    """Terms with a weight."""
+    for at, apart in enumerate(wire.pod_anti_affinity or ()):
+        if apart.weight is not None:
+            weight, term = _weight(apart.weight, (*path, "podAntiAffinity", at, "weight")), _apart(apart)
+            yield AffinityPreference(weight, "apart", term.key, term.pods)
+    for at, near in enumerate(wire.pod_affinity or ()):
+        if near.weight is not None:
+            weight, term = _weight(near.weight, (*path, "podAffinity", at, "weight")), _near(near)
+            yield AffinityPreference(weight, "near", term.key, term.pods, term.domains)
+    yield from (one for one in _spread(wire, path) if isinstance(one, AffinityPreference))
+
+
+def _weight(number: int, path: Path) -> int:
+    if not 1 <= number <= MAX_WEIGHT:
+        raise refused(path, number, f"a whole number from 1 to {MAX_WEIGHT}")
+    return number
 
 
 def _at_least_one(number: int | None, path: Path) -> int:

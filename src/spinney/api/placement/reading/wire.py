@@ -113,18 +113,21 @@ class WireAffinityTerm(_Strict, frozen=True):
 
     topology_key: str
     pods: tuple[str, ...]
+    weight: int | None = None
 
 
 class WireNearTerm(_Strict, frozen=True):
     topology_key: str
     pods: tuple[str, ...]
     domains: tuple[str, ...] | None = None
+    weight: int | None = None
 
 
 class WireSpreadConstraint(_Strict, frozen=True):
     topology_key: str
     max_skew: int
     min_domains: int | None = None
+    weight: int | None = None
 
 
 class WirePodSet(_Strict, frozen=True):

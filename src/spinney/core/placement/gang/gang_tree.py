@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from spinney.api.placement.problem import Gang, Group, PodSet, Topology
-from spinney.core.placement.gang.pod_affinity import NO_AFFINITY, GangAffinity, UnknownPodSet, read_gang_affinity
+from spinney.core.placement.gang.pod_affinity import (
+    NO_AFFINITY,
+    GangAffinity,
+    UnknownPodSet,
+    check_preferences,
+    read_gang_affinity,
+)
 
 UNNAMED = "default"
 """The name of a gang's only pod set when the user gave none."""
@@ -60,10 +66,11 @@ class GangTree:
     leaves: list[Part] = field(default_factory=list)
     preferences: list[Part] = field(default_factory=list)
     affinity: GangAffinity = NO_AFFINITY
+    prefers_affinity: bool = False
 
     def of(self, gang: Gang) -> GangTree:
         """The same parts for another gang of the same template."""
-        return GangTree(gang, self.all, self.leaves, self.preferences, self.affinity)
+        return GangTree(gang, self.all, self.leaves, self.preferences, self.affinity, self.prefers_affinity)
 
     def leaf(self, path: str) -> Part:
         return next(part for part in self.leaves if part.path == path)
@@ -93,6 +100,7 @@ def read_gang_tree(gang: Gang, topologies: Mapping[str, Topology]) -> GangTree:
     parts = GangTree(gang)
     _add_group(parts, gang.root, None, "", -1, 0, topologies)
     _check_running(parts)
+    parts.prefers_affinity = any(leaf.pods.affinity_preferences for leaf in parts.leaves if leaf.pods)
     parts.affinity = _affinity(parts)
     _set_kinds(parts)
     parts.preferences = sorted((part for part in parts.all if part.preferred), key=_order_of_preferences)
@@ -101,6 +109,8 @@ def read_gang_tree(gang: Gang, topologies: Mapping[str, Topology]) -> GangTree:
 
 def _affinity(parts: GangTree) -> GangAffinity:
     try:
+        if parts.prefers_affinity:
+            check_preferences([(part.path, part.pods) for part in parts.leaves if part.pods])
         return read_gang_affinity([(part.index, part.path, part.pods) for part in parts.leaves if part.pods])
     except UnknownPodSet as error:
         raise Invalid(str(error)) from None

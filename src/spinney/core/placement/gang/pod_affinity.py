@@ -136,6 +136,16 @@ def read_gang_affinity(leaves: Sequence[tuple[int, str, PodSet]]) -> GangAffinit
     return GangAffinity(pairs, tuple(together), tuple(dict.fromkeys(near)), tuple(dict.fromkeys(spread)))
 
 
+def check_preferences(leaves: Sequence[tuple[str, PodSet]]) -> None:
+    """Raises UnknownPodSet where a preference names no pod set of the gang."""
+    paths = {path for path, _ in leaves}
+    for _, pods in leaves:
+        for preference in pods.affinity_preferences:
+            for path in preference.pods:
+                if path not in paths:
+                    raise UnknownPodSet("podAffinity" if preference.kind == "near" else "podAntiAffinity", path)
+
+
 def _joined(known: list[Together], one: Together) -> list[Together]:
     """Sets of pod sets that have one in common are in one domain all of them."""
     rest = []

@@ -97,12 +97,13 @@ def _within(group: Group, prefix: str, name: str) -> Group:
 
 
 def _renamed(pods: PodSet, prefix: str) -> PodSet:
-    if not pods.pod_affinity and not pods.pod_anti_affinity:
+    if not (pods.pod_affinity or pods.pod_anti_affinity or pods.affinity_preferences):
         return pods
     return msgspec.structs.replace(
         pods,
         pod_affinity=_terms(pods.pod_affinity, prefix),
         pod_anti_affinity=_terms(pods.pod_anti_affinity, prefix),
+        affinity_preferences=(),
     )
 
 

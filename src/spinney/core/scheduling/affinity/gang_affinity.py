@@ -16,11 +16,19 @@ from typing import Literal
 import msgspec
 
 from spinney.api.builtin.pod import Pod
+from spinney.api.placement.problem import (
+    AffinityPreference,
+    Group,
+    NodeTerm,
+    PodSet,
+    PreferredTerm,
+    SpreadConstraint,
+    Term,
+    Topology,
+)
 from spinney.api.placement.problem import AffinityTerm as PodSetTerm
-from spinney.api.placement.problem import Group, NodeTerm, PodSet, PreferredTerm, SpreadConstraint, Term, Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, AffinityQuery
-from spinney.core.scheduling.affinity.preferences import GangPreference
 from spinney.core.scheduling.affinity.terms import NO_TERMS, AffinityTerm, AffinityTerms, SpreadTerm, WeightedTerm
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 
@@ -80,13 +88,13 @@ class _AffinityResolution:
                 self._spread(path, spread)
             self._check_number(path)
             self._prefer_domains(path, affinity_terms)
-        preferences = tuple(each for path in self._reading.waiting for each in self._preferences(path))
+            self._prefer_company(path, affinity_terms)
         if not self._changed:
-            return replace(self._reading, preferences=preferences) if preferences else self._reading
+            return self._reading
         gang = self._reading.gang
         root = _rebuilt(gang.root, "", self._changed)
         assert isinstance(root, Group)
-        return replace(self._reading, gang=msgspec.structs.replace(gang, root=root), preferences=preferences)
+        return replace(self._reading, gang=msgspec.structs.replace(gang, root=root))
 
     # Running pods
 
@@ -152,18 +160,24 @@ class _AffinityResolution:
 
     # Pods of the gang
 
-    def _preferences(self, path: str) -> Iterator[GangPreference]:
+    def _prefer_company(self, path: str, affinity_terms: AffinityTerms) -> None:
         """What the pods of a set prefer of pods that are placed with them."""
-        terms = self._terms_of(path)
+        found = tuple(self._preferences(path, affinity_terms))
+        if found:
+            self._changed[path] = msgspec.structs.replace(self._pod_set(path), affinity_preferences=found)
+
+    def _preferences(self, path: str, affinity_terms: AffinityTerms) -> Iterator[AffinityPreference]:
         is_alone = len(self._reading.waiting[path]) == 1
-        for weighted in terms.preferred:
+        for weighted in affinity_terms.preferred:
             others = tuple([each for each in self._selected(weighted.term) if each != path or not is_alone])
             if others:
                 kind: Literal["near", "apart"] = "near" if weighted.weight > 0 else "apart"
-                yield GangPreference(-abs(weighted.weight), path, kind, weighted.term.key, others)
-        for spread in terms.preferred_spread:
+                yield AffinityPreference(abs(weighted.weight), kind, weighted.term.key, others)
+        for spread in affinity_terms.preferred_spread:
             if self._selected(spread) == [path] and not is_alone:
-                yield GangPreference(0, path, "spread", spread.key, (path,), spread.max_skew, spread.min_domains)
+                yield AffinityPreference(
+                    0, "spread", spread.key, max_skew=spread.max_skew, min_domains=spread.min_domains
+                )
 
     def _company(self, path: str, affinity_terms: AffinityTerms) -> tuple[str, ...]:
         """The other pod sets of which some pods meet all affinity terms of a pod set."""

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from spinney.api.placement.problem import Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.placement.gang.running_gangs import pod_sets
-from spinney.core.scheduling.affinity.preferences import with_preferences
 from spinney.core.scheduling.cycle.actions import Action, StartPlan
 from spinney.core.scheduling.cycle.gang_reader import GangReader, beside_scaled_gangs, followers_of
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
@@ -49,12 +47,10 @@ def place_or_preempt(
 
     `followers`: gangs that are to share its domain. Nobody is disturbed for them before it is their turn.
     """
-    place = partial(placement.minimum_of_set, followers=followers)
-    found = place(reading.gang)
-    if found.decision.outcome == "infeasible":
-        return preemptor.select_victims(reading, limits, found.decision)
-    found = with_preferences(reading.gang, found, reading.preferences, place)
-    return VictimSelection(found.decision, followers=found.followers)
+    found = placement.minimum_of_set(reading.gang, followers)
+    if found.decision.outcome != "infeasible":
+        return VictimSelection(found.decision, followers=found.followers)
+    return preemptor.select_victims(reading, limits, found.decision)
 
 
 class Allocator:

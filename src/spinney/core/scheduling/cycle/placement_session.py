@@ -15,8 +15,9 @@ import msgspec
 from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision, Victim
+from spinney.core.placement.attempt import SetDecision
 from spinney.core.placement.disrupt.victim_rules import VictimRules
-from spinney.core.placement.engine import Engine, SetDecision
+from spinney.core.placement.engine import Engine
 from spinney.core.placement.gang.running_gangs import (
     PlacedGang,
     RunningGang,

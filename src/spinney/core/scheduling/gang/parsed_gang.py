@@ -17,7 +17,6 @@ from spinney.api.kinds.podgroup import PodGroup, PodGroupSpec
 from spinney.api.labels import DEFAULT_QUEUE, KAI_SUBGROUP_NAME, SCALED_GANGS, TIED_TO
 from spinney.api.placement.problem import Gang, Group, PodSet, Tie, Topology
 from spinney.api.scaled_gangs import ScaledGangs, decode
-from spinney.core.scheduling.affinity.preferences import GangPreference
 from spinney.core.scheduling.affinity.terms import AffinityTerms
 from spinney.core.scheduling.gang.members import Members, sort_members
 from spinney.core.scheduling.gang.pod_shape import PodShape, Shapes, shapes_on
@@ -68,7 +67,7 @@ class ParsedGang:
     - `held`: pods without a node that take no part in a decision, with the reason.
     - `gated`: the number of pods with a scheduling gate.
     - `preempts`: it may preempt gangs of lower priority.
-    - `affinity_terms`: the pod affinity terms of waiting pods; `preferences`: what these prefer of each other.
+    - `affinity_terms`: the pod affinity terms of waiting pods.
     - `scaled_gangs`: the gangs that its set asks for beside it, in its domain.
     """
 
@@ -85,7 +84,6 @@ class ParsedGang:
     mistake: str = ""
     preempts: bool = True
     affinity_terms: Mapping[str, AffinityTerms] = field(default_factory=dict)
-    preferences: tuple[GangPreference, ...] = ()
     scaled_gangs: tuple[ScaledGangs, ...] = ()
 
 
