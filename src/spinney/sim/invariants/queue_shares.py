@@ -175,7 +175,7 @@ class Transfer:
     """What a plan takes from other queues, on the queues once it is carried out.
 
     `used`: by queue, with the taker's pods and without what leaves; `seen`: what may have been seen of it. `largest`:
-    by queue, what may have left last. `shares`: of the queues that lose; `own`: of the queues that take, None: not judged.
+    by queue, what may have left last. `shares`: of the queues that lose; `own`: of those that take, None: not judged.
     """
 
     queues: Mapping[str, QueueFacts]
