@@ -15,7 +15,7 @@ from spinney.drive.apply.write import ANY
 from spinney.drive.client.errors import ClientError
 from spinney.sim.world import World
 from unit.operator.topologies import BLOCK, HOST, LEVELS, RACK
-from unit.scheduler.scheduler_world import GPU, TOPOLOGY
+from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup
 
 Json = dict[str, Any]
 Step = Callable[[], Awaitable[None]]
@@ -81,6 +81,15 @@ class History:
         await self._world.apply([_queue("top", -1, parent=""), _queue("small", 12), _queue("wide", 48)])
         if self._lending is not None:
             await self._world.apply([_lent(self._lending, name) for name in ("left", "right", "a", "b", "c")])
+            await self._borrow(self._lending)
+
+    async def _borrow(self, dice: Random) -> None:
+        """Most hosts are held by gangs of one queue, whoever comes later; some of them are elastic."""
+        hosts, queue = len(await self._world.list("Node")), dice.choice("abc")
+        for number in range(hosts // 2):
+            name, count = f"lent{number}", dice.choice((1, 2, 2))
+            group = podgroup(name, dice.choice((1, count)), queue=queue)
+            await self._world.apply([group, *(pod(f"{name}-{each}", name) for each in range(count))])
 
     async def step(self) -> None:
         """One thing happens; what the server refuses did not."""

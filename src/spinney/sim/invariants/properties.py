@@ -192,11 +192,19 @@ def inv4_seats_are_taken_by_members(
 
 
 def inv7_lawful_plan(
-    cluster: RecordedState, gang: GangFacts, plan: Plan, since_s: float, *, exact: bool = False
+    cluster: RecordedState,
+    gang: GangFacts,
+    plan: Plan,
+    since_s: float,
+    *,
+    exact: bool = False,
+    sent: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
     """Victims are preemptible and of lower priority in the gang's queue (Q4), or in a queue above its share (Q5).
 
     Moved pods have no higher priority, whatever their queue. `exact`: the plan was decided on what is stored now.
+    `sent`: uids of pods that are assigned by plans which were sent and are not recorded yet.
+
     No gang that had its minimum is left with some pods but below it. Members whose node was removed since then may
     still have counted when the plan was decided.
     """
@@ -210,7 +218,7 @@ def inv7_lawful_plan(
             and queue_of(cluster.gangs[pod.group]) != queue_of(gang)
         }
     )
-    yield from inv7_lawful_reclaim(cluster, gang, plan, reclaimed, since_s, exact=exact) if reclaimed else ()
+    yield from inv7_lawful_reclaim(cluster, gang, plan, reclaimed, since_s, exact=exact, sent=sent) if reclaimed else ()
     for key in sorted({pod.group for pod in leaving if pod.group is not None}):
         mine = cluster.gangs.get(key)
         if mine is None:

@@ -174,12 +174,13 @@ def _filled(amount: Amount, needs: Mapping[str, Amount], weights: Mapping[str, A
 class Transfer:
     """What a plan takes from other queues, on the queues once it is carried out.
 
-    `used`: by queue, with the taker's pods and without what leaves. `largest`: by queue, what may have left last.
-    `shares`: of the queues that lose; `own`: of the queues that take, None: not judged.
+    `used`: by queue, with the taker's pods and without what leaves; `seen`: what may have been seen of it. `largest`:
+    by queue, what may have left last. `shares`: of the queues that lose; `own`: of those that take, None: not judged.
     """
 
     queues: Mapping[str, QueueFacts]
     used: Mapping[str, Mapping[str, int]]
+    seen: Mapping[str, Mapping[str, int]]
     largest: Mapping[str, Sequence[Mapping[str, int]]]
     shares: Shares
     own: Shares | None
@@ -213,4 +214,4 @@ class Transfer:
 
     def _was_above(self, name: str, kind: str, least: Amount | None) -> bool:
         last = max((each[kind] for each in self.largest.get(name, ())), default=0)
-        return least is not None and self.used[name][kind] + last > least // _BASE_UNITS[kind] * _BASE_UNITS[kind]
+        return least is not None and self.seen[name][kind] + last > least // _BASE_UNITS[kind] * _BASE_UNITS[kind]

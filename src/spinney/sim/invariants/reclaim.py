@@ -27,11 +27,19 @@ _Amounts = tuple[str, Mapping[str, int]]
 
 
 def inv7_lawful_reclaim(
-    cluster: RecordedState, gang: GangFacts, plan: Plan, losers: Iterable[Key], since_s: float, *, exact: bool
+    cluster: RecordedState,
+    gang: GangFacts,
+    plan: Plan,
+    losers: Iterable[Key],
+    since_s: float,
+    *,
+    exact: bool,
+    sent: frozenset[str],
 ) -> Iterator[str]:
     """Gangs in other queues lose pods only if their queue is above its share, and the taker's is not (Q5)."""
     queues = _queues(cluster)
-    transfer = _transfer(cluster, queues, gang, plan, since_s, exact=exact)
+    more = [] if exact else [*_left_since(cluster, plan, since_s), *_sent(cluster, sent)]
+    transfer = _transfer(cluster, queues, plan, since_s, more, exact=exact)
     for key in losers:
         names = {*way(queues, queue_of(gang)), *way(queues, queue_of(cluster.gangs[key]))}
         if not exact and any(_has_changed(cluster, name, since_s) for name in names):
@@ -59,16 +67,14 @@ def queue_of(gang: GangFacts) -> str:
 def _transfer(
     cluster: RecordedState,
     queues: Mapping[str, QueueFacts],
-    gang: GangFacts,
     plan: Plan,
     since_s: float,
+    more: Iterable[_Amounts],
     *,
     exact: bool,
 ) -> Transfer:
-    used = add_up(queues, _used(cluster))
-    if not exact:
-        for name, more in add_up(queues, _left_since(cluster, plan, since_s)).items():
-            used[name] = {kind: used[name][kind] + more[kind] for kind in KINDS}
+    """`more`: what queues may have held as well when the plan was decided."""
+    used, seen = add_up(queues, _used(cluster)), add_up(queues, [*_used(cluster), *more])
     asked = add_up(queues, [*_used(cluster, with_leaving=True), *_waiting(cluster)]) if exact else None
     leaves = {name: amounts for name, amounts in (asked or {}).items() if not _has_children(queues, name)}
     shares = fair_shares(queues, leaves if exact else None, _capacity(cluster, since_s))
@@ -76,6 +82,7 @@ def _transfer(
     return Transfer(
         queues,
         used,
+        seen,
         _largest(cluster, queues),
         shares,
         shares if exact else None,
@@ -140,6 +147,19 @@ def _left_since(cluster: RecordedState, plan: Plan, since_s: float) -> Iterator[
     for pod, queue, left_s in cluster.gone:
         if pod.node and left_s >= since_s:
             yield queue, by_kind(pod.asks)
+
+
+def _sent(cluster: RecordedState, sent: frozenset[str]) -> Iterator[_Amounts]:
+    """What plans assign that were sent before and are recorded later, or never: their maker counted it."""
+    assigned = {
+        assignment.uid
+        for gang in cluster.gangs.values()
+        if gang.plan is not None
+        for assignment in gang.plan.assignments
+    }
+    for pod, gang in _members(cluster):
+        if pod.uid in sent - assigned and pod.is_live and not pod.node:
+            yield queue_of(gang), by_kind(pod.asks)
 
 
 def _largest(cluster: RecordedState, queues: Mapping[str, QueueFacts]) -> dict[str, list[dict[str, int]]]:

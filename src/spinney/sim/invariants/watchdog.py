@@ -283,7 +283,13 @@ class Watchdog:
         if self._last_loss_s.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
             self._repaired.add(gang.key)
         is_fresh = self._late_s < FRESH_S
-        self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s, exact=is_fresh))
+        sent = frozenset(
+            assignment.uid
+            for (_, other), sent_s in self._sent.items()
+            if sent_s >= since_s
+            for assignment in other.assignments
+        )
+        self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s, exact=is_fresh, sent=sent))
         if is_fresh:
             self._report(inv7_within_limits(self.ground, gang, plan))
         decided_s = self._decided_at(gang.key, plan)

@@ -197,12 +197,11 @@ class QueueAccounting:
         """Decide refused gangs again that may take from other queues, once what those hold or ask for has changed."""
         queues, before = self.queues, self._looked_at
         self._looked_at = queues.version
-        if before == queues.version or not scheduling_queue.pending:
-            return
-        shares = queues.fair_shares(capacity)
-        if not queues.lending(shares):
+        if before == queues.version:
             return
         refused = [entry for key in scheduling_queue.pending if (entry := scheduling_queue.entries[key]).can_be_retried]
+        if not refused or not queues.lending(shares := queues.fair_shares(capacity)):
+            return
         is_under: dict[str, bool] = {}
         for entry in refused:
             queue = self._queue(entry)
