@@ -14,7 +14,7 @@ from spinney.core.view.topology_usage import TopologyUse
 from spinney.serve.dashboard.data_sources import PlanRefused, Questions
 from spinney.serve.dashboard.page_handlers import MOST_BYTES
 from unit.dashboard.site import site
-from unit.dashboard.world import RACK, World, hall
+from unit.dashboard.world import BLOCK, RACK, World, hall
 
 EVIL = "<script>alert(1)</script>"
 
@@ -65,13 +65,14 @@ async def test_k15_a_node_that_is_lost_cordoned_or_tainted_says_so_on_its_page_a
     world = hall()
     async with site(world) as client:
         assert "not ready" not in (await client.get("/nodes/b0-r0-n0")).text
-        world.node("b0-r0-n0", ready=False, cordoned=True, taints=("nvidia.com/gpu", "present"))
+        place = {BLOCK: "b0", RACK: "b0-r0"}
+        world.node("b0-r0-n0", ready=False, cordoned=True, taints=("nvidia.com/gpu", "present"), labels=place)
         page = (await client.get("/nodes/b0-r0-n0")).text
         assert "not ready" in page and "cordoned" in page and "nvidia.com/gpu=present:NoSchedule" in page
         told = "1 of its pods runs on node b0-r0-n0, which is not ready"
         assert told in (await client.get("/gangs/default/placed")).text
         assert "default/placed" in (await client.get("/gangs?q=not+ready")).text
-        world.node("b0-r0-n0")
+        world.node("b0-r0-n0", labels=place)
         assert told not in (await client.get("/gangs/default/placed")).text
 
 
