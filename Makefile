@@ -4,6 +4,8 @@ VENV := .venv
 RUN := $(VENV)/bin/
 UV_VERSION := 0.13.7
 LONG ?= tests
+# Tests of servers wait for half of their time: twice as many workers as the two cores of CI.
+WORKERS ?= 4
 
 .PHONY: up test check lint types tests unit contract long pictures setup clean
 
@@ -45,13 +47,13 @@ types: setup
 
 # Which tests share a worker: tests/distribution.py.
 tests: setup
-	$(RUN)pytest tests -n 2 --dist loadgroup --durations=40 $(PYTEST_ARGS)
+	$(RUN)pytest tests -n $(WORKERS) --dist loadgroup --durations=40 $(PYTEST_ARGS)
 
 unit: setup
-	$(RUN)pytest tests/unit tests/regressions -n 2 --dist loadgroup --durations=10 $(PYTEST_ARGS)
+	$(RUN)pytest tests/unit tests/regressions -n $(WORKERS) --dist loadgroup --durations=10 $(PYTEST_ARGS)
 
 contract: setup
-	$(RUN)pytest tests --ignore=tests/unit --ignore=tests/regressions -n 2 --dist loadgroup --durations=25 $(PYTEST_ARGS)
+	$(RUN)pytest tests --ignore=tests/unit --ignore=tests/regressions -n $(WORKERS) --dist loadgroup --durations=25 $(PYTEST_ARGS)
 
 long: setup
 	$(RUN)pytest $(LONG) -m long $(PYTEST_ARGS)
