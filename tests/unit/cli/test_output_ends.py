@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,9 @@ def test_a_closed_pipe_is_no_error_to_tell() -> None:
 def test_an_interrupt_ends_a_command_without_a_traceback() -> None:
     words = [*CALLED, "validate", "-f", "-"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(words, cwd=ROOT, stdin=pipe, stderr=pipe, stdout=pipe) as process:
+    # Where the tests run in the background, interrupts are ignored, and children inherit that.
+    heeded = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(words, cwd=ROOT, stdin=pipe, stderr=pipe, stdout=pipe, preexec_fn=heeded) as process:
         while process.poll() is None and not _reads_manifests(process.pid):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)

@@ -172,6 +172,7 @@ class DashboardRole:
     """One process. Its address is told once, when everything has been read."""
 
     def __init__(self, role_config: RoleConfig, transport: Transport) -> None:
+        role_config.dashboard.token()  # a file that cannot be used is told before anything starts
         self._config = role_config
         self._transport = transport
         self._address = ""
