@@ -143,7 +143,13 @@ class Source:
 
 
 def _is_json(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("{") and value != "{}"
+    """An object with something in it; a hostile text may only begin like one."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return False
+    try:
+        return bool(json.loads(value))
+    except ValueError:
+        return False
 
 
 def _unshare(pod: Json) -> None:

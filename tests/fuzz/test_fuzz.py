@@ -37,8 +37,10 @@ OBJECTS = 10_000
 OBJECTS_LONG = 100_000
 ASKED = 250
 ASKED_LONG = 10_000
-SEED = int(os.environ.get("SPINNEY_SEED") or _fresh())
-REPLAY = f"again with SPINNEY_SEED={SEED}"
+SEED = int(os.environ.get("SPINNEY_SEED") or 15)
+"""The same objects in every run: nobody's change is held up by a fault that was there before."""
+FRESH = int(os.environ.get("SPINNEY_SEED") or _fresh())
+"""Of the long suite."""
 
 
 @pytest.fixture(scope="module")
@@ -61,14 +63,14 @@ def test_r15_pods_of_a_valid_owner_are_grouped(plural: str) -> None:
 
 @pytest.mark.parametrize("plural", BASES)
 def test_r15_every_role_survives_objects_of_any_shape(plural: str) -> None:
-    _survive(plural, OBJECTS)
+    _survive(plural, OBJECTS, SEED)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("plural", BASES)
 def test_r15_every_role_survives_a_hundred_thousand_objects_of_any_shape(plural: str) -> None:
-    _survive(plural, OBJECTS_LONG)
+    _survive(plural, OBJECTS_LONG, FRESH)
 
 
 def test_r15_the_webhook_survives_deployments_of_the_older_version() -> None:
@@ -83,7 +85,7 @@ def test_r15_the_webhook_survives_deployments_of_the_older_version() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize("plural", BASES)
 def test_r15_what_a_real_server_accepts_is_read_without_a_complaint(plural: str, server: Oracle) -> None:
-    _ask(plural, server, ASKED)
+    _ask(plural, server, ASKED, SEED)
 
 
 @pytest.mark.long
@@ -91,31 +93,31 @@ def test_r15_what_a_real_server_accepts_is_read_without_a_complaint(plural: str,
 @pytest.mark.real
 @pytest.mark.parametrize("plural", BASES)
 def test_r15_what_a_real_server_accepts_of_ten_thousand_fresh_objects(plural: str, server: Oracle) -> None:
-    _ask(plural, server, ASKED_LONG)
+    _ask(plural, server, ASKED_LONG, FRESH)
 
 
-def _survive(plural: str, count: int) -> None:
-    print(f"{plural}: seed {SEED}")
+def _survive(plural: str, count: int, seed: int) -> None:
+    print(f"{plural}: again with SPINNEY_SEED={seed}")
     roles = _roles(plural)
-    asyncio.run(survive(roles, plural, generated(plural, SEED, count)))
+    asyncio.run(survive(roles, plural, generated(plural, seed, count)))
     _print(plural, count, roles)
     _judge(roles)
 
 
-def _ask(plural: str, server: Oracle, count: int) -> None:
-    print(f"{plural}: seed {SEED}")
+def _ask(plural: str, server: Oracle, count: int, seed: int) -> None:
+    print(f"{plural}: again with SPINNEY_SEED={seed}")
     roles = _roles(plural)
     base = server.stored(plural, valid(plural))
     assert base, f"the real server does not accept the base of {plural}"
-    many = (server.stored(plural, each) for each in generated(plural, SEED, count))
+    many = (server.stored(plural, each) for each in generated(plural, seed, count))
     accepted = [found for found in many if found]
     asyncio.run(survive(roles, plural, accepted, thought=200, base=base))
     print(f"{plural}: {len(accepted)} of {count} accepted by the real server")
     _print(plural, len(accepted), roles)
     _judge(roles)
-    assert roles.noted.complaints == [], REPLAY
-    assert plural in FOREIGN or roles.noted.undecodable == [], REPLAY
-    assert accepted, f"the real server accepted nothing of {count}: the generator has lost its way; {REPLAY}"
+    assert roles.noted.complaints == []
+    assert plural in FOREIGN or roles.noted.undecodable == []
+    assert accepted, f"the real server accepted nothing of {count}: the generator has lost its way"
 
 
 def _roles(plural: str) -> Roles:
@@ -127,12 +129,12 @@ def _roles(plural: str) -> Roles:
 def _print(plural: str, count: int, roles: Roles) -> None:
     found = roles.figures
     print(
-        f"{plural}: {count} objects, seed {SEED}; {found.reconciled} reconciled, {found.reviewed} reviewed, "
+        f"{plural}: {count} objects; {found.reconciled} reconciled, {found.reviewed} reviewed, "
         f"{len(roles.noted.undecodable)} undecodable, {len(roles.noted.complaints)} complaints, "
         f"slowest {1000 * found.slowest_s:.0f} ms"
     )
 
 
 def _judge(roles: Roles) -> None:
-    assert roles.noted.failures == [], REPLAY
-    assert roles.figures.slowest_s <= SLOWEST_S, f"{roles.figures.slowest}; {REPLAY}"
+    assert roles.noted.failures == []
+    assert roles.figures.slowest_s <= SLOWEST_S, f"{roles.figures.slowest}"
