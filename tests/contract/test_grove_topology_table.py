@@ -6,6 +6,7 @@ PodGroups that upstream writes; with the default a preferred level is generated 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -38,6 +39,7 @@ AWARE = {"enabled": True, "autoPreferred": "Never"}
 """Enabled, and no levels: the topology is made by an administrator, as upstream has it since alpha.10."""
 CONFIGURATION = {**configured(), "topologyAwareScheduling": AWARE}
 UNPROTECTED = {**configured(), "topologyAwareScheduling": {**AWARE, "protectUsed": False}}
+MARK = "tests.example.com/mark"
 UNAVAILABLE = "TopologyLevelsUnavailable"
 AVAILABLE = ("False", "AllClusterTopologyLevelsAvailable")
 
@@ -83,6 +85,38 @@ def row(request: pytest.FixtureRequest, stage: Stage) -> Iterator[Row]:
 def _cordon(stage: Stage, nodes: list[str], closed: bool) -> None:
     for name in nodes:
         stage.patch("Node", name, {"spec": {"unschedulable": closed}}).ok(200)
+    nodes_are_seen(stage)
+
+
+def nodes_are_seen(stage: Stage) -> None:
+    """The scheduler has read every change of nodes until now: it binds a pod by a label that was given last.
+
+    Nodes come by one watch, in order. Without this a set that is made at once may be placed by the labels of before.
+    """
+    mark = {MARK: secrets.token_hex(4)}
+    first = min(node["metadata"]["name"] for node in stage.find("Node"))
+    stage.patch("Node", first, {"metadata": {"labels": mark}}).ok(200)
+    name = f"probe-{mark[MARK]}"
+    anywhere = [{"operator": "Exists"}]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "nodeSelector": mark,
+            "tolerations": anywhere,
+            "containers": [{"name": "c", "image": "i"}],
+        },
+    }
+    stage.create(pod).ok(201)
+
+    def bound() -> bool:
+        assert stage.get("Pod", name)["spec"].get("nodeName") == first
+        return True
+
+    stage.eventually(bound, "the scheduler has seen the nodes")
+    stage.delete("Pod", name)
 
 
 def cleared(stage: Stage, name: str) -> None:
@@ -194,11 +228,13 @@ def halves(stage: Stage) -> Iterator[dict[str, list[str]]]:
     for index, node in enumerate(nodes[14:]):
         other = {RACK: None, NVL_BLOCK: f"nvl-{index // 7}", NVL_DOMAIN: f"domain-{index}"}
         stage.patch("Node", node["metadata"]["name"], {"metadata": {"labels": other}}).ok(200)
+    nodes_are_seen(stage)
     yield {"hopper": names[:14], "blackwell": names[14:28]}
     _cordon(stage, names[28:], False)
     for node in nodes[14:]:
         own = {RACK: node["metadata"]["labels"][RACK], NVL_BLOCK: None, NVL_DOMAIN: None}
         stage.patch("Node", node["metadata"]["name"], {"metadata": {"labels": own}}).ok(200)
+    nodes_are_seen(stage)
 
 
 def test_b4_t5_t6_tas17_a_block_means_other_labels_on_other_hardware(
