@@ -97,28 +97,15 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
 
     Once members run, the gang has started: it is repaired and scaled up, and an incomplete leaf waits alone.
     """
-    membership = GangMembership()
     tie, mistakes = _tie(podgroup)
-    root = Group("")
-    ready, not_ready = False, ""
+    membership, root, readiness = GangMembership(), Group(""), (False, "")
     try:
-        tree, wrong = _checked(read_tree(podgroup.spec), context)
-        unreadable = context.unreadable(podgroup.metadata.namespace, podgroup.metadata.name)
-        wrong += [unreadable] if unreadable else []
-        leaves, strays = _assign_to_leaves(podgroup, tree, pods, context)
-        for reason, stray in strays:
-            membership.hold([stray], wrong[0] if wrong else reason)
-            mistakes += wrong or [reason]
-        reader = _Reader(podgroup, context, leaves, membership, shapes_on(context.resources))
-        root, ready, not_ready = reader.read(tree)
-        if wrong or reader.mistakes:
-            ready, not_ready = False, ""
-            mistakes += [*wrong, *reader.mistakes]
-            _hold_back(membership, [pod for members in leaves.values() for pod in members.waiting], mistakes[-1])
+        root, readiness = _read_members(podgroup, pods, context, membership, mistakes)
     except SubGroupError as mistake:
         mistakes.append(str(mistake))
         membership = GangMembership()
         membership.hold(sort_members(pods, context.has_node).waiting, str(mistake))
+    ready, not_ready = readiness
     priority = _priority(podgroup, pods, context)
     return ParsedGang(
         gang=Gang(
@@ -144,6 +131,26 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
         affinity_terms=membership.affinity_terms,
         scaled_gangs=decode(told) if (told := podgroup.metadata.annotations.get(SCALED_GANGS)) is not None else (),
     )
+
+
+def _read_members(
+    podgroup: PodGroup, pods: Sequence[Pod], context: Context, membership: GangMembership, mistakes: list[str]
+) -> tuple[Group, tuple[bool, str]]:
+    """The tree of pod sets, and whether it may be decided, with the reason; fills `membership` and `mistakes`."""
+    tree, wrong = _checked(read_tree(podgroup.spec), context)
+    unreadable = context.unreadable(podgroup.metadata.namespace, podgroup.metadata.name)
+    wrong += [unreadable] if unreadable else []
+    leaves, strays = _assign_to_leaves(podgroup, tree, pods, context)
+    for reason, stray in strays:
+        membership.hold([stray], wrong[0] if wrong else reason)
+        mistakes += wrong or [reason]
+    reader = _Reader(podgroup, context, leaves, membership, shapes_on(context.resources))
+    root, ready, not_ready = reader.read(tree)
+    if not wrong and not reader.mistakes:
+        return root, (ready, not_ready)
+    mistakes += [*wrong, *reader.mistakes]
+    _hold_back(membership, [pod for members in leaves.values() for pod in members.waiting], mistakes[-1])
+    return root, (False, "")
 
 
 def _checked(tree: SubGroupNode, context: Context) -> tuple[SubGroupNode, list[str]]:
