@@ -208,7 +208,7 @@ def inv7_lawful_plan(
     No gang that had its minimum is left with some pods but below it. Members whose node was removed since then may
     still have counted when the plan was decided.
     """
-    leaving = [pod for pod in cluster.pods.values() if pod.uid in plan.leaving]
+    leaving = cluster.pods_with(plan.leaving)
     reclaimed = sorted(
         {
             pod.group
@@ -241,7 +241,7 @@ def inv7_lawful_eviction(cluster: RecordedState, victim: PodFacts) -> Iterator[s
 
     The stale mark is set by the scheduler itself, so the recorded state must confirm it.
     """
-    if any(victim.uid in gang.plan.leaving for gang in cluster.gangs.values() if gang.plan is not None):
+    if any(victim.uid in plan.leaving for plan in cluster.plans()):
         return
     mine = cluster.gangs.get(victim.group) if victim.group is not None else None
     if mine is None or not is_ended_as_stale(cluster, mine):

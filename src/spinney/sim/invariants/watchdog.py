@@ -156,7 +156,7 @@ class Watchdog:
         return [*self.violations, *(f"at rest: {text}" for text in found)]
 
     def _check_pod(self, key: Key, obj: Json | None) -> None:
-        was = self.ground.pods.pop(key, None)
+        was = self.ground.remove_pod(key)
         pod = read_pod(obj) if obj is not None else None
         if was is not None and (pod is None or was.uid != pod.uid):
             if was.group in self.ground.gangs:
@@ -166,7 +166,7 @@ class Watchdog:
             was = None
         if pod is None:
             return
-        self.ground.pods[key] = pod
+        self.ground.put_pod(pod)
         self._leaf_of[pod.uid] = pod.leaf or LONE_LEAF
         if not pod.is_live:
             self._left.setdefault(pod.uid, self._now())
@@ -227,7 +227,7 @@ class Watchdog:
             self._forget(key)
             return
         was, gang = self.ground.gangs.get(key), self._without_void_plan(read_gang(obj, self._record_keys))
-        self.ground.gangs[key] = gang
+        self.ground.put_gang(gang)
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
         if was is not None and properties.is_ended_as_stale(self.ground, was):
@@ -256,7 +256,7 @@ class Watchdog:
 
         Binds and evictions name a pod and nothing else, so neither can fail because the PodGroup was deleted.
         """
-        gang = self.ground.gangs.pop(key, None)
+        gang = self.ground.remove_gang(key)
         if gang is not None and gang.plan is not None:
             self._needed.update(dict.fromkeys(gang.plan.leaving, self._now()))
         if gang is not None and gang.plan is not None and gang.plan.state == "bind":
@@ -301,8 +301,8 @@ class Watchdog:
         self._report(properties.inv1_open(self.ground, plan, since_s))
         if not self._records_come_late:
             for node in sorted({assignment.node for assignment in plan.assignments}):
-                uids = {assignment.uid for assignment in plan.assignments if assignment.node == node}
-                new = [pod for pod in self.ground.pods.values() if pod.uid in uids]
+                uids = [assignment.uid for assignment in plan.assignments if assignment.node == node]
+                new = self.ground.pods_with(uids)
                 self._report(properties.inv1_no_overcommit(self.ground, node, new, since_s, reserved=True))
 
     def _decided_at(self, key: Key, plan: Plan) -> float:
