@@ -227,6 +227,37 @@ def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_
     raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=options))
 
 
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run watchdog --kubeconfig ~/.kube/config
+  spinney run watchdog --events --scheduler-name kai-scheduler
+
+{_EXIT}
+"""
+)
+@cluster_options
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Whose pods are judged; may be given several times. Default: kai-scheduler.",
+)
+@click.option("--events", is_flag=True, help="Write a Warning event on the object whose write broke an invariant.")
+def watchdog(kubeconfig: Path | None, config: Path | None, names: tuple[str, ...], events: bool) -> None:
+    """Check the scheduler's invariants beside a running cluster: reads pods, nodes, gangs, queues and topologies.
+
+    Broken invariants (overcommit, partly bound gangs, split topologies, binds without a record, unlawful evictions)
+    are logged and counted in metrics. It never intervenes.
+    """
+    from spinney.cli.wiring.roles.registry import WatchdogOptions
+    from spinney.cli.wiring.roles.runner import run_roles
+
+    options = WatchdogOptions(frozenset(names), events) if names else WatchdogOptions(events=events)
+    raise SystemExit(run_roles(["watchdog"], kubeconfig, config, watchdog=options))
+
+
 @run.command("all", epilog=_EXIT)
 @cluster_options
 @webhook_options

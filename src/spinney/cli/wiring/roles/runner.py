@@ -20,7 +20,15 @@ import structlog
 from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.operator_configuration import ConfigurationError
 from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
-from spinney.cli.wiring.roles.registry import DashboardOptions, HasMetrics, Role, RoleConfig, WebhookOptions, create
+from spinney.cli.wiring.roles.registry import (
+    DashboardOptions,
+    HasMetrics,
+    Role,
+    RoleConfig,
+    WatchdogOptions,
+    WebhookOptions,
+    create,
+)
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.kubeconfig import find_connection
@@ -130,6 +138,7 @@ def run_roles(
     scheduler: SchedulerSettings | None = None,
     dashboard: DashboardOptions | None = None,
     strategies: Strategies = (None, None),
+    watchdog: WatchdogOptions | None = None,
 ) -> int:
     """Until a signal comes; the exit status. `strategies`: for GPUs and for CPU; None: as the configuration says."""
     on_signal(signal.default_int_handler)
@@ -143,6 +152,7 @@ def run_roles(
             webhook or WebhookOptions(),
             replace(scheduler or SchedulerSettings(), strategy=strategy_of(configuration, *strategies)),
             dashboard or DashboardOptions(),
+            watchdog or WatchdogOptions(),
             lease_connection=find_connection(clock, kubeconfig=kubeconfig),
             heartbeat=Heartbeat(clock),
         )
