@@ -5,7 +5,7 @@ A gang that is not placed leaves the inventory unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,11 +23,14 @@ from spinney.core.placement.explain.explanation import explain
 from spinney.core.placement.fit.counting import SMALL, Profile, Region, find_regions, profile
 from spinney.core.placement.fit.fast_path import FastPath
 from spinney.core.placement.gang.gang_tree import (
+    ChosenChildren,
     GangTree,
     Invalid,
     Part,
     all_children,
     choices,
+    larger_choices,
+    may_need_more,
     read_gang_tree,
 )
 from spinney.core.placement.gang.preferred_affinity import with_preferences
@@ -42,6 +45,9 @@ from spinney.core.placement.whole_set import place_whole_set, room_elsewhere
 
 _TEMPLATES = 256
 _AFTERTHOUGHT = 2_000  # steps for what is not the minimum: more extra pods, or victims for an explanation
+
+Choices = Callable[[GangTree, Mapping[int, int]], Iterator[ChosenChildren]]
+"""The selections of children that are tried for a gang with these needs."""
 
 
 class Engine:
@@ -163,13 +169,31 @@ class Engine:
         budget: StepBudget | None = None,
     ) -> SearchResult:
         """The best placement of the minimum on idle capacity, or with `waiting` on idle and releasing capacity."""
-        best = SearchResult()
         if self.fast_path.counting.is_hopeless(parts, asked, waiting):
-            return best
+            return SearchResult()
         budget = budget or StepBudget(self.options.budget)
+        best = self._best_of(parts, asked, scope, waiting, budget, choices)
+        if best.found is None and may_need_more(parts) and budget.left > 0:
+            larger = self._best_of(parts, asked, scope, waiting, budget, larger_choices)
+            larger.exhausted |= best.exhausted
+            best = larger
+        if best.found is not None and best.exhausted:
+            best.found.proved = False
+        return best
+
+    def _best_of(
+        self,
+        parts: GangTree,
+        asked: Profile,
+        scope: list[int] | None,
+        waiting: bool,
+        budget: StepBudget,
+        offers: Choices,
+    ) -> SearchResult:
+        best = SearchResult()
         spread = self.options.strategy == "spread"
         for region in find_regions(self.fast_path.counting, parts, asked, scope, waiting, spread):
-            attempt = self._search(parts, region, waiting, budget)
+            attempt = self._search(parts, region, waiting, budget, offers)
             attempt.exhausted |= best.exhausted
             best.exhausted = attempt.exhausted
             if attempt.found is not None and (best.found is None or _better(parts, attempt.found, best.found)):
@@ -177,18 +201,18 @@ class Engine:
             # Regions come in best-fit order, so no later one is better than the first ideal placement.
             if best.found is not None and _is_ideal(best.found):
                 break
-        if best.found is not None and best.exhausted:
-            best.found.proved = False
         return best
 
-    def _search(self, parts: GangTree, region: Region, waiting: bool, budget: StepBudget) -> SearchResult:
-        """The best placement of the minimum in one region, over all choices of children."""
+    def _search(
+        self, parts: GangTree, region: Region, waiting: bool, budget: StepBudget, offers: Choices
+    ) -> SearchResult:
+        """The best placement of the minimum in one region, over all choices of children that are offered."""
         space = SearchSpace(self.inventory, parts, region.slots, waiting)
         mask = space.everything if region.usable is None else _mask(space, region.usable)
         attempt = SearchResult(space, mask)
         needs = minimum(space)
         extras = _wanted_extras(space) if self.options.extras != "skip" else {}
-        for children in choices(parts, needs):
+        for children in offers(parts, needs):
             try:
                 budget.spend()
                 with budget.share():
@@ -343,6 +367,8 @@ class Engine:
                     full.add(leaf)
                 else:
                     needs, solution = more, found
+                    if pristine.near:
+                        full.clear()  # others may have to be near to the pod that is added
         except Exhausted:
             pass
         return solution
