@@ -8,6 +8,8 @@ import pytest
 
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.reading.fields import Unreadable
+from spinney.core.placement.engine import Engine
+from spinney.core.placement.gang.gang_tree import GangTree
 from unit.api.placement.problem_writing import write_problem
 from unit.placement.engine_kit import judged, judged_preferences
 from unit.placement.problem_kit import BLOCK, HOST, RACK, answer, answers, gang, node, nodes_of, pods, problem
@@ -298,6 +300,24 @@ def test_k17_preferences_of_a_gang_with_followers_leave_room_for_them() -> None:
     follower = gang(pods("b", 1, 8), name="scaled", topology="t", tiedTo={"gang": "base", "level": RACK})
     first, second = answers(hosts(2), base, follower)
     assert (set(nodes_of(first).values()), second["outcome"]) == ({2}, "placed")
+
+
+def test_k17_what_was_tried_for_a_preference_is_kept_and_not_searched_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+    alone = Engine._placed_alone
+
+    def counted(engine: Engine, parts: GangTree, *more: Any) -> Any:
+        tried.append(parts.gang.name)
+        return alone(engine, parts, *more)
+
+    monkeypatch.setattr(Engine, "_placed_alone", counted)
+    more = gang(pods("b", 2, 4), name="more", running=[{"pods": "b", "node": "n0"}])
+    wish = gang(pods("a", 2, 4, **weighed(apart(HOST, "a"), 100)), name="wish", running=[{"pods": "a", "node": "n0"}])
+    found = answers(hosts(2), wish, more)
+    assert [nodes_of(each) for each in found] == [{"n1": 1}, {"n1": 1}]
+    assert tried == ["wish", "wish", "more"]
 
 
 @pytest.mark.parametrize("weight", [0, 101, -1])

@@ -11,8 +11,8 @@ from functools import partial
 
 import msgspec
 
-from spinney.api.placement.problem import Gang, Group, Options, Problem, Topology
-from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Result, Victim
+from spinney.api.placement.problem import Gang, Group, Options, Problem, Running, Topology
+from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Placement, Result, Victim
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.attempt import PlacementState, SearchResult, SetDecision, needs_releasing, take_solution
 from spinney.core.placement.budget import Exhausted, StepBudget
@@ -33,7 +33,7 @@ from spinney.core.placement.gang.gang_tree import (
     may_need_more,
     read_gang_tree,
 )
-from spinney.core.placement.gang.preferred_affinity import with_preferences
+from spinney.core.placement.gang.preferred_affinity import with_preferences, without_preferences
 from spinney.core.placement.gang.running_gangs import PlacedGang, UnsatisfiedTie, pod_sets, tied_slots
 from spinney.core.placement.gang.tied_gangs import MOST_FOLLOWERS, later_followers
 from spinney.core.placement.scoring import domains, number, score
@@ -64,9 +64,12 @@ class Engine:
 
     def admit_running(self, gang: Gang) -> None:
         """Take the capacity of the running members, before any decision."""
+        self._admit(gang, gang.running)
+
+    def _admit(self, gang: Gang, members: Sequence[Running | Placement]) -> None:
         placed_gang = self.placed_gangs.setdefault(gang.name, PlacedGang(gang))
         leaves = pod_sets(gang)
-        for member in gang.running:
+        for member in members:
             slot = self.inventory.slot_for(member.node, member.zone)
             pods = leaves[member.pods]
             self.inventory.take(slot, pods.request, pods.host_ports)
@@ -93,26 +96,28 @@ class Engine:
             return SetDecision(_unplaced(gang, "invalid", Explanation(str(error), error.group, error.level)))
         except UnsatisfiedTie as reason:
             return SetDecision(_unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level)))
-        if parts.prefers_affinity:
-            parts, asked = self.read(with_preferences(gang, partial(self._tried, scope, followers)))
-        found = self._placed(parts, asked, scope, followers)
+        if not parts.prefers_affinity:
+            found = self._placed(parts, asked, scope, followers)
+        else:
+            parts, asked = self.read(without_preferences(gang))
+            found = self._tried(scope, followers, parts.gang)
+            if isinstance(found, SetDecision):
+                kept, found = with_preferences(gang, found, partial(self._tried, scope, followers))
+                self._admit(kept, found.decision.placements)
         return SetDecision(self._refuse(parts, asked, scope, found)) if isinstance(found, SearchResult) else found
 
-    def _tried(self, scope: list[int] | None, followers: Sequence[Gang], gang: Gang) -> SetDecision | None:
-        """The placement of a gang that leaves no trace; None: it is not placed."""
+    def _tried(self, scope: list[int] | None, followers: Sequence[Gang], gang: Gang) -> SetDecision | SearchResult:
+        """As `_placed`, but leaves no trace."""
         before = self.placed_gangs.get(gang.name)
         if before is not None:
             self.placed_gangs[gang.name] = replace(before, live=list(before.live))
         try:
             with self.inventory.trial():
-                found = self._placed(*self.read(gang), scope, followers)
-        except Invalid:
-            return None
+                return self._placed(*self.read(gang), scope, followers)
         finally:
             self.placed_gangs.pop(gang.name, None)
             if before is not None:
                 self.placed_gangs[gang.name] = before
-        return None if isinstance(found, SearchResult) else found
 
     def _placed(
         self, parts: GangTree, asked: Profile, scope: list[int] | None, followers: Sequence[Gang]
