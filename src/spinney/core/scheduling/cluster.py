@@ -237,16 +237,15 @@ class Cluster:
 
     def drop_room(self, gang: str, used: Iterable[str] = ()) -> None:
         """Give up the room of a gang. `used`: the nodes of its pods; where they are all it kept, nothing is freed."""
-        room = self._kept_room.drop(self.inventory, gang)
-        if room is not None and room.nodes - Counter(used):
-            self.improved += 1
+        dropped = self._kept_room.drop(self.inventory, [gang])
+        self.improved += any(room.nodes - Counter(used) for room in dropped)
 
     def drop_room_of(self, base: str) -> None:
         """Give up the rooms of a base gang's followers."""
-        self.improved += self._kept_room.drop_of(self.inventory, base)
+        self.improved += bool(self._kept_room.drop_of(self.inventory, base))
 
     def expire_room(self, now_s: float) -> None:
-        self.improved += self._kept_room.expire(self.inventory, now_s)
+        self.improved += bool(self._kept_room.expire(self.inventory, now_s))
 
     def open_room(self, gang: str, priority: int) -> None:
         """Let a gang use the room that is kept for it, and for less important ones; inside a trial."""
@@ -254,7 +253,7 @@ class Cluster:
 
     def _yield_room(self, node: str) -> None:
         if self._kept_room:
-            self.improved += self._kept_room.yield_on(self.inventory, node)
+            self.improved += bool(self._kept_room.yield_on(self.inventory, node))
 
     # Reservations and victims
 
