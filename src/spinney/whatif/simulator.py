@@ -44,7 +44,8 @@ from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import NotSent
 from spinney.drive.client.http.transport import Response, Stream
 from spinney.drive.client.informers.cache import Cache, OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import SchedulerCaches

@@ -22,7 +22,8 @@ from spinney.core.scheduling.volumes import Volumes, claims_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import Key, ResourcePath
 
 T = TypeVar("T")

@@ -22,7 +22,8 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.cache import OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches, until_served
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches, until_served
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import PAUSE_S, restart_on_error
 from spinney.drive.controller.unreadable_events import UnreadableEvents

@@ -28,7 +28,8 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.cache import Cache, OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
 from spinney.drive.scheduler.caches import (
