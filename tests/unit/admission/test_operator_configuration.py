@@ -40,7 +40,7 @@ topologyAwareScheduling:
 scheduler:
   profiles:
   - name: kai-scheduler
-    config: {createTopologyResources: false, numa: false, placementStrategy: {cpu: spread}}
+    config: {createTopologyResources: false, numa: false, requireQueue: true, placementStrategy: {cpu: spread}}
     default: true
 """
 
@@ -76,6 +76,7 @@ def test_c1_every_field_is_read() -> None:
     assert profile is not None
     assert (profile.kai.create_topology_resources, profile.kai.numa) == (False, False)
     assert profile.kai.placement_strategy == PlacementStrategy(gpu="binpack", cpu="spread")
+    assert settings_of(found).requires_queue and not settings_of(load_configuration("")).requires_queue
 
 
 def test_c1_an_empty_file_has_the_defaults() -> None:
@@ -220,7 +221,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
         "scheduler: {profiles: [{name: kai-scheduler, config: {createTopologies: true}}]}",
         [
             "scheduler.profiles[0].config.createTopologies: Forbidden: "
-            "unknown field; known: createTopologyResources, numa, placementStrategy"
+            "unknown field; known: createTopologyResources, numa, placementStrategy, requireQueue"
         ],
     ),
     "strategies that there are not": (

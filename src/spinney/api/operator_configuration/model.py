@@ -186,6 +186,7 @@ class KaiConfig(Part, frozen=True):
     create_topology_resources: bool = True
     numa: bool = True
     placement_strategy: PlacementStrategy = PlacementStrategy()
+    require_queue: bool = False
 
 
 class Profile(Part, frozen=True):
@@ -203,6 +204,7 @@ class Profile(Part, frozen=True):
             create_topology_resources=given.get("createTopologyResources") is not False,
             numa=given.get("numa") is not False,
             placement_strategy=convert(given.get("placementStrategy") or {}, PlacementStrategy),
+            require_queue=given.get("requireQueue") is True,
         )
 
 

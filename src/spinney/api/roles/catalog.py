@@ -139,7 +139,7 @@ _SCHEDULER = RoleRights(
         grant("", "pods", "get list watch patch"),
         grant("", "pods/binding pods/eviction", "create"),
         grant("", "pods/status", "patch"),
-        grant("", "nodes persistentvolumes", "list watch"),
+        grant("", "configmaps nodes persistentvolumes", "list watch"),
         grant("", "persistentvolumeclaims", "get list watch patch"),
         grant("", "events", "create"),
         grant("resource.k8s.io", "resourceclaims", "list watch"),

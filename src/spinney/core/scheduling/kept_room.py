@@ -1,5 +1,7 @@
 """Room that is kept for scaled gangs on their way: their base gang is placed, and they are made once it is (G12).
 
+Not recorded: a new leader keeps room anew for gangs that started a moment ago.
+
 Kept for a time, against all gangs but more important ones, and on idle capacity only. It gives way as soon as a node
 has not enough for the pods that are really there.
 """

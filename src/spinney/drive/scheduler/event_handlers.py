@@ -10,7 +10,7 @@ from typing import Any
 
 from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
+from spinney.api.builtin.surroundings import ConfigMap, PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, find_levels, known_as
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
@@ -55,6 +55,7 @@ class EventHandlers:
         views.podgroups.subscribe(self._podgroup)
         views.pods.subscribe(self._pod)
         views.queues.subscribe(self._queue)
+        views.config_maps.subscribe(self._config_map)
         views.pods.subscribe_broken(self._unreadable_pod)
         views.podgroups.subscribe_broken(self._unreadable_group)
         for cache in (views.claims, views.volumes, views.storage_classes, views.resource_claims):
@@ -202,6 +203,13 @@ class EventHandlers:
         if self._scheduling_queue.pending or self._scheduling_queue.waits_for_volumes:
             self._scheduling_queue.retry_pending()
             self._wake()
+
+    def _config_map(self, change: Change[ConfigMap]) -> None:
+        """One that appeared or disappeared; those that only change do so by the thousand."""
+        if change.old is None or change.new is None:
+            for pod in self._views.pods.by("config map", "/".join(change.key)):
+                if pod.spec.scheduler_name in self._session.settings.names:
+                    self._requeue(group_of(pod))
 
     def _touch(self, key: Key) -> None:
         self._scheduling_queue.touch(key)

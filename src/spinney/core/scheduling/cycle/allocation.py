@@ -102,14 +102,24 @@ class Allocator:
 
     def _keep_room(self, entry: QueuedGang, reading: ParsedGang, selection: VictimSelection) -> None:
         """Of a gang that starts: room for those that follow it once it is there."""
-        until_s = self._session.clock.monotonic() + KEPT_S
         for follower in followers_of(entry, reading, self._session.scheduling_queue, self._session.cluster):
-            places, sets = selection.followers.get(follower.name), pod_sets(follower)
-            if places:
-                capacities = tuple([PodCapacity(sets[place.pods].request, place.node, place.zone) for place in places])
-                room = Room(follower.name, entry.name, reading.gang.priority, until_s, capacities)
-                self._session.cluster.keep_room(room)
-                self._session.requeue_after(entry.key, KEPT_S)
+            self._keep(entry, follower, selection.followers.get(follower.name, ()), KEPT_S)
+
+    def keep_room_again(self, entry: QueuedGang, left_s: float) -> None:
+        """Of a gang that started under another leader: what that one kept, or other room in the same domain."""
+        assert entry.reading is not None
+        for follower in followers_of(entry, entry.reading, self._session.scheduling_queue, self._session.cluster):
+            decision = self._session.placement.minimum(follower)
+            if decision.outcome == "placed" and not decision.waits:
+                self._keep(entry, follower, decision.placements, left_s)
+
+    def _keep(self, entry: QueuedGang, follower: Gang, places: Sequence[Placement], left_s: float) -> None:
+        if not places:
+            return
+        sets, until_s = pod_sets(follower), self._session.clock.monotonic() + left_s
+        capacities = tuple([PodCapacity(sets[place.pods].request, place.node, place.zone) for place in places])
+        self._session.cluster.keep_room(Room(follower.name, entry.name, follower.priority, until_s, capacities))
+        self._session.requeue_after(entry.key, left_s)
 
     def _choose(self, entry: QueuedGang, reading: ParsedGang) -> VictimSelection | Refusal:
         """The selection that the queue allows; where some children of a group suffice, cheaper subsets are tried too.

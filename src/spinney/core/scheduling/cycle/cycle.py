@@ -49,6 +49,7 @@ from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import DecisionMetrics, Key, Reports, Snapshot
 from spinney.core.scheduling.gang.members import is_owned_by_podgang
 from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.kept_room import KEPT_S
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.plan_records import RecordReader, RejectedRecord, Superseded
 from spinney.core.scheduling.reporting import WriteFailure, awaiting_volumes
@@ -107,6 +108,7 @@ class Cycle:
         )
         self._improved = -1
         self._undecided: set[Key] = set()
+        self._found: list[QueuedGang] = []  # gangs that had started when they were read for the first time
 
     # Actions
 
@@ -122,6 +124,7 @@ class Cycle:
         if self._improved != self._session.cluster.improved:
             self._scheduling_queue.changed.update(self._scheduling_queue.waits)
         yield from self._read_changed()
+        yield from self._keep_room_again()
         if self._improved != self._session.cluster.improved:
             self._improved = self._session.cluster.improved
             self._scheduling_queue.retry_refused()
@@ -130,6 +133,18 @@ class Cycle:
         read_s = self._session.clock.monotonic() - began_s
         yield from self._decide(self._in_queue_order())
         self._metrics.cycle(self._session.clock.monotonic() - began_s, read_s)
+
+    def _keep_room_again(self) -> Iterator[Step]:
+        """Room for those that follow gangs which started a moment ago, under another leader (G12)."""
+        found, self._found = self._found, []
+        for entry in found:
+            left_s = KEPT_S - self._min_runtime.age_s(entry)
+            if entry.reading is None or entry.base or left_s <= 0:
+                continue
+            try:
+                self._allocator.keep_room_again(entry, left_s)
+            except Exception as error:
+                yield Undecided(entry.key, error)
 
     def finished(self, act: Action, task_result: TaskResult) -> WriteFailure | None:
         """Take the result of an action, done or failed, and put the gang back into the queue.
@@ -237,6 +252,8 @@ class Cycle:
         was_limited, entry.limits = entry.limits, self._limits(group)
         self._gang_reader.read(entry, group, pods, context)
         self._min_runtime.check(entry)
+        if before is None and _has_started(entry, found):
+            self._found.append(entry)
         self._reservations.moves.expire(entry.key)
         if isinstance(found, RejectedRecord):
             return self._discard(entry, group, pods, found)
@@ -430,6 +447,12 @@ class Cycle:
         if entry.unsettled or self._gang_reader.has_victims_leaving(entry.key):
             return False
         return entry.not_before <= self._session.clock.monotonic() and self._session.placement.is_current
+
+
+def _has_started(entry: QueuedGang, found: Plan | RejectedRecord | None) -> bool:
+    """Whether members of a gang have nodes, or get them by a plan that is being carried out."""
+    assert entry.reading is not None
+    return bool(entry.reading.gang.running) or (isinstance(found, Plan) and found.state == "bind")
 
 
 def _backoff_s(task_status: TaskStatus, failures: int) -> float:

@@ -148,8 +148,12 @@ class MinRuntime:
         least_s = queues.reclaim_min_runtime_s(parting) if parting else queues.min_runtime_s(reading.queue)
         if not least_s:
             return 0.0
-        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")
-        return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._session.clock.now()
+        return least_s - self.age_s(entry)
+
+    def age_s(self, entry: QueuedGang) -> float:
+        """How long ago the gang started; a gang that did not say so started long ago."""
+        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "") if entry.group is not None else ""
+        return self._session.clock.now() - min(self._began_s(entry, told), self._pods_began_s(entry))
 
     def _pods_began_s(self, entry: QueuedGang) -> float:
         """The start of the first running pod: the gang is at least as old, whatever its PodGroup says."""

@@ -64,6 +64,7 @@ class Session:
             priorities=self.priorities,
             volumes=snapshot.volume_lookups,
             claim=snapshot.resource_claim,
+            has_config_map=snapshot.has_config_map,
             topologies=self.cluster.topologies,
             short_levels=self.short_levels,
             has_node=lambda name: inventory.find(name) is not None,

@@ -43,7 +43,7 @@ class Context:
     `short_levels`: the names that ClusterTopologies give to levels, by topology. `has_node`: which nodes exist; a
     member on any other node does not determine the domain of the gang. `unreadable`: what of a gang (namespace, name)
     cannot be decoded, "" if nothing; such a gang is held. `is_limited`: whether a quota of a namespace limits a
-    PriorityClass.
+    PriorityClass. `has_config_map`: whether a namespace has a ConfigMap of a name.
     """
 
     resources: tuple[str, ...]
@@ -55,6 +55,7 @@ class Context:
     has_node: Callable[[str], bool] = lambda name: True
     unreadable: Callable[[str, str], str] = lambda namespace, name: ""
     is_limited: Callable[[str, str], bool] = lambda namespace, name: False
+    has_config_map: Callable[[str, str], bool] = lambda namespace, name: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +175,17 @@ def _hold_back(membership: GangMembership, pods: Sequence[Pod], reason: str) -> 
 
 
 def shape_in(pod: Pod, shapes: Shapes, context: Context) -> PodShape:
-    """The shape of a pod, restricted by its volumes and resource claims."""
+    """The shape of a pod, restricted by its volumes and resource claims, and held without its ConfigMaps."""
     shape = shapes.of(pod)
-    if not pod.spec.volumes and not pod.spec.resource_claims:
+    if not pod.spec.volumes and not pod.spec.resource_claims and not pod.spec.config_maps:
         return shape
     places = (reach(pod, context.volumes), claims_reach(pod, context.claim))
-    texts = [text for text in (shape.unsupported, *(place.waits for place in places)) if text]
+    missing = [
+        f'configmap "{name}" not found, which {field} names'
+        for name, field in (pod.spec.config_maps or {}).items()
+        if not context.has_config_map(pod.metadata.namespace, name)
+    ]
+    texts = [text for text in (shape.unsupported, *(place.waits for place in places), *missing) if text]
     required = tuple(terms for place in places for terms in place.required)
     allowed = narrowed(shape.filter, required) if required else shape.filter
     if allowed is None:
