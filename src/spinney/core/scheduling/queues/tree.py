@@ -156,6 +156,22 @@ class FairShares(NamedTuple):
         return Shares(self.gpu_m.get(queue, 0), self.cpu_m.get(queue, 0), self.memory.get(queue, 0))
 
 
+class QueueFigures(NamedTuple):
+    """What a queue is promised, should have, holds, and holds or waits for."""
+
+    quota: Shares
+    fair_share: Shares
+    used: Shares
+    asked: Shares
+
+    @property
+    def borrowed(self) -> Shares:
+        """What it holds beyond its quota; nothing where the quota is all of its parent's."""
+        return Shares(
+            *[0 if most == UNLIMITED else max(0, used - most) for used, most in zip(self.used, self.quota, strict=True)]
+        )
+
+
 class Queues:
     """Queues may be added and removed in any order; the usage of a queue is kept even while it does not exist."""
 
@@ -272,6 +288,17 @@ class Queues:
     def usage(self, queue: str) -> Usage:
         """The usage of the queue and its descendants."""
         return self._total.get(queue, Usage())
+
+    def figures(self, shares: FairShares) -> dict[str, QueueFigures]:
+        """What each queue has and should have, with all below it."""
+        asked = {name: self.usage(name).allocated for name in self._queues}
+        for queue, waiting in self._asked.items():
+            for name in self.upwards(queue):
+                asked[name] = asked[name].plus(waiting)
+        return {
+            name: QueueFigures(self._quotas[name], shares.of(name), self.usage(name).allocated, asked[name])
+            for name in sorted(self._queues)
+        }
 
     def total(self) -> Shares:
         """The usage of all queues without a parent."""
