@@ -57,6 +57,14 @@ class Shares(NamedTuple):
 NOTHING = Shares()
 EVERYTHING = Shares(UNLIMITED, UNLIMITED, UNLIMITED)
 NAMES = ("GPUs", "CPU cores", "memory")
+UNITS = ("GPUs", "cores", "GB")
+_MEMORY = 2
+
+
+def stated(resources: Mapping[str, str | int]) -> Shares:
+    """Amounts of a status; what is not said is nothing."""
+    gpu_m, cpu_m = (quantity.milli(resources.get(name, 0)) for name in (GPU_RESOURCE, "cpu"))
+    return Shares(gpu_m, cpu_m, quantity.base_units(resources.get("memory", 0), round_up=True))
 
 
 class ShareUnits:
@@ -91,18 +99,16 @@ def limits(queue: Queue) -> Shares:
 
 def amount_text(kind: int, amount: int) -> str:
     """An amount of one of the three, for messages."""
-    match kind:
-        case 0:
-            return f"{_decimal(amount)} GPUs"
-        case 1:
-            return f"{_decimal(amount)} cores"
-        case _:
-            return f"{_decimal(amount // _MEGABYTE)} GB"
+    return f"{amount_number(kind, amount)} {UNITS[kind]}"
 
 
-def _shares(stated: Sequence[float]) -> Shares:
+def amount_number(kind: int, amount: int) -> str:
+    return _decimal(amount // _MEGABYTE if kind == _MEMORY else amount)
+
+
+def _shares(given: Sequence[float]) -> Shares:
     units = (1000, 1, _MEGABYTE)
-    return Shares(*[UNLIMITED if one < 0 else round(one * unit) for one, unit in zip(stated, units, strict=True)])
+    return Shares(*[UNLIMITED if one < 0 else round(one * unit) for one, unit in zip(given, units, strict=True)])
 
 
 def _decimal(thousandths: int) -> str:
@@ -246,7 +252,7 @@ class Queues:
 
     def priority(self, queue: str) -> int:
         found = self._queues.get(queue)
-        return DEFAULT_PRIORITY if found is None else _priority(found)
+        return DEFAULT_PRIORITY if found is None else priority(found)
 
     def fair_shares(self, capacity: Amounts) -> FairShares:
         """What each queue should have now of what the cluster offers (Q1); a queue without a root gets nothing."""
@@ -400,8 +406,8 @@ class Queues:
             own[kind] + waiting[kind] + sum([child.wanted for child in children]),
             self._quotas[name][kind],
             limits(queue)[kind],
-            _weight(queue, kind),
-            _priority(queue),
+            weight(queue, kind),
+            priority(queue),
             children,
         )
         self._claimed[kind][name] = claim
@@ -510,7 +516,7 @@ class Queues:
             self._children[parent].discard(queue.metadata.name)
 
 
-def _weight(queue: Queue, kind: int) -> int:
+def weight(queue: Queue, kind: int) -> int:
     """In thousandths; a queue that states no resources has the same as any other that states none."""
     given = queue.spec.resources
     return 1000 if given is None else round(1000 * (given.gpu, given.cpu, given.memory)[kind].over_quota_weight)
@@ -524,7 +530,7 @@ def _seconds(text: str) -> float:
         return 0.0
 
 
-def _priority(queue: Queue) -> int:
+def priority(queue: Queue) -> int:
     return DEFAULT_PRIORITY if queue.spec.priority is None else queue.spec.priority
 
 
