@@ -178,6 +178,7 @@ class Roles:
             seen.cluster_topologies,
             seen.topology_bindings,
             cast("Any", made),
+            seen.queues,
         )
         return shadow, Model(pages)
 
