@@ -191,7 +191,7 @@ class Queues:
         self._quotas: dict[str, Shares] = {}
         self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
-        self._lending: tuple[int, FairShares, list[str]] | None = None
+        self._named: dict[str, tuple[int, FairShares, list[str]]] = {}  # answers, as long as nothing changes
         self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
@@ -271,10 +271,24 @@ class Queues:
 
         Equal to the last answer while nothing changed: every gang that waits asks for it.
         """
-        known = self._lending
+        return self._kept_names("lending", shares, self._own, self._lends)
+
+    def waiting_under(self, shares: FairShares) -> list[str]:
+        """The queues that hold less than their share of all that their gangs wait for. Kept as `lending` is."""
+
+        def is_under(name: str, shares: FairShares) -> bool:
+            waiting, used, share = self._asked[name], self.usage(name).allocated, shares.of(name)
+            return all(used[kind] < share[kind] for kind in range(len(NAMES)) if waiting[kind])
+
+        return self._kept_names("waiting under", shares, self._asked, is_under)
+
+    def _kept_names(
+        self, what: str, shares: FairShares, names: Iterable[str], is_meant: Callable[[str, FairShares], bool]
+    ) -> list[str]:
+        known = self._named.get(what)
         if known is None or known[0] != self.version or any(a is not b for a, b in zip(known[1], shares, strict=True)):
-            names = [name for name in sorted(self._own) if self._lends(name, shares)]
-            known = self._lending = self.version, shares, names
+            found = [name for name in sorted(names) if is_meant(name, shares)]
+            known = self._named[what] = self.version, shares, found
         return known[2]
 
     def _lends(self, name: str, shares: FairShares) -> bool:
