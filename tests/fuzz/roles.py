@@ -179,6 +179,7 @@ class Roles:
             seen.cluster_topologies,
             seen.topology_bindings,
             cast("Any", made),
+            seen.queues,
         )
         return shadow, Model(pages)
 

@@ -196,8 +196,7 @@ _DASHBOARD = RoleRights(
     cluster=(
         grant("", "nodes pods", "list watch"),
         grant("", "events limitranges persistentvolumeclaims persistentvolumes resourcequotas", "list"),
-        grant("scheduling.run.ai", "podgroups", "list watch"),
-        grant("scheduling.run.ai", "queues", "list"),
+        grant("scheduling.run.ai", "podgroups queues", "list watch"),
         grant("", "namespaces", "get"),
         grant("kai.scheduler", "topologies", "list watch"),
         grant("grove.io", "clustertopologies clustertopologybindings podcliquesets", "get list watch"),

@@ -87,7 +87,7 @@ class Scheduler:
         self._ungrouped_timers: set[Key] = set()
         self.session = Session(settings, clock)
         cluster, scheduling_queue = self.session.cluster, self.session.scheduling_queue
-        self.metrics = Metrics(lambda: cluster.inventory, scheduling_queue.states)
+        self.metrics = Metrics(lambda: cluster.inventory, scheduling_queue.states, self.session.queue_figures)
 
     async def run(self) -> None:
         """Run until cancelled. Raises `LeadershipLost` when another scheduler has taken over."""
@@ -122,7 +122,7 @@ class Scheduler:
             group.create_task(restart_on_error(refresh.run, "reasons"), name="scheduler-reasons")
             self.ready.set()
             self._wake.set()
-            await self._run_cycles(cycle, views, work, group)
+            await self._run_cycles(cycle, views, work, group, queues.note_decisions)
 
     async def _be_elected(self, elect: Elect, views: SchedulerCaches) -> None:
         """Stand by with synced caches; once elected, wait until they show everything that the old leader wrote."""
@@ -164,8 +164,14 @@ class Scheduler:
         return self._leadership.confirmed_at
 
     async def _run_cycles(
-        self, cycle: Cycle, views: SchedulerCaches, work: ActionExecutor, group: asyncio.TaskGroup
+        self,
+        cycle: Cycle,
+        views: SchedulerCaches,
+        work: ActionExecutor,
+        group: asyncio.TaskGroup,
+        decided: Callable[[], None],
     ) -> None:
+        """`decided` is called after each cycle."""
         while True:
             await self._wake.wait()
             await asyncio.sleep(self._settings.gather_s)
@@ -173,6 +179,7 @@ class Scheduler:
             self._wake.clear()
             try:
                 await self._run_cycle(cycle, views, work, group)
+                decided()
             except Superseded as error:
                 raise LeadershipLost(str(error)) from error
             except LeadershipLost:

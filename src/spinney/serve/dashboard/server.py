@@ -41,9 +41,16 @@ PAGES: dict[str, Page] = {
     "/gangs": page_handlers.gangs,
     "/gangs/{namespace}/{name}": page_handlers.gang,
     "/nodes/{name}": page_handlers.node,
+    "/queues": page_handlers.queues,
     "/topologies": page_handlers.topologies,
 }
-_NAVIGATION = (("/", "Overview"), ("/tree", "Topology"), ("/gangs", "Gangs"), ("/topologies", "Topologies"))
+_NAVIGATION = (
+    ("/", "Overview"),
+    ("/tree", "Topology"),
+    ("/gangs", "Gangs"),
+    ("/queues", "Queues"),
+    ("/topologies", "Topologies"),
+)
 _FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 

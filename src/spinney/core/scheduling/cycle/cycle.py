@@ -97,7 +97,7 @@ class Cycle:
         self._nominated_plans = NominatedPlans(
             session, snapshot, self._gang_reader, self._reservations, self._plan_review, records
         )
-        self._reporter = GangReporter(session, reports, metrics)
+        self._reporter = GangReporter(session, reports, metrics, self._min_runtime)
         self._stale_gangs = StaleGangs(session, snapshot)
         self._grace_period = GracePeriod(session)
         self._ungrouped_pods = UngroupedPods(session, reports)

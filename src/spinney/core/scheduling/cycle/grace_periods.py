@@ -22,7 +22,8 @@ from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Reports, Snapshot
 from spinney.core.scheduling.gang.members import Shortage, age_s, is_owned_by_podgang, shortage
-from spinney.core.scheduling.gang.parsed_gang import is_gathering
+from spinney.core.scheduling.gang.parsed_gang import ParsedGang, is_gathering
+from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.reporting import ungrouped_reports
 from spinney.core.scheduling.reporting.messages import evicted_as_stale, stale
 
@@ -128,6 +129,26 @@ class MinRuntime:
             self._protected.setdefault(entry.key, set()).add(parting)
             self._session.requeue_after(entry.key, left_s)
         return left_s > 0
+
+    def obstacle(self, reading: ParsedGang, reclaim: Reclaim) -> str:
+        """Which gangs a gang could take from, but for their minimum runtime, and until when; empty: none."""
+        now_s, until = self._session.clock.now(), {}
+        for key, partings in self._protected.items():
+            other = self._session.scheduling_queue.entries.get(key)
+            if other is None or other.reading is None or not other.reading.gang.running:
+                continue
+            is_own = other.reading.queue == reading.queue
+            parting = "" if is_own else reclaim.parting(other.reading.queue)
+            is_weaker = other.reading.gang.priority < reading.gang.priority
+            if parting in partings and (is_weaker if is_own else reclaim.may_take_from(other.reading.queue)):
+                until[other.name] = now_s + self._left_s(other, parting), parting or reading.queue, bool(parting)
+        if not until:
+            return ""
+        name = min(until, key=lambda name: (until[name], name))
+        at_s, queue, is_reclaim = until[name]
+        field = "reclaimMinRuntime" if is_reclaim else "preemptMinRuntime"
+        more = f" (and {len(until) - 1} more)" if len(until) > 1 else ""
+        return f"Gang {name}{more} keeps its place until {format_time(at_s)} by the {field} that queue {queue} has"
 
     def check(self, entry: QueuedGang) -> None:
         """A gang was read: its minimum runtime may be over."""

@@ -26,6 +26,7 @@ from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import (
     FairShares,
     LeafRank,
+    QueueFigures,
     QueueOrder,
     Queues,
     QueueUsage,
@@ -109,6 +110,10 @@ class QueueAccounting:
         queues, asks = self.queues, self.queues.shares_of(self._asked(reading).amounts)
         shares = queues.fair_shares(capacity)
         return Reclaim(queues, shares, queues.shares_of(capacity), reading.queue, asks, is_charged)
+
+    def figures(self, capacity: Amounts) -> dict[str, QueueFigures]:
+        """What each queue has and should have now."""
+        return self.queues.figures(self.queues.fair_shares(capacity))
 
     def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
         """Why the queue does not admit this placement, where it has more pods than the minimum that was checked before.

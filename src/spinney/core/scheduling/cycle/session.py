@@ -17,6 +17,7 @@ from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.queues.reclaim import Reclaim
+from spinney.core.scheduling.queues.tree import QueueFigures
 from spinney.core.scheduling.settings import Settings
 
 
@@ -55,6 +56,10 @@ class Session:
     def reclaim(self, reading: ParsedGang, *, is_charged: bool = False) -> Reclaim:
         """What a gang may take from other queues now."""
         return self.queue_accounting.reclaim(reading, self.cluster.capacity, is_charged=is_charged)
+
+    def queue_figures(self) -> dict[str, QueueFigures]:
+        """What each queue has and should have now."""
+        return self.queue_accounting.figures(self.cluster.capacity)
 
     def context(self, snapshot: Snapshot) -> Context:
         """The lookups that parsing needs now."""
