@@ -22,6 +22,9 @@ from spinney.core.scheduling.cycle.recorded_plans import NominatedPlans
 from spinney.core.scheduling.cycle.reservations import Reservations, continue_numbering
 from spinney.core.scheduling.cycle.scheduling_queue import NominatedTo, Planned, QueuedGang, Refused
 from spinney.core.scheduling.cycle.session import Session
+from spinney.core.scheduling.cycle.snapshot import Key
+from spinney.core.scheduling.gang.demand import is_choosy
+from spinney.core.scheduling.gang.growth import next_pods, without_others
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.kept_room import KEPT_S, PodCapacity, Room
 from spinney.core.scheduling.queues.tree import Refusal
@@ -29,11 +32,25 @@ from spinney.core.scheduling.queues.tree import Refusal
 
 @dataclass(slots=True)
 class PartialAllocation:
-    """A gang whose minimum is reserved and which has more pods to place."""
+    """A gang whose minimum is reserved and which has more pods to place.
+
+    `left`: those that may find a place still, by pod set; `denied`: why its queue does not admit some.
+    """
 
     entry: QueuedGang
     decision: Decision
     places: list[Placement]
+    left: Counter[str]
+    denied: str = ""
+
+    @property
+    def planned(self) -> Counter[str]:
+        return Counter(place.pods for place in self.places)
+
+    def next_pods(self, most: int) -> Counter[str]:
+        """What it asks for in its next turn."""
+        assert self.entry.reading is not None
+        return next_pods(self.entry.reading.gang, self.left, self.planned, most)
 
 
 def place_or_preempt(
@@ -73,8 +90,8 @@ class Allocator:
         self._reporter = reporter
         self._decisions = 0
 
-    def decide_minimum(self, entry: QueuedGang, partials: list[PartialAllocation]) -> Action | None:
-        """Place the minimum of a gang; one that has more pods to place is appended to `partials`."""
+    def decide_minimum(self, entry: QueuedGang, partials: dict[Key, PartialAllocation]) -> Action | None:
+        """Place the minimum of a gang; one that has more pods to place is added to `partials`."""
         reading = self._gang_reader.with_affinity(entry)
         self._decisions += 1
         entry.decided = self._decisions
@@ -95,8 +112,10 @@ class Allocator:
         if not entry.base and not reading.gang.running:
             self._keep_room(entry, reading, selection)
         places = list(decision.placements)
-        if len(places) < sum(map(len, reading.waiting.values())):
-            partials.append(PartialAllocation(entry, decision, places))
+        placed = Counter(place.pods for place in places)
+        left = +Counter({path: len(pods) - placed[path] for path, pods in reading.waiting.items()})
+        if left:
+            partials[entry.key] = PartialAllocation(entry, decision, places, left)
             return None
         return self._begin(entry, decision, places)
 
@@ -161,48 +180,66 @@ class Allocator:
         self._reporter.count(selection.decision, self._session.clock.monotonic() - began_s)
         return selection
 
-    def decide_extras(self, allocation: PartialAllocation) -> Action | None:
-        """Place the pods beyond the minimum, as far as capacity and the queue allow."""
-        entry, decision, places = allocation.entry, allocation.decision, list(allocation.places)
-        reading = entry.reading
-        assert reading is not None
-        given = Counter(place.pods for place in places)
-        left = Counter({path: len(pods) - given[path] for path, pods in reading.waiting.items()})
-        more, allowed, denied = self._place_extras(entry, places, left)
-        if more is not None and more.outcome == "placed" and not more.waits:
-            chosen = [place for place in more.placements if place.index < allowed[place.pods]]
-            decision, places = more, places + continue_numbering(places, chosen)
-            self._reservations.reserve(entry, places[len(allocation.places) :])
+    def decide_extras(self, allocation: PartialAllocation, most: int) -> Action | None:
+        """A turn: place up to so many pods beyond the minimum, as far as capacity and the queue allow.
+
+        Once no more find a place, the gang begins with what it has.
+        """
+        while allocation.left and not self._place_next(allocation, allocation.next_pods(most)):
+            pass
+        entry, places = allocation.entry, allocation.places
+        if allocation.left:
+            return None
         if places:
-            return self._begin(entry, decision, places)
+            return self._begin(entry, allocation.decision, places)
         self._session.scheduling_queue.apply(entry, Refused(self._session.cluster.improved))
-        self._reporter.explain_placed(entry, decision, places, denied)
+        self._reporter.explain_placed(entry, allocation.decision, places, allocation.denied)
         return None
 
+    def _place_next(self, allocation: PartialAllocation, asked: Counter[str]) -> bool:
+        """Whether any of these pods found a place; those that found none are not asked for again in this cycle."""
+        entry, left = allocation.entry, allocation.left
+        more, allowed, denied = self._place_extras(allocation, asked)
+        allocation.denied = denied or allocation.denied
+        chosen: list[Placement] = []
+        if more is not None and more.outcome == "placed" and not more.waits:
+            chosen = [place for place in more.placements if place.index < allowed[place.pods]]
+            allocation.decision = more
+            before = len(allocation.places)
+            allocation.places += continue_numbering(allocation.places, chosen)
+            self._reservations.reserve(entry, allocation.places[before:])
+        given = Counter(place.pods for place in chosen)
+        lacking = {path for path, count in asked.items() if given[path] < count}
+        allocation.left = +Counter({path: n - given[path] for path, n in left.items() if path not in lacking})
+        return bool(chosen)
+
     def _place_extras(
-        self, entry: QueuedGang, places: Sequence[Placement], left: Counter[str]
+        self, allocation: PartialAllocation, asked: Counter[str]
     ) -> tuple[Decision | None, Counter[str], str]:
-        """The placement, what the queue allows of `left` by pod set, and why nothing.
+        """The placement, what the queue allows of what is asked by pod set, and why nothing.
 
         Pods without room leave their share of the queue to those that have some: else whether these are placed would
         depend on who asks for the quota first (LIVE4).
         """
-        assert entry.reading is not None
-        gang = self._gang_reader.with_affinity(entry).gang
-        planned = tuple([Running(place.pods, place.node, place.zone) for place in places])
-        allowed, denied = self._session.queue_accounting.allowance(entry.reading, left)
+        reading, left = allocation.entry.reading, asked
+        assert reading is not None
+        gang = self._gang_reader.with_affinity(allocation.entry).gang
+        if is_choosy(gang.root):
+            gang = without_others(gang, asked, allocation.planned)
+        planned = tuple([Running(place.pods, place.node, place.zone) for place in allocation.places])
+        allowed, denied = self._session.queue_accounting.allowance(reading, left)
         more: Decision | None = None
         for _ in range(len(left) + 1):
             if not allowed:
                 break
-            more = self._session.placement.extras(gang, planned, allowed if allowed != left else None)
+            more = self._session.placement.extras(gang, planned, allowed if allowed != allocation.left else None)
             is_placed = more.outcome == "placed" and not more.waits
             placed = Counter(place.pods for place in more.placements) if is_placed else Counter[str]()
             lacking = [path for path, count in allowed.items() if placed[path] < count]
             if allowed == left or not lacking:
                 break
             left = +Counter({**left, **{path: placed[path] for path in lacking}})
-            allowed, denied = self._session.queue_accounting.allowance(entry.reading, left)
+            allowed, denied = self._session.queue_accounting.allowance(reading, left)
         return more, allowed, denied
 
     def _begin(self, entry: QueuedGang, decision: Decision, places: list[Placement]) -> Action:
