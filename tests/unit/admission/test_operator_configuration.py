@@ -220,7 +220,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
         "scheduler: {profiles: [{name: kai-scheduler, config: {createTopologies: true}}]}",
         [
             "scheduler.profiles[0].config.createTopologies: Forbidden: "
-            "unknown field; known: createTopologyResources, numa, placementStrategy"
+            "unknown field; known: createTopologyResources, numa, placementStrategy, consolidation"
         ],
     ),
     "strategies that there are not": (

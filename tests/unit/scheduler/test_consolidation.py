@@ -76,7 +76,7 @@ def test_k10_a_pod_is_moved_so_that_a_gang_fits_and_its_successor_has_its_place(
     in_world(scenario, nodes=TWO_RACKS, settings=ON, controllers=CONTROLLERS)
 
 
-def test_k10_nothing_is_moved_unless_somebody_asks_for_it() -> None:
+def test_k10_nothing_is_moved_unless_somebody_asks_for_it_where_that_is_set() -> None:
     async def scenario(world: World) -> None:
         before = await scattered(world)
         await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
@@ -92,7 +92,7 @@ def test_k10_nothing_is_moved_unless_somebody_asks_for_it() -> None:
         found = await world.get("PodGroup", "big")
         assert found is not None and "spinney.dev/consolidate" not in found["metadata"]["annotations"]
 
-    in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS)
+    in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS, settings=Settings(consolidate=None))
 
 
 @pytest.mark.parametrize("by_itself", [None, Consolidate(max_moves=0)], ids=["off", "on"])

@@ -7,8 +7,9 @@ that is placed by their eviction.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from spinney.api.placement.problem import Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Placement
@@ -24,10 +25,16 @@ from spinney.core.scheduling.cycle.scheduling_queue import NominatedTo, Planned,
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import is_choosy
-from spinney.core.scheduling.gang.growth import next_pods, without_others
+from spinney.core.scheduling.gang.growth import next_pods, raised, without_others
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.kept_room import KEPT_S, PodCapacity, Room
 from spinney.core.scheduling.queues.tree import Refusal
+
+_SEARCHES = 4
+"""For so many gangs a cycle looks for moves, unless somebody asks for them."""
+_NEXT_SEARCH_S = 1.0
+_GROWS_AGAIN_S = 10.0
+"""So long after a pod beyond a minimum could be helped by disturbing nobody, that is not tried again."""
 
 
 @dataclass(slots=True)
@@ -57,7 +64,7 @@ def place_or_preempt(
     placement: PlacementSession,
     preemptor: Preemptor,
     reading: ParsedGang,
-    limits: Consolidate | None,
+    find_limits: Callable[[], Consolidate | None],
     followers: Sequence[Gang] = (),
 ) -> VictimSelection:
     """The engine is asked first; others are disturbed only for a gang that is proved not to fit beside them.
@@ -67,7 +74,7 @@ def place_or_preempt(
     found = placement.minimum_of_set(reading.gang, followers)
     if found.decision.outcome != "infeasible":
         return VictimSelection(found.decision, followers=found.followers)
-    return preemptor.select_victims(reading, limits, found.decision)
+    return preemptor.select_victims(reading, find_limits(), found.decision)
 
 
 class Allocator:
@@ -89,12 +96,38 @@ class Allocator:
         self._preemptor = preemptor
         self._reporter = reporter
         self._decisions = 0
+        self._searches = 0
+
+    def begin_cycle(self) -> None:
+        self._searches = 0
+
+    def is_due_again(self, entry: QueuedGang) -> bool:
+        """Whether the time is over for which it was too early to disturb others for it."""
+        now_s = self._session.clock.monotonic()
+        return entry.is_early and (entry.moves_from_s <= now_s or entry.grows_from_s <= now_s)
+
+    def _limits(self, entry: QueuedGang) -> Consolidate | None:
+        """How much may be moved for it now: at a request at once, by itself once in a while and for few in a cycle."""
+        if entry.limits is None or entry.is_asked:
+            return entry.limits
+        now_s = self._session.clock.monotonic()
+        if entry.moves_from_s <= now_s and self._searches < _SEARCHES:
+            self._searches += 1
+            entry.moves_from_s = now_s + self._session.settings.moves_every_s
+            return entry.limits
+        entry.moves_from_s = max(entry.moves_from_s, now_s + _NEXT_SEARCH_S)
+        self._come_back(entry, entry.moves_from_s - now_s)
+        return None
+
+    def _come_back(self, entry: QueuedGang, after_s: float) -> None:
+        entry.is_early = True
+        self._session.requeue_after(entry.key, after_s)
 
     def decide_minimum(self, entry: QueuedGang, partials: dict[Key, PartialAllocation]) -> Action | None:
         """Place the minimum of a gang; one that has more pods to place is added to `partials`."""
         reading = self._gang_reader.with_affinity(entry)
         self._decisions += 1
-        entry.decided = self._decisions
+        entry.decided, entry.is_early = self._decisions, False
         if not reading.gang.running:
             self._session.cluster.drop_room_of(entry.name)  # it is kept anew where the gang is placed now
         selection = self._choose(entry, reading)
@@ -169,11 +202,11 @@ class Allocator:
                 self._session.placement,
                 self._preemptor,
                 asking,
-                entry.limits,
+                partial(self._limits, entry),
                 followers_of(entry, reading, self._session.scheduling_queue, self._session.cluster),
             )
         else:
-            selection = self._preemptor.decide_over_limit(asking, entry.limits, queue_preemption)
+            selection = self._preemptor.decide_over_limit(asking, self._limits(entry), queue_preemption)
         if selection is None:
             assert refusal is not None
             return refusal
@@ -192,9 +225,29 @@ class Allocator:
             return None
         if places:
             return self._begin(entry, allocation.decision, places)
+        act = self._disturb_for_extras(entry)
+        if act is not None:
+            return act
         self._session.scheduling_queue.apply(entry, Refused(self._session.cluster.improved))
         self._reporter.explain_placed(entry, allocation.decision, places, allocation.denied)
         return None
+
+    def _disturb_for_extras(self, entry: QueuedGang) -> Action | None:
+        """Others move, shrink or leave for the next pod beyond the minimum as they would if it were in the minimum."""
+        reading, now_s = self._gang_reader.with_affinity(entry), self._session.clock.monotonic()
+        waiting = {path: len(pods) for path, pods in reading.waiting.items() if pods}
+        more = replace(reading, gang=raised(reading.gang, next_pods(reading.gang, waiting, {}, 1)))
+        if is_choosy(reading.gang.root) or not self._preemptor.may_disturb(more, entry.limits):
+            return None
+        if now_s < entry.grows_from_s:
+            self._come_back(entry, entry.grows_from_s - now_s)
+            return None
+        selection = self._decide(entry, more)
+        if isinstance(selection, Refusal) or not selection.leaving:
+            entry.grows_from_s = now_s + _GROWS_AGAIN_S
+            return None
+        self._reservations.reserve(entry, selection.decision.placements)
+        return self._preempt(entry, selection)
 
     def _place_next(self, allocation: PartialAllocation, asked: Counter[str]) -> bool:
         """Whether any of these pods found a place; those that found none are not asked for again in this cycle."""

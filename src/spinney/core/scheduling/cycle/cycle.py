@@ -116,6 +116,7 @@ class Cycle:
     def steps(self) -> Iterator[Step]:
         """Yield the actions of this cycle. Other tasks may run between steps; the next cycle sees what they change."""
         began_s = self._session.clock.monotonic()
+        self._allocator.begin_cycle()
         self._session.cluster.expire_room(began_s)
         if self._session.placement.renew():
             self._session.queue_accounting.renew(
@@ -238,6 +239,7 @@ class Cycle:
         if before is None and self._grace_period.is_gathering(entry, group, pods):
             return None
         was_limited, entry.limits = entry.limits, self._limits(group)
+        entry.is_asked = entry.limits is not None and entry.limits is not self._session.settings.consolidate
         self._gang_reader.read(entry, group, pods, context)
         self._min_runtime.check(entry)
         self._reservations.moves.expire(entry.key)
@@ -251,7 +253,7 @@ class Cycle:
         act = self._stale_gangs.check(group, pods, runs, is_mistaken=is_mistaken)
         if act is not None and entry.not_before <= self._session.clock.monotonic():
             return act
-        same = before == entry.reading and was_limited == entry.limits
+        same = before == entry.reading and was_limited == entry.limits and not self._allocator.is_due_again(entry)
         if same and (entry.refused_at == self._session.cluster.improved or self._keeps_its_reservations(entry)):
             return None
         self._reservations.release(entry)

@@ -20,7 +20,7 @@ from spinney.core.scheduling.cluster import BASE
 from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedGang, Retry, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
-from spinney.core.scheduling.gang.growth import beyond_minimum
+from spinney.core.scheduling.gang.growth import beyond_minimum, next_pods
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import QueuePreemption
 from spinney.core.scheduling.queues.reclaim import Reclaim
@@ -100,7 +100,7 @@ class QueueAccounting:
         self.freed_version += 1
         self._preemptible = {}
         for entry in entries:
-            entry.charge = entry.asks = entry.demanded = None
+            entry.charge = entry.asks = entry.demanded = entry.wanted = None
 
     def charge(self, entry: QueuedGang) -> None:
         """Charge the queue for members with a node and for reservations, and let it ask for what the gang waits for."""
@@ -140,11 +140,20 @@ class QueueAccounting:
             return None
         return QueuePreemption(self.queues, asked, self.freed_version, reclaim, preempts)
 
-    def reclaim(self, reading: ParsedGang, capacity: Amounts, *, is_charged: bool = False) -> Reclaim:
-        """What the gang may take from other queues for its minimum. `is_charged`: it has its reservations."""
-        queues, asks = self.queues, self.queues.shares_of(self._asked(reading).amounts)
-        shares = queues.fair_shares(capacity)
-        return Reclaim(queues, shares, queues.shares_of(capacity), reading.queue, asks, is_charged)
+    def reclaim(self, reading: ParsedGang, capacity: Amounts) -> Reclaim:
+        """What the gang may take from other queues for its minimum."""
+        asks = self.queues.shares_of(self._asked(reading).amounts)
+        return self._reclaim(reading.queue, asks, self.queues.fair_shares(capacity), capacity)
+
+    def reclaim_of_plan(self, entry: QueuedGang, capacity: Amounts) -> Reclaim:
+        """The same for what is assigned to a gang, with which its queue is charged already."""
+        reading = entry.reading
+        assert reading is not None
+        waiting = [(path, pod.uid) for path, pods in reading.waiting.items() for pod in pods]
+        assigned = Counter(path for path, uid in waiting if uid in entry.assignments)
+        asks = self.queues.shares_of(_total(reading, assigned))
+        found = self._reclaim(reading.queue, asks, self.queues.fair_shares(capacity), capacity)
+        return replace(found, is_charged=True)
 
     def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
         """Why the queue does not admit this placement, where it has more pods than the minimum that was checked before.
@@ -246,16 +255,27 @@ class QueueAccounting:
             queue = self._queue(entry)
             if queue not in is_under:
                 is_under[queue] = queues.is_under(queue, shares)
-            if is_under[queue] and self._reclaim(entry, shares, capacity).is_entitled:
+            if is_under[queue] and self._reclaim(queue, self._wanted(entry), shares, capacity).is_entitled:
                 scheduling_queue.apply(entry, Retry())
 
-    def _reclaim(self, entry: QueuedGang, shares: FairShares, capacity: Amounts) -> Reclaim:
-        queue, asks = self._queue(entry), self._demanded(entry)
+    def _reclaim(self, queue: str, asks: Shares, shares: FairShares, capacity: Amounts) -> Reclaim:
         return Reclaim(self.queues, shares, self.queues.shares_of(capacity), queue, asks)
+
+    def _wanted(self, entry: QueuedGang) -> Shares:
+        """What its minimum still needs, or its next pod beyond that; kept with what was parsed."""
+        reading = entry.reading
+        assert reading is not None
+        if entry.wanted is None or entry.wanted[0] is not reading:
+            entry.wanted = reading, self._demanded(entry)
+            waiting = {path: len(pods) for path, pods in reading.waiting.items() if pods}
+            if waiting and not any(entry.wanted[1]):
+                pods = next_pods(reading.gang, waiting, {}, 1)
+                entry.wanted = reading, self.queues.shares_of(_total(reading, pods))
+        return entry.wanted[1]
 
     def _waiting_gang(self, entry: QueuedGang, base: QueuedGang | None) -> WaitingGang[Key]:
         rank = (self._rank(entry), 0) if base is None else (max(self._rank(entry), self._rank(base)), 1)
-        return WaitingGang(entry.key, self._queue(entry), self._demanded(entry), rank)
+        return WaitingGang(entry.key, self._queue(entry), self._wanted(entry), rank)
 
     def _queue(self, entry: QueuedGang) -> str:
         assert entry.reading is not None
@@ -279,7 +299,7 @@ class QueueAccounting:
         """Let its queue ask for what a gang waits for, as long as it waits."""
         asks = None
         if entry.reading is not None and isinstance(entry.state, (Pending, Due)) and not entry.assignments:
-            asks = entry.reading.queue, self._demanded(entry)
+            asks = entry.reading.queue, self._wanted(entry)
         if asks == entry.asks:
             return
         if entry.asks is not None:
