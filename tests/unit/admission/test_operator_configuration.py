@@ -238,6 +238,16 @@ BAD: dict[str, tuple[str, list[str]]] = {
             "must be an object with the fields gpu and cpu"
         ],
     ),
+    "moves that there are not": (
+        "scheduler: {profiles: [{name: kai-scheduler, config: {consolidation: {enabled: 1, maxMoves: -1, pods: 2}}}]}",
+        [
+            "scheduler.profiles[0].config.consolidation.enabled: Invalid value: 1: must be true or false",
+            "scheduler.profiles[0].config.consolidation.maxMoves: Invalid value: -1: "
+            "must be a whole number from 0 to 1000000",
+            "scheduler.profiles[0].config.consolidation.pods: Forbidden: "
+            "unknown field; known: enabled, maxMoves, maxGPUs, everySeconds",
+        ],
+    ),
     "no name": ("scheduler: {profiles: [{}]}", ["scheduler.profiles[0].name: Required value"]),
 }
 
