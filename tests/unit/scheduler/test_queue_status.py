@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
 from unit.scheduler.scheduler_world import bound, in_world, pod, podgroup, pods
 from unit.scheduler.test_queue_shares import FOUR_HOSTS, hosts, later
@@ -116,7 +117,7 @@ def test_k16_a_status_is_no_reason_to_decide_gangs_again() -> None:
         await world.settle()
         assert big.decided == before > 0
 
-    watched(scenario)
+    watched(scenario, settings=Settings(consolidate=None))
 
 
 async def figures(world: World, name: str) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from spinney.cli.options import strategy_options
+from spinney.cli.options import consolidation_options, strategy_options
 
 
 @click.command(
@@ -98,6 +99,7 @@ Examples:
     help="Keep the state here; a restart finds it. Without it everything is in memory.",
 )
 @strategy_options
+@consolidation_options
 @click.option("--real", is_flag=True, help="Run on a real kube-apiserver and etcd, built once if they are not there.")
 @click.option(
     "-f",
@@ -121,6 +123,7 @@ def up(
     cpu_strategy: str | None,
     real: bool,
     manifests: tuple[Path, ...],
+    **moves: Any,
 ) -> None:
     """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
 
@@ -128,10 +131,11 @@ def up(
     /metrics, are the figures of the scheduler.
     """
     from spinney.cli.wiring.api_servers import StackOptions
+    from spinney.cli.wiring.scheduler_choices import SchedulerChoices
     from spinney.cli.wiring.stack import run
 
-    strategies = (gpu_strategy or strategy, cpu_strategy or strategy)
+    choices = SchedulerChoices(gpu_strategy or strategy, cpu_strategy or strategy, **moves)
     options = StackOptions(
-        nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port, strategies
+        nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port, choices
     )
     raise SystemExit(run(options))

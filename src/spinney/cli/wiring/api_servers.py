@@ -36,6 +36,7 @@ from spinney.api.roles import NAMESPACE, ROLES, rbac_objects, user_of
 from spinney.cli.wiring.addresses import certificate_hosts, reachable_host
 from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
 from spinney.cli.wiring.roles.webhook import WebhookRole
+from spinney.cli.wiring.scheduler_choices import NOTHING_SAID, SchedulerChoices
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.api import ApiClient
@@ -55,7 +56,7 @@ from spinney.sim.kubernetes.control_plane import (
 )
 from spinney.sim.transport import InProcessTransport
 from spinney.whatif.inputs.manifests import apply_all, manifests_of
-from spinney.whatif.inputs.operator_settings import ConfigurationError, Strategies
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 
 OURS = ("spinney", "spinney-real")
 """Names of the clusters in kubeconfigs that we write."""
@@ -72,7 +73,7 @@ class StackOptions:
     manifests: tuple[Path, ...]
     config: Path | None = None
     dashboard_port: int | None = None
-    strategies: Strategies = (None, None)
+    scheduler: SchedulerChoices = NOTHING_SAID
 
     def check(self) -> None:
         if self.real and self.host not in ("127.0.0.1", "localhost"):

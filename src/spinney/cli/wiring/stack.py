@@ -24,6 +24,7 @@ from spinney.cli.wiring.api_servers import ApiServer, StackOptions, embedded, on
 from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
 from spinney.cli.wiring.roles.dashboard import dashboard
 from spinney.cli.wiring.roles.registry import DashboardOptions
+from spinney.cli.wiring.scheduler_choices import NOTHING_SAID, SchedulerChoices, scheduler_settings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
@@ -39,13 +40,11 @@ from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, 
 from spinney.whatif.inputs.nodes import NodesError, load_nodes
 from spinney.whatif.inputs.operator_settings import (
     ConfigurationError,
-    Strategies,
     admission_of,
     dynamo_admission_of,
     dynamo_settings_of,
     given_in,
     read_configuration,
-    strategy_of,
 )
 
 _CHECK_INTERVAL_S = 0.5
@@ -57,15 +56,18 @@ async def running_roles(
     nodes: Sequence[dict[str, Any]],
     configuration: OperatorConfiguration,
     controllers: Sequence[str] = ALL,
-    strategies: Strategies = (None, None),
+    choices: SchedulerChoices = NOTHING_SAID,
 ) -> AsyncIterator[Roles]:
     """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
     clock, dice = SystemClock(), system_dice()
     transports = RoleTransports(*(api.as_role(role) for role in ("operator", "scheduler", "dynamo")))
     settings = RoleSettings(
         operator=settings_of(configuration),
-        scheduler=SchedulerSettings(
-            names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT}), strategy=strategy_of(configuration, *strategies)
+        scheduler=scheduler_settings(
+            SchedulerSettings(frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
+            configuration,
+            choices,
+            honours_requests=True,
         ),
         record_keys=await record_keys(transports.scheduler, NAMESPACE, dice),
         dynamo=dynamo_settings_of(configuration),
@@ -166,7 +168,7 @@ async def _up(
     async with server as api:
         await api.judged()
         controllers = _NOT_UPSTREAM if options.real else ALL
-        async with running_roles(api, nodes, configuration, controllers, options.strategies) as roles:
+        async with running_roles(api, nodes, configuration, controllers, options.scheduler) as roles:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
             metrics = roles.scheduler.metrics.page if roles.scheduler is not None else None

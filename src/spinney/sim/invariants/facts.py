@@ -37,6 +37,7 @@ class PodFacts:
     is_leaving: bool
     is_over: bool
     is_told: bool
+    has_owner: bool
 
     @property
     def is_live(self) -> bool:
@@ -138,6 +139,7 @@ def read_pod(obj: Json) -> PodFacts:
         is_leaving=bool(metadata.get("deletionTimestamp")),
         is_over=status.get("phase") in ("Succeeded", "Failed"),
         is_told=told,
+        has_owner=any(each.get("controller") for each in metadata.get("ownerReferences") or ()),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 
 from spinney.api.labels import DEFAULT_QUEUE
 from spinney.core.scheduling.plan import Plan
@@ -113,12 +114,13 @@ def _used(cluster: RecordedState, *, with_leaving: bool = False) -> Iterator[_Am
 
 
 def _waiting(cluster: RecordedState) -> Iterator[_Amounts]:
-    """What gangs without an assignment lack for their minimum, where the pods for it are there."""
+    """What gangs without an assignment lack for their minimum, where the pods for it are there; else their next pod."""
     assigned = {assignment.uid for plan in cluster.plans() for assignment in plan.assignments}
     for gang in cluster.gangs.values():
         members = [pod for pod in cluster.members(gang.key) if pod.is_live]
         bound = Counter(pod.leaf or LONE_LEAF for pod in members if pod.node or pod.uid in assigned)
-        for part in gang.parts:
+        lacking, beyond = [], []
+        for part in gang.parts if not gang.plan else ():
             waiting = [
                 pod
                 for pod in members
@@ -128,8 +130,13 @@ def _waiting(cluster: RecordedState) -> Iterator[_Amounts]:
                 and pod.uid not in assigned
             ]
             lacks = max(0, part.least - bound[part.name])
-            for pod in waiting[:lacks] if len(waiting) >= lacks and not gang.children(part) else ():
-                yield queue_of(gang), by_kind(pod.asks)
+            if waiting and not gang.children(part):
+                lacking += waiting[:lacks] if len(waiting) >= lacks else []
+                beyond.append((Fraction(bound[part.name], max(part.least, 1)), part.name, waiting[0]))
+        if bound and not lacking and gang.is_whole(gang.root, bound):
+            lacking = [pod for *_, pod in sorted(beyond, key=lambda each: each[:2])[:1]]
+        for pod in lacking:
+            yield queue_of(gang), by_kind(pod.asks)
 
 
 def _left_since(cluster: RecordedState, plan: Plan, since_s: float) -> Iterator[_Amounts]:

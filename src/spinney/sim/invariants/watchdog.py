@@ -311,6 +311,7 @@ class Watchdog:
             for assignment in other.assignments
         )
         self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s, exact=is_fresh, sent=sent))
+        self._report(properties.inv7_lawful_moves(self.ground, gang, plan, exact=is_fresh))
         if is_fresh:
             self._report(inv7_within_limits(self.ground, gang, plan))
         decided_s = self._decided_at(gang.key, plan)

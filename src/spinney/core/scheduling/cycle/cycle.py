@@ -7,7 +7,7 @@ writes to it are missing from the caches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from spinney.api.builtin.pod import Pod
@@ -31,6 +31,7 @@ from spinney.core.scheduling.cycle.gang_reader import GangReader
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
 from spinney.core.scheduling.cycle.grace_periods import GracePeriod, MinRuntime, StaleGangs, UngroupedPods
 from spinney.core.scheduling.cycle.preemption import Preemptor
+from spinney.core.scheduling.cycle.queue_accounting import Turns
 from spinney.core.scheduling.cycle.recorded_plans import NominatedPlans, PlanReview
 from spinney.core.scheduling.cycle.reservations import Reservations
 from spinney.core.scheduling.cycle.scheduling_queue import (
@@ -63,6 +64,8 @@ _MOST_DOUBLINGS = 32
 _LONGEST_HOLD_S = 1.0
 _VOLUMES_RECHECK_S = 5.0
 _CONFIRM_S = 0.5
+_TURNS = 256
+"""Pods beyond minimums are handed out in about so many turns a cycle, or one by one if there are fewer."""
 
 _WaitingPlan = tuple[QueuedGang, Callable[[], Action | None]]
 """A gang whose recorded plan waits for its victims to terminate, and the call that continues it."""
@@ -115,6 +118,7 @@ class Cycle:
     def steps(self) -> Iterator[Step]:
         """Yield the actions of this cycle. Other tasks may run between steps; the next cycle sees what they change."""
         began_s = self._session.clock.monotonic()
+        self._allocator.begin_cycle()
         self._session.cluster.expire_room(began_s)
         if self._session.placement.renew():
             self._session.queue_accounting.renew(
@@ -250,6 +254,7 @@ class Cycle:
         if before is None and self._grace_period.is_gathering(entry, group, pods):
             return None
         was_limited, entry.limits = entry.limits, self._limits(group)
+        entry.is_asked = entry.limits is not None and entry.limits is not self._session.settings.consolidate
         self._gang_reader.read(entry, group, pods, context)
         self._min_runtime.check(entry)
         if before is None and _has_started(entry, found):
@@ -265,7 +270,7 @@ class Cycle:
         act = self._stale_gangs.check(group, pods, runs, is_mistaken=is_mistaken)
         if act is not None and entry.not_before <= self._session.clock.monotonic():
             return act
-        same = before == entry.reading and was_limited == entry.limits
+        same = before == entry.reading and was_limited == entry.limits and not self._allocator.is_due_again(entry)
         if same and (entry.refused_at == self._session.cluster.improved or self._keeps_its_reservations(entry)):
             return None
         self._reservations.release(entry)
@@ -402,28 +407,35 @@ class Cycle:
             self._scheduling_queue.apply(entry, GivenUp())
             self._session.queue_accounting.charge(entry)  # else it would count twice against its own share
 
-    def _in_queue_order(self) -> Iterator[QueuedGang]:
+    def _in_queue_order(self) -> Turns:
         due, capacity = list(self._scheduling_queue.due), self._session.cluster.capacity
         return self._session.queue_accounting.in_order(self._scheduling_queue, due, capacity)
 
-    def _decide(self, order: Iterable[QueuedGang]) -> Iterator[Step]:
-        """Decide the minimums first, in queue order; then the pods beyond them."""
-        partials: list[PartialAllocation] = []
-        for entry in order:
+    def _decide(self, turns: Turns) -> Iterator[Step]:
+        """Decide in queue order: a minimum as a whole, then the pods beyond it in turns with all others (Q10)."""
+        partials: dict[Key, PartialAllocation] = {}
+        for entry in turns:
+            allocation = partials.get(entry.key)
             if not self._is_its_turn(entry):
+                if partials.pop(entry.key, None) is not None:
+                    self._reservations.release(entry)
+                    self._scheduling_queue.touch(entry.key)
                 continue
-            yield from self._act_on(
-                entry, self._with_reservations(entry, partial(self._allocator.decide_minimum, entry, partials))
-            )
-        for allocation in partials:
-            if self._is_its_turn(allocation.entry):
-                yield from self._act_on(
-                    allocation.entry,
-                    self._with_reservations(allocation.entry, partial(self._allocator.decide_extras, allocation)),
-                )
+            if allocation is None:
+                decide = partial(self._allocator.decide_minimum, entry, partials)
             else:
-                self._reservations.release(allocation.entry)
-                self._scheduling_queue.touch(allocation.entry.key)
+                most = sum(each.left.total() for each in partials.values())
+                most = most if not turns.is_open(entry.key) else max(1, most // _TURNS)
+                decide = partial(self._allocator.decide_extras, allocation, most)
+            yield from self._act_on(entry, self._with_reservations(entry, decide))
+            self._again(turns, partials.get(entry.key))
+
+    def _again(self, turns: Turns, allocation: PartialAllocation | None) -> None:
+        """One more turn for a gang that wants more."""
+        if allocation is not None and allocation.left:
+            entry, pods = allocation.entry, allocation.next_pods(1)
+            gang = self._session.queue_accounting.turn(entry, turns.gang(entry.key), pods, len(allocation.places))
+            turns.again(gang)
 
     def _with_reservations(
         self, entry: QueuedGang, decide_action: Callable[[], Action | None]

@@ -143,7 +143,15 @@ class PlanReview:
         if entry.limits is None:
             return f"nothing may be moved for {entry.name}"
         most, found = entry.limits.max_moves, len(plan.moves)
-        return f"{found} pods would be moved, allowed are {most}" if found > most else ""
+        if found > most:
+            return f"{found} pods would be moved, allowed are {most}"
+        gpus, most_gpus = self._moved_gpus(plan), entry.limits.max_gpus
+        return "" if most_gpus is None or gpus <= most_gpus else f"{gpus} GPUs would be moved, allowed are {most_gpus}"
+
+    def _moved_gpus(self, plan: Plan) -> int:
+        inventory, shares_of = self._session.cluster.inventory, self._session.queue_accounting.queues.shares_of
+        moved = [pod for move in plan.moves if (pod := inventory.pod(move.uid)) is not None]
+        return sum(shares_of(pod.request).gpu_m for pod in moved) // 1000
 
     def _below_minimum(self, still: Iterable[Pod], victims: frozenset[str]) -> str:
         """A gang that has its minimum is evicted whole or keeps its minimum."""
@@ -520,7 +528,7 @@ class NominatedPlans:
             if pod.metadata.uid in plan.victims:
                 left.setdefault(group_of(pod), []).append(pod)
         units = [unit for group, pods in left.items() for unit in self._units(entry.reading.queue, group, pods)]
-        reclaim = self._session.reclaim(entry.reading, is_charged=True)
+        reclaim = self._session.reclaim_of_plan(entry)
         return not units or reclaim.is_lawful(units, are_charged=False)
 
     def _units(self, taker: str, group: Key, pods: Sequence[Pod]) -> list[Unit]:
@@ -556,7 +564,7 @@ class NominatedPlans:
             or other.reading.queue == entry.reading.queue
         ):
             return preempted
-        reclaim = self._session.reclaim(entry.reading, is_charged=True)
+        reclaim = self._session.reclaim_of_plan(entry)
         mine, theirs = entry.reading.queue, other.reading.queue
         detail = f"Queue {mine} gets {reclaim.figures(mine)}; queue {theirs} keeps {reclaim.figures(theirs)}"
         return partial(reclaimed, detail=detail)

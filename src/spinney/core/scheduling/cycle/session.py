@@ -12,7 +12,7 @@ from kube_apimachinery.clock import Clock
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
-from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
 from spinney.core.scheduling.gang.priorities import Priorities
@@ -53,9 +53,13 @@ class Session:
         found, self._requeues = self._requeues, []
         return found
 
-    def reclaim(self, reading: ParsedGang, *, is_charged: bool = False) -> Reclaim:
+    def reclaim(self, reading: ParsedGang) -> Reclaim:
         """What a gang may take from other queues now."""
-        return self.queue_accounting.reclaim(reading, self.cluster.capacity, is_charged=is_charged)
+        return self.queue_accounting.reclaim(reading, self.cluster.capacity)
+
+    def reclaim_of_plan(self, entry: QueuedGang) -> Reclaim:
+        """The same for what is assigned to it."""
+        return self.queue_accounting.reclaim_of_plan(entry, self.cluster.capacity)
 
     def queue_figures(self) -> dict[str, QueueFigures]:
         """What each queue has and should have now."""

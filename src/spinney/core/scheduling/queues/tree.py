@@ -6,8 +6,8 @@ incrementally; a verdict costs one walk from the leaf to the root.
 Waiting gangs are ordered by a walk over the tree (Q2). At each level queues under their fair share come first, then
 those that stay within their quota with the gang, then queue priority, then the smaller used / fair share of the
 dominant resource with the gang, then age. Inside a leaf the priority of the gang counts, then gangs below their minimum
-before those that only grow, then age. Each answer counts what was decided since the one before: so room goes to queues
-in turns, and not to all gangs of one.
+before those that only grow, of these the one that has fewer pods beyond its minimum (Q10), then age. Each answer counts
+what was decided since the one before: so room goes to queues in turns, and not to all gangs of one.
 
 Amounts are integers once a queue is read: GPUs and cpu in thousandths, memory in bytes.
 """
@@ -552,12 +552,13 @@ ROOT = ""
 _MILLIONTHS = 10**6
 
 K = TypeVar("K", bound=Hashable)
-LeafRank = tuple[int, bool, str, str]
-"""Inside a leaf: priority, whether it only grows, creation timestamp as the API server wrote it, name."""
+LeafRank = tuple[int, int, str, str]
+"""Inside a leaf: priority, pods beyond the minimum, creation timestamp as the API server wrote it, name."""
+BELOW_MINIMUM = -1
 
 
 class WaitingGang(NamedTuple, Generic[K]):
-    """A gang in a leaf queue. `asks`: what its minimum still needs."""
+    """A gang in a leaf queue. `asks`: what its minimum still needs, or its next pods beyond that."""
 
     key: K
     queue: str
@@ -569,8 +570,9 @@ class WaitingGang(NamedTuple, Generic[K]):
         return self.rank[0][2:]
 
 
-def leaf_rank(priority: int, only_grows: bool, created: str | None, name: str) -> LeafRank:
-    return -priority, only_grows, created or "", name
+def leaf_rank(priority: int, beyond: int, created: str | None, name: str) -> LeafRank:
+    """`beyond`: how many pods it has beyond its minimum, or `BELOW_MINIMUM`."""
+    return -priority, beyond, created or "", name
 
 
 _Rank = tuple[bool, bool, int, int, tuple[str, str], str]
@@ -613,6 +615,12 @@ class QueueOrder(Generic[K]):
         heappop(self._gangs[found.queue])
         self._refresh(found.queue)
         return found.key
+
+    def is_open(self, gang: WaitingGang[K]) -> bool:
+        """Whether another gang could come between two turns of this one: of another queue, or no less important."""
+        own = self._gangs.get(gang.queue) or []
+        is_next = bool(own) and own[0][0][0][0] <= gang.rank[0][0]
+        return is_next or any(others for queue, others in self._gangs.items() if queue != gang.queue)
 
     def _put(self, gang: WaitingGang[K]) -> None:
         self._count += 1
