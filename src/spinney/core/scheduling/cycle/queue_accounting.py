@@ -67,10 +67,13 @@ class QueueAccounting:
             entry.charge = entry.asks = entry.demanded = None
 
     def charge(self, entry: QueuedGang) -> None:
-        """Charge the queue for members with a node and for reservations, and let it ask for what the gang waits for."""
+        """Charge the queue for members with a node, for reservations and for what is held for replacements.
+
+        It asks for what the gang waits for.
+        """
         self._ask(entry)
         reading = entry.reading
-        charge = _usage(reading, entry.assignments) if reading is not None else None
+        charge = _usage(reading, entry.assignments, entry.held) if reading is not None else None
         rank = reading.gang.priority if reading is not None else 0
         if (charge, rank) == (entry.charge, entry.rank):
             return
@@ -250,17 +253,19 @@ class QueueAccounting:
         entry.asks = asks
 
 
-def _usage(reading: ParsedGang, assignments: Iterable[str]) -> QueueUsage | None:
+def _usage(reading: ParsedGang, assignments: Iterable[str], held: Amounts | None = None) -> QueueUsage | None:
     """The usage of members with a node and of assignments, by uid; None: there are none.
 
     A pod that has its node by now keeps its assignment until the whole plan is bound: it counts once.
     """
     paths, assigned = Counter(member.pods for member in reading.gang.running), frozenset(assignments)
     paths.update(path for path, pods in reading.waiting.items() for pod in pods if pod.uid in assigned)
-    return QueueUsage(reading.queue, _total(reading, paths), reading.gang.preemptible) if paths else None
+    if not paths and held is None:
+        return None
+    return QueueUsage(reading.queue, _total(reading, paths, held), reading.gang.preemptible)
 
 
-def _total(reading: ParsedGang, paths: Counter[str]) -> Amounts:
+def _total(reading: ParsedGang, paths: Counter[str], more: Amounts | None = None) -> Amounts:
     leaves = pod_sets(reading.gang)
     rows = [[amount * times for amount in leaves[path].request] for path, times in paths.items()]
-    return tuple(map(sum, zip(*rows, strict=True)))
+    return tuple(map(sum, zip(*rows, *([more] if more is not None else ()), strict=True)))
