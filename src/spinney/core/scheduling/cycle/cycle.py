@@ -422,7 +422,6 @@ class Cycle:
 
         def decide() -> Action | None:
             self._reservations.returning.open(entry)
-            self._session.queue_accounting.charge(entry)
             opened, before = self._reservations.moves.open(entry.key), len(entry.assignments)
             act = decide_action()
             self._reservations.moves.close(entry.key, opened, list(entry.assignments.values())[before:])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -43,6 +44,7 @@ class QueueAccounting:
         self.queues = Queues(BASE)
         self.freed_version = 0
         self._preemptible: dict[str, Counter[int]] = {}  # number of charged preemptible gangs, by queue and priority
+        self._held: dict[Key, tuple[int, QueueUsage]] = {}  # with the priority of the gang
         self._resources: tuple[str, ...] = BASE
         self._objects: dict[str, Queue] = {}
         self._looked_at = -1  # version of the queues
@@ -63,17 +65,15 @@ class QueueAccounting:
         self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
         self.freed_version += 1
         self._preemptible = {}
+        self._held.clear()
         for entry in entries:
             entry.charge = entry.asks = entry.demanded = None
 
     def charge(self, entry: QueuedGang) -> None:
-        """Charge the queue for members with a node, for reservations and for what is held for replacements.
-
-        It asks for what the gang waits for.
-        """
+        """Charge the queue for members with a node and for reservations, and let it ask for what the gang waits for."""
         self._ask(entry)
         reading = entry.reading
-        charge = _usage(reading, entry.assignments, entry.held) if reading is not None else None
+        charge = _usage(reading, entry.assignments) if reading is not None else None
         rank = reading.gang.priority if reading is not None else 0
         if (charge, rank) == (entry.charge, entry.rank):
             return
@@ -87,8 +87,9 @@ class QueueAccounting:
             self._count(charge, rank, 1)
 
     def refusal(self, reading: ParsedGang) -> Refusal | None:
-        """Why the queue does not admit the minimum."""
-        return self.queues.verdict(*self._asked(reading))
+        """Why the queue does not admit the minimum, beside what is held for replacements of no less important gangs."""
+        with self._beside_held(reading):
+            return self.queues.verdict(*self._asked(reading))
 
     def queue_preemption(self, reading: ParsedGang, capacity: Amounts) -> QueuePreemption | None:
         """What is asked beyond a limit, of the queue or one above it, that victims may lift.
@@ -163,7 +164,18 @@ class QueueAccounting:
         return self._verdict(reading, Counter({**allowed, path: count})) is not None
 
     def _verdict(self, reading: ParsedGang, pods: Counter[str]) -> Refusal | None:
-        return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
+        with self._beside_held(reading):
+            return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
+
+    def hold(self, entry: QueuedGang, amounts: Amounts | None) -> None:
+        """Keep quota for the replacements of a gang's pods (G13); None: for none any more."""
+        self._held.pop(entry.key, None)
+        if amounts is not None and (reading := entry.reading) is not None:
+            self._held[entry.key] = reading.gang.priority, QueueUsage(reading.queue, amounts, reading.gang.preemptible)
+
+    def _beside_held(self, reading: ParsedGang) -> AbstractContextManager[None]:
+        held = [usage for priority, usage in self._held.values() if priority >= reading.gang.priority]
+        return self.queues.supposing(there=held) if held else nullcontext()
 
     def _asked(self, reading: ParsedGang) -> QueueUsage:
         return QueueUsage(reading.queue, demand(reading.gang, self._resources), reading.gang.preemptible)
@@ -253,19 +265,17 @@ class QueueAccounting:
         entry.asks = asks
 
 
-def _usage(reading: ParsedGang, assignments: Iterable[str], held: Amounts | None = None) -> QueueUsage | None:
+def _usage(reading: ParsedGang, assignments: Iterable[str]) -> QueueUsage | None:
     """The usage of members with a node and of assignments, by uid; None: there are none.
 
     A pod that has its node by now keeps its assignment until the whole plan is bound: it counts once.
     """
     paths, assigned = Counter(member.pods for member in reading.gang.running), frozenset(assignments)
     paths.update(path for path, pods in reading.waiting.items() for pod in pods if pod.uid in assigned)
-    if not paths and held is None:
-        return None
-    return QueueUsage(reading.queue, _total(reading, paths, held), reading.gang.preemptible)
+    return QueueUsage(reading.queue, _total(reading, paths), reading.gang.preemptible) if paths else None
 
 
-def _total(reading: ParsedGang, paths: Counter[str], more: Amounts | None = None) -> Amounts:
+def _total(reading: ParsedGang, paths: Counter[str]) -> Amounts:
     leaves = pod_sets(reading.gang)
     rows = [[amount * times for amount in leaves[path].request] for path, times in paths.items()]
-    return tuple(map(sum, zip(*rows, *([more] if more is not None else ()), strict=True)))
+    return tuple(map(sum, zip(*rows, strict=True)))

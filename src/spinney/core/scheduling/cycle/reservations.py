@@ -22,6 +22,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, NODES, RANK
 from spinney.api.placement.result import Decision, Placement
+from spinney.core.scheduling.amounts import zone_of
 from spinney.core.scheduling.cluster import ReservedCapacity
 from spinney.core.scheduling.cycle.actions import PlanTask
 from spinney.core.scheduling.cycle.gang_reader import GangReader
@@ -149,15 +150,17 @@ class ReturningPods:
         self._session = session
         self._snapshot = snapshot
         self._absences: dict[Key, dict[Slot, _Absence]] = {}
+        self._held: set[Key] = set()
 
     def check(self, entry: QueuedGang) -> None:
         """Take over which pods of a gang have left, and which have come to replace them."""
         before, pods = self._absences.pop(entry.key, {}), self._snapshot.pods_of(entry.key)
-        group = entry.group
+        group, departed, entry.departed = entry.group, entry.departed, []
         known = decode(group.metadata.annotations.get(NODES, "")) if group is not None else ()
-        if group is None or not (known or before or any(not pod.is_here for pod in pods)):
+        if group is None or not (known or before or departed or any(not pod.is_here for pod in pods)):
             return
-        found = {each.slot: self._absence(entry, each, before.get(each.slot)) for each in vacancies(known, pods)}
+        vacant = vacancies(known, pods, departed)
+        found = {each.slot: self._absence(entry, each, before.get(each.slot)) for each in vacant}
         if found:
             self._absences[entry.key] = found
         awaited = [(slot, absence) for slot, absence in found.items() if not absence.is_lost]
@@ -173,7 +176,7 @@ class ReturningPods:
         if found.is_lost:
             return found
         left, now_s = vacancy.left, self._session.clock.monotonic()
-        if left is not None and not left.is_over:
+        if left is not None and self._session.cluster.inventory.pod(left.metadata.uid) is not None:
             self._watch_leaving(entry, found, left, is_new=known is None)
         elif found.gone_s is None:
             found.gone_s = now_s
@@ -206,7 +209,7 @@ class ReturningPods:
             found.capacity = found.capacity._replace(leaving="")
         elif like is not None:
             request = shapes_on(self._session.cluster.inventory.resources).of(like).request
-            found.capacity = PodCapacity(request, found.node, "")
+            found.capacity = PodCapacity(request, found.node, zone_of(like))
 
     def hold(self, entry: QueuedGang) -> None:
         """Keep the room of the replacements that have no reservation."""
@@ -216,24 +219,28 @@ class ReturningPods:
             for absence in absences
             if absence.is_held and not absence.is_lost and absence.successor not in entry.assignments
         ]
-        capacities = tuple([capacity for capacity in kept if capacity is not None])
+        width = len(self._session.cluster.inventory.resources)  # it may have grown since
+        capacities = tuple([each for each in kept if each is not None and len(each.request) == width])
         if entry.reading is None or not capacities:
             self.open(entry)
             return
         room = Room(entry.name, "", entry.reading.gang.priority, inf, capacities)
         self._session.cluster.keep_room(room, entry.assignments.values())
-        entry.held = tuple(map(sum, zip(*(capacity.request for capacity in capacities), strict=True)))
+        self._held.add(entry.key)
+        amounts = tuple(map(sum, zip(*(capacity.request for capacity in capacities), strict=True)))
+        self._session.queue_accounting.hold(entry, amounts)
 
     def open(self, entry: QueuedGang) -> None:
         """Give the room up, to the gang itself or because nothing is to be held any more."""
-        if entry.held is not None:
+        if entry.key in self._held:
+            self._held.discard(entry.key)
             self._session.cluster.drop_room(entry.name)
-            entry.held = None
+            self._session.queue_accounting.hold(entry, None)
 
     def forget(self, entry: QueuedGang) -> None:
         self._absences.pop(entry.key, None)
         self.open(entry)
-        entry.homes, entry.awaited = {}, ()
+        entry.homes, entry.awaited, entry.departed = {}, (), []
 
 
 def _successor(pod: Pod) -> Pod:

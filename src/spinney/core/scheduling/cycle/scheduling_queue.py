@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.placement.problem import Amounts, Consolidate
+from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.gang.predecessors import Place
@@ -289,7 +290,7 @@ class QueuedGang:
     - `failure`: what the API server answered when it last refused a write for it.
     - `foreign`: what was found wrong with a record under another Lease, and when.
     - `homes`: the nodes of the predecessors of its pods without a node, by uid; `awaited`: the places that its pods
-      left and are expected back at; `held`: what is kept there for them.
+      left and are expected back at; `departed`: pods that ended since it was last read.
     """
 
     key: Key
@@ -317,7 +318,7 @@ class QueuedGang:
     foreign: tuple[str, float] | None = None
     homes: Mapping[str, str] = field(default_factory=dict)
     awaited: tuple[Place, ...] = ()
-    held: Amounts | None = None
+    departed: list[Pod] = field(default_factory=list)
 
     @property
     def name(self) -> str:

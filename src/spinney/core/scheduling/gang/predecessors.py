@@ -43,7 +43,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vacancy:
-    """A place without a pod that stays there. `left`: the pod that leaves it, if that is still there."""
+    """A place without a pod that stays there. `left`: the pod that left or leaves it, if it is known."""
 
     slot: Slot
     node: str
@@ -108,13 +108,14 @@ def noted(pods: Iterable[Pod], coming: Mapping[str, str], awaited: Iterable[Plac
     return encode([*here, *(place for place in awaited if place[:2] not in taken)])
 
 
-def vacancies(known: Iterable[Place], pods: Sequence[Pod]) -> list[Vacancy]:
-    """The places that pods left or leave, with their successors as far as they exist."""
+def vacancies(known: Iterable[Place], pods: Sequence[Pod], departed: Sequence[Pod] = ()) -> list[Vacancy]:
+    """The places that pods left or leave, with their successors as far as they exist. `departed`: pods that ended."""
     found = _Places(known)
     for pod in pods:
         if _stays_on(pod) or pod.status.phase == "Succeeded":
             found.occupy(place_of(pod))
-    left = {slot: pod for pod in pods if _leaves(pod) and (slot := found.left_by(place_of(pod))) is not None}
+    leaving = [*departed, *(pod for pod in pods if _leaves(pod))]
+    left = {slot: pod for pod in leaving if (slot := found.left_by(place_of(pod))) is not None}
     waiting = sorted((pod for pod in pods if pod.is_here and not pod.spec.node_name), key=lambda pod: pod.metadata.name)
     successors = {slot: pod for pod in waiting if (slot := found.successor_of(place_of(pod))) is not None}
     return [Vacancy(slot, node, left.get(slot), successors.get(slot)) for slot, node in found.slots.items()]
