@@ -81,6 +81,7 @@ class EventHandlers:
     def _pod(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
         improved = self._cluster.improved
+        is_victim = old is not None and self._cluster.is_victim(old.metadata.uid)
         self._cluster.put_pod(old, new)
         if improved != self._cluster.improved:
             self._wake()
@@ -91,6 +92,8 @@ class EventHandlers:
             return
         self._note_member(some, new)
         entry = self._scheduling_queue.entries.get(group_of(some))
+        if entry is not None and old is not None and not is_victim and _departs(old, new):
+            entry.departed.append(old)
         if (entry is not None and entry.unsettled) or not _is_alike(old, new):
             for pod in (old, new):
                 if pod is not None:
@@ -228,6 +231,12 @@ def _is_alike(old: Pod | None, new: Pod | None) -> bool:
         and before.deletion_timestamp == after.deletion_timestamp
         and _is_over(old) == _is_over(new)
     )
+
+
+def _departs(old: Pod, new: Pod | None) -> bool:
+    """Whether a pod has left its node and may be replaced there."""
+    is_gone = new is None or new.status.phase == "Failed"
+    return bool(old.spec.node_name) and is_gone and not old.is_over
 
 
 def _is_over(pod: Pod) -> str:

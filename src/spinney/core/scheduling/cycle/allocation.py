@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import msgspec
+
 from spinney.api.placement.problem import Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.placement.gang.running_gangs import pod_sets
@@ -178,6 +180,9 @@ class Allocator:
 
         So whether a gang is admitted does not depend on the free capacity for children that its queue refuses (LIVE4).
         """
+        returned = self._return(entry, reading) if entry.homes else None
+        if returned is not None:
+            return returned
         found = self._decide(entry, reading)
         refusal = self._queue_objection(reading, found)
         if refusal is None:
@@ -188,6 +193,22 @@ class Allocator:
             if is_placed and self._queue_objection(less, other) is None:
                 return other
         return refusal
+
+    def _return(self, entry: QueuedGang, reading: ParsedGang) -> VictimSelection | None:
+        """The replaced pods where their predecessors were, or as near as possible; None: there is no room (G13)."""
+        session = self._session
+        for near, may_wait in self._gang_reader.returning(entry):
+            if session.queue_accounting.refusal(near) is not None:
+                continue
+            began_s = session.clock.monotonic()
+            asking = beside_scaled_gangs(near, session.scheduling_queue.scaled_gangs(entry.name), session.cluster)
+            followers = followers_of(entry, near, session.scheduling_queue, session.cluster)
+            found = session.placement.minimum_of_set(asking.gang, followers)
+            decision = found.decision
+            if decision.outcome == "placed" and decision.placements and (may_wait or not decision.waits):
+                self._reporter.count(decision, session.clock.monotonic() - began_s)
+                return VictimSelection(_renumbered(decision, near, reading), followers=found.followers)
+        return None
 
     def _queue_objection(self, reading: ParsedGang, found: VictimSelection | Refusal) -> Refusal | None:
         if isinstance(found, Refusal) or found.decision.outcome != "placed":
@@ -327,3 +348,13 @@ class Allocator:
         self._session.scheduling_queue.apply(entry, Refused(self._session.cluster.improved))
         self._reporter.explain(entry, reading, why)
         return None
+
+
+def _renumbered(decision: Decision, of: ParsedGang, by: ParsedGang) -> Decision:
+    """A decision on one reading of a gang, with the pod sets and indices that its pods have in another."""
+    found = {pod.uid: (path, index) for path, pods in by.waiting.items() for index, pod in enumerate(pods)}
+    places = []
+    for place in decision.placements:
+        path, index = found[of.waiting[place.pods][place.index].uid]
+        places.append(Placement(path, index, place.node, place.zone))
+    return msgspec.structs.replace(decision, placements=tuple(sorted(places, key=lambda each: (each.pods, each.index))))

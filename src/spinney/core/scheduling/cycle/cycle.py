@@ -224,7 +224,9 @@ class Cycle:
         waits: list[_WaitingPlan] = []
         for key in self._scheduling_queue.pop_changed():
             entry = self._scheduling_queue.entry(key)
-            if not entry.busy:
+            if entry.busy:
+                self._reservations.returning.check(entry)
+            else:
                 yield from self._act_on(entry, partial(self._read, entry, context, waits))
         for entry, check in waits:
             if entry.key not in self._scheduling_queue.changed:
@@ -245,6 +247,7 @@ class Cycle:
                 self._ungrouped_pods.check(entry, pods)
             return None
         if entry.unsettled:
+            self._reservations.returning.check(entry)
             self._scheduling_queue.apply(entry, Unsettled())
             if entry.reading is None and PLAN in group.metadata.annotations:
                 self._reserve_recorded(entry, group, pods, context)
@@ -260,6 +263,7 @@ class Cycle:
         if before is None and _has_started(entry, found):
             self._found.append(entry)
         self._reservations.moves.expire(entry.key)
+        self._reservations.returning.check(entry)
         if isinstance(found, RejectedRecord):
             return self._discard(entry, group, pods, found)
         if found is not None:
@@ -300,6 +304,7 @@ class Cycle:
 
     def _forget_gang(self, entry: QueuedGang) -> None:
         """Drop all state of a PodGroup that is deleted or belongs to another node pool."""
+        self._reservations.returning.forget(entry)
         self._reservations.release(entry)
         self._scheduling_queue.apply(entry, Gone())
         self._scheduling_queue.set_base(entry, "")
@@ -440,14 +445,16 @@ class Cycle:
     def _with_reservations(
         self, entry: QueuedGang, decide_action: Callable[[], Action | None]
     ) -> Callable[[], Action | None]:
-        """Decide with the capacity that is reserved for the replacements of the gang's moved pods."""
-        if not self._reservations.moves.has_any(entry.key):
+        """Decide with the capacity that is reserved for the replacements of the gang's pods."""
+        if not self._reservations.moves.has_any(entry.key) and not entry.awaited:
             return decide_action
 
         def decide() -> Action | None:
+            self._reservations.returning.open(entry)
             opened, before = self._reservations.moves.open(entry.key), len(entry.assignments)
             act = decide_action()
             self._reservations.moves.close(entry.key, opened, list(entry.assignments.values())[before:])
+            self._reservations.returning.hold(entry)
             return act
 
         return decide

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -80,6 +81,7 @@ class QueueAccounting:
         self.queues = Queues(BASE)
         self.freed_version = 0
         self._preemptible: dict[str, Counter[int]] = {}  # number of charged preemptible gangs, by queue and priority
+        self._held: dict[Key, tuple[int, QueueUsage]] = {}  # with the priority of the gang
         self._resources: tuple[str, ...] = BASE
         self._objects: dict[str, Queue] = {}
         self._looked_at = -1  # version of the queues
@@ -100,6 +102,7 @@ class QueueAccounting:
         self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
         self.freed_version += 1
         self._preemptible = {}
+        self._held.clear()
         for entry in entries:
             entry.charge = entry.asks = entry.demanded = entry.wanted = None
 
@@ -121,8 +124,9 @@ class QueueAccounting:
             self._count(charge, rank, 1)
 
     def refusal(self, reading: ParsedGang) -> Refusal | None:
-        """Why the queue does not admit the minimum."""
-        return self.queues.verdict(*self._asked(reading))
+        """Why the queue does not admit the minimum, beside what is held for replacements of no less important gangs."""
+        with self._beside_held(reading):
+            return self.queues.verdict(*self._asked(reading))
 
     def queue_preemption(self, reading: ParsedGang, capacity: Amounts) -> QueuePreemption | None:
         """What is asked beyond a limit, of the queue or one above it, that victims may lift.
@@ -210,7 +214,18 @@ class QueueAccounting:
         return self._verdict(reading, Counter({**allowed, path: count})) is not None
 
     def _verdict(self, reading: ParsedGang, pods: Counter[str]) -> Refusal | None:
-        return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
+        with self._beside_held(reading):
+            return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
+
+    def hold(self, entry: QueuedGang, amounts: Amounts | None) -> None:
+        """Keep quota for the replacements of a gang's pods (G13); None: for none any more."""
+        self._held.pop(entry.key, None)
+        if amounts is not None and (reading := entry.reading) is not None:
+            self._held[entry.key] = reading.gang.priority, QueueUsage(reading.queue, amounts, reading.gang.preemptible)
+
+    def _beside_held(self, reading: ParsedGang) -> AbstractContextManager[None]:
+        held = [usage for priority, usage in self._held.values() if priority >= reading.gang.priority]
+        return self.queues.supposing(there=held) if held else nullcontext()
 
     def _asked(self, reading: ParsedGang) -> QueueUsage:
         return QueueUsage(reading.queue, demand(reading.gang, self._resources), reading.gang.preemptible)

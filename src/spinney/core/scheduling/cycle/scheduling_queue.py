@@ -8,13 +8,15 @@ entry, also one without a PodGroup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.gang.predecessors import Place
 from spinney.core.scheduling.queues.tree import QueueUsage, Shares
 
 # States
@@ -290,6 +292,8 @@ class QueuedGang:
     - `probes`: binds of it were refused, so the next plan is tried as a dry run first.
     - `failure`: what the API server answered when it last refused a write for it.
     - `foreign`: what was found wrong with a record under another Lease, and when.
+    - `homes`: the nodes of the predecessors of its pods without a node, by uid; `awaited`: the places that its pods
+      left and are expected back at; `departed`: pods that ended since it was last read.
     """
 
     key: Key
@@ -320,6 +324,9 @@ class QueuedGang:
     probes: bool = False
     failure: str = ""
     foreign: tuple[str, float] | None = None
+    homes: Mapping[str, str] = field(default_factory=dict)
+    awaited: tuple[Place, ...] = ()
+    departed: list[Pod] = field(default_factory=list)
 
     @property
     def name(self) -> str:
