@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -26,6 +26,7 @@ from spinney.serve.dashboard import page_handlers
 from spinney.serve.dashboard.auth import AuthMiddleware, AuthSettings
 from spinney.serve.dashboard.boxes import RenderCache
 from spinney.serve.dashboard.data_sources import Questions
+from spinney.serve.dashboard.history import sample
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.page import STATIC, PageContent, render, warm
 from spinney.serve.dashboard.page_handlers import Asked, Page, PageContext, form, planned
@@ -42,8 +43,15 @@ PAGES: dict[str, Page] = {
     "/gangs/{namespace}/{name}": page_handlers.gang,
     "/nodes/{name}": page_handlers.node,
     "/topologies": page_handlers.topologies,
+    "/history": page_handlers.history,
 }
-_NAVIGATION = (("/", "Overview"), ("/tree", "Topology"), ("/gangs", "Gangs"), ("/topologies", "Topologies"))
+_NAVIGATION = (
+    ("/", "Overview"),
+    ("/tree", "Topology"),
+    ("/gangs", "Gangs"),
+    ("/topologies", "Topologies"),
+    ("/history", "History"),
+)
 _FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
@@ -55,7 +63,6 @@ def application(context: PageContext, streams: Streams, auth_settings: AuthSetti
         routes.append(Route(path, site.whole(page)))
         routes.append(Route(f"/live{path}", site.live(page)))
     routes += [
-        Route("/cells/tree", site.cells),
         Route("/plan", site.plan, methods=["GET", "POST"]),
         Mount("/static", _CachedStaticFiles(directory=STATIC)),
     ]
@@ -100,10 +107,6 @@ class _Site:
             return StreamingResponse(news, media_type="text/event-stream", headers=headers)
 
         return answer
-
-    async def cells(self, request: Request) -> Response:
-        await self._context.model.refresh()
-        return JSONResponse(page_handlers.tree_cells(self._context, _asked(request)))
 
     async def plan(self, request: Request) -> Response:
         shown = form(self._context) if request.method != "POST" else await planned(self._context, request)
@@ -173,10 +176,12 @@ async def serving(
     streams = Streams(model)
     await streams.refresh()
     await asyncio.to_thread(warm)
-    app = application(PageContext(model, questions, RenderCache(model)), streams, AuthSettings(token))
+    context = PageContext(model, questions, RenderCache(model))
+    app = application(context, streams, AuthSettings(token))
     with _first_bound(host, ports) as sock:
         server = _Server(_settings(app))
         following = asyncio.create_task(streams.run(), name="dashboard-streams")
+        sampling = asyncio.create_task(sample(context.history, model, streams.refresh), name="dashboard-history")
         serve = asyncio.create_task(server.serve(sockets=[sock]), name="dashboard")
         try:
             while not server.started and not serve.done():  # noqa: ASYNC110 - it tells nobody
@@ -185,7 +190,8 @@ async def serving(
             yield f"http://{shown}:{sock.getsockname()[1]}"
         finally:
             following.cancel()
-            await asyncio.wait([following])
+            sampling.cancel()
+            await asyncio.wait([following, sampling])
             server.should_exit = True
             await asyncio.wait([serve])
 
