@@ -22,7 +22,6 @@ PAGES = {
     "overview": "/",
     "tree": "/tree?topology=h100&gang=default/chat-0",
     "colours": "/tree?topology=h100",
-    "gangs": "/gangs",
     "gang": "/gangs/default/giant-0",
     "placed": "/gangs/default/chat-0",
 }

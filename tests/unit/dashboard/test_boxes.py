@@ -9,8 +9,8 @@ from spinney.serve.dashboard.boxes import (
     Box,
     Share,
     cells,
-    colour_of,
     depth_of,
+    fill_of,
     filling,
     legend,
     path_of,
@@ -119,14 +119,14 @@ async def test_b5_gangs_of_a_node_have_colours_that_depend_on_their_names_alone(
     boxes = await drawn(world)
     half = boxes[0].kids[0].cells[1]
     assert half.shares == (
-        Share("default/other", colour_of("default/other"), 0, 3),
-        Share("default/placed", colour_of("default/placed"), 3, 4),
+        Share("default/other", fill_of("default/other"), 0, 3),
+        Share("default/placed", fill_of("default/placed"), 3, 4),
     )
     assert half.words == "b0-r0-n1: 7 of 8 GPU used, 1 pod of default/other, 1 pod of default/placed"
     names = [name for name, _ in legend(boxes)]
     assert names == ["default/other", "default/placed"]
     world.gone("other-0")
-    assert legend(await drawn(world)) == [("default/placed", half.shares[1].colour)]
+    assert legend(await drawn(world)) == [("default/placed", half.shares[1].fill)]
     assert not any(cell.shares for cell in (await drawn(world, GANG))[0].kids[0].cells)
 
 

@@ -15,7 +15,7 @@ from spinney.core.view.explanation import GangExplanation, Place
 from spinney.core.view.plan_result import DisplacedPod, GangResult, PlanResult, WorkloadResult
 from spinney.core.view.topology_usage import TopologyUse
 from spinney.serve.dashboard.auth import AuthSettings
-from spinney.serve.dashboard.boxes import colour_of
+from spinney.serve.dashboard.boxes import fill_of
 from spinney.serve.dashboard.data_sources import PlanRefused, Questions
 from spinney.serve.dashboard.history import sample_of
 from spinney.serve.dashboard.page_handlers import MOST_BYTES
@@ -211,9 +211,11 @@ async def test_b5_a_plan_is_drawn_into_the_tree_before_it_is_applied() -> None:
     _, text = await planned(Questions(plan=plan), manifest="kind: x")
     drawn = text.partition("Where it would go in hall")[2]
     assert "b0-r0-n1: 8 of 8 GPU used or planned, 2 pods planned for default/new-0, 1 pod of default/placed" in drawn
-    assert f'<rect class="g g{colour_of("default/new-0")}" data-gang="default/new-0" x="0.00" width="16.00"' in drawn
+    assert (
+        f'<rect class="g" fill="{fill_of("default/new-0")}" data-gang="default/new-0" x="0.00" width="16.00"' in drawn
+    )
     assert "b0-r1" not in drawn
-    assert 'class="swatch' in drawn and "/gangs/default/new-0" not in drawn
+    assert '<span data-gang="default/new-0">' in drawn and "/gangs/default/new-0" not in drawn
 
 
 async def test_b5_lists_say_how_long_a_gang_waits() -> None:

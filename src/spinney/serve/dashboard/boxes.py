@@ -19,6 +19,8 @@ from spinney.serve.dashboard.data_sources import Key
 from spinney.serve.dashboard.model import Model
 
 COLOURS = 8
+PATTERNS = ("", "s", "h")
+"""Plain, with slanted and with level lines: twenty-four fills."""
 MOST_CELLS = 2000
 """Of a domain with more nodes only boxes are drawn, each of which can be opened."""
 _MOST_BOXES = 1000
@@ -50,16 +52,18 @@ class Unit:
 
 
 class Share(NamedTuple):
-    """What a gang holds of a node. `colour` depends on its name alone; `start`: where it begins in the cell."""
+    """What a gang holds of a node. `fill` depends on its name alone; `start`: where it begins in the cell."""
 
     gang: str
-    colour: int
+    fill: str
     start: int
     amount: int
 
 
-def colour_of(gang: str) -> int:
-    return crc32(gang.encode()) % COLOURS
+def fill_of(gang: str) -> str:
+    """The colour of a gang, or one of the patterns of the page, as an SVG has it."""
+    pattern, colour = divmod(crc32(gang.encode()) % (COLOURS * len(PATTERNS)), COLOURS)
+    return f"url(#{PATTERNS[pattern]}{colour})" if pattern else f"var(--g{colour})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +238,7 @@ def _shares(unit: Unit, held: Mapping[str, int]) -> tuple[Share, ...]:
     start = 0
     for gang in sorted(held):
         if amount := unit.shown(held[gang]):
-            found.append(Share(gang, colour_of(gang), start, amount))
+            found.append(Share(gang, fill_of(gang), start, amount))
             start += amount
     return tuple(found)
 
@@ -300,14 +304,14 @@ def cells(found: Iterable[Box]) -> int:
 MOST_NAMED = 24
 
 
-def legend(found: Iterable[Box]) -> list[tuple[str, int]]:
+def legend(found: Iterable[Box]) -> list[tuple[str, str]]:
     """The gangs that are drawn in colours, by name, each with its colour; of many those that hold most."""
     held: dict[str, int] = {}
     for cell in _cells(found):
         for share in cell.shares:
             held[share.gang] = held.get(share.gang, 0) + share.amount
     most = sorted(held, key=lambda gang: (-held[gang], gang))[:MOST_NAMED]
-    return [(gang, colour_of(gang)) for gang in sorted(most)]
+    return [(gang, fill_of(gang)) for gang in sorted(most)]
 
 
 def _cells(found: Iterable[Box]) -> Iterator[Cell]:

@@ -25,8 +25,8 @@ from spinney.serve.dashboard.boxes import (
     RenderCache,
     Unit,
     cells,
-    colour_of,
     depth_of,
+    fill_of,
     filling,
     legend,
     path_of,
@@ -195,12 +195,12 @@ def form(
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Where planned pods would go in one topology; `named`: their gangs with their colours."""
+    """Where planned pods would go in one topology; `named`: their gangs with their fills."""
 
     topology: str
     unit: Unit
     boxes: tuple[Box, ...]
-    named: list[tuple[str, int]]
+    named: list[tuple[str, str]]
 
 
 def pictures(context: PageContext, result: PlanResult) -> list[Picture]:
@@ -211,7 +211,7 @@ def pictures(context: PageContext, result: PlanResult) -> list[Picture]:
         chosen = view.tree(tree)
         assert chosen is not None
         drawn = pruned(Drawing(chosen, view.resources, planned=planned_pods).boxes(chosen, chosen.root))
-        named = [(gang, colour_of(gang)) for gang in sorted({gang for held in planned_pods.values() for gang in held})]
+        named = [(gang, fill_of(gang)) for gang in sorted({gang for held in planned_pods.values() for gang in held})]
         found.append(Picture(tree, unit_of(view, chosen), drawn, named[:MOST_NAMED]))
     return [picture for picture in found if picture.boxes]
 

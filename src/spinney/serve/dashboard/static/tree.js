@@ -36,31 +36,40 @@
     }
   }
 
+  function rect(fill, sizes) {
+    const found = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    found.setAttribute("fill", fill);
+    for (const [name, value] of Object.entries(sizes)) found.setAttribute(name, value.toFixed(2));
+    return found;
+  }
+
   function share(cell, shares) {
     const total = Number(cell.dataset.total) || 1;
     cell.querySelectorAll(".g").forEach((one) => one.remove());
     const before = cell.querySelector("use, .cross");
-    for (const [gang, colour, start, amount] of shares) {
-      const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-      const sizes = { x: (WIDE * start) / total, width: (WIDE * amount) / total, height: 14 };
-      for (const [name, value] of Object.entries(sizes)) rect.setAttribute(name, value.toFixed(2));
-      rect.setAttribute("class", `g g${colour}`);
-      rect.dataset.gang = gang;
-      cell.insertBefore(rect, before);
+    for (const [gang, fill, start, amount] of shares) {
+      const one = rect(fill, { x: (WIDE * start) / total, width: (WIDE * amount) / total, height: 14 });
+      one.setAttribute("class", "g");
+      one.dataset.gang = gang;
+      cell.insertBefore(one, before);
     }
   }
 
   function legend(gangs) {
     const list = document.querySelector("ul.gangs");
     if (!list) return;
-    list.replaceChildren(...gangs.map(([gang, colour]) => {
+    list.replaceChildren(...gangs.map(([gang, fill]) => {
+      const swatch = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+      for (const [name, value] of [["viewBox", "0 0 16 12"], ["width", "16"], ["height", "12"], ["aria-hidden", "true"]]) {
+        swatch.setAttribute(name, value);
+      }
+      swatch.append(rect(fill, { width: 16, height: 12 }));
       const link = document.createElement("a");
-      link.className = `swatch g${colour}`;
       link.dataset.gang = gang;
       link.textContent = gang;
       link.href = "/gangs/" + gang.split("/").map(encodeURIComponent).join("/");
       const item = document.createElement("li");
-      item.append(link);
+      item.append(swatch, link);
       return item;
     }));
   }
