@@ -193,6 +193,8 @@ def _lookups(simulator: ClusterSimulator) -> Lookups:
         lambda namespace, name: views.podgroups.get((namespace, name)),
         pod,
         lambda namespace, name: [as_grouped(one) for one in views.pods_of((namespace, name))],
+        lambda: [one.metadata.name for one in views.topologies],
+        lambda: [one.metadata.name for one in views.queues],
     )
 
 
